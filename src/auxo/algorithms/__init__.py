@@ -1,0 +1,1 @@
+"""Federated algorithms: who trains what, and what is learned from the answers."""

@@ -1,0 +1,336 @@
+"""Auxo's server half: one cohort's round after the updates came back (Algorithm 1), as pure functions over one state.
+
+A round goes aggregate -> cluster -> reward -> feedback -> verdict. Nothing about a client outlives it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from auxo.core.affinity import FOLDS, AffinitySettings, FeedbackColumns, Requests
+from auxo.core.aggregators import Aggregator, FedYogi, ServerState, Weighting, update_weight
+from auxo.core.clustering import (
+    Clusters,
+    ClusteringSettings,
+    ClusteringState,
+    cluster_round,
+    note_explained,
+)
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.grouping import grouping_gains
+from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
+from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
+from auxo.core.validation import Reason, check_update
+
+RateScaling = Literal["none", "sqrt", "linear"]
+
+
+@dataclass(frozen=True)
+class AuxoSettings:
+    """Everything that can be set about Auxo's server half."""
+
+    affinity: AffinitySettings = AffinitySettings()
+    clustering: ClusteringSettings = ClusteringSettings()
+    rewards: RewardSettings = RewardSettings()
+    criterion: PartitionCriterion = CrossFittedGain()
+    start_round: int = 5  # first round that is clustered; measured, see docs/departures.md
+    cross_fit: bool = True  # participants alternate between halves of their samples while partitions are possible
+    late_feedback: bool = True  # participants that finish after the round has closed still learn how they fitted
+    admit_misfits: bool = False  # aggregate newcomers that turn out not to fit the cohort
+    sketch_size: int = 2048
+    aggregator: Aggregator = field(default_factory=FedYogi)
+    weighting: Weighting = "examples"
+    rate_scaling: RateScaling = "none"  # server learning rate with the cohort's share of the participants
+
+
+@dataclass(frozen=True)
+class CohortState:
+    """All that one cohort must keep between rounds."""
+
+    server: ServerState
+    round: int = 0  # rounds closed along the lineage from the root
+    clustering: ClusteringState = ClusteringState()
+    evidence: tuple[RoundEvidence, ...] = ()
+    check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
+
+
+@dataclass(frozen=True)
+class Participants:
+    """What a round's participants brought along, one row each, in the order in which their updates are folded."""
+
+    vouched: BoolArray  # came by their own request, not by a draw
+    known: BoolArray  # their own record ranks this cohort first with a positive reward
+    label: IntArray  # cluster index in this cohort from all earlier visits; -1: none
+    label_by_fold: IntArray  # (rows, FOLDS)
+    generation: IntArray
+    fold: IntArray  # half to train on; -1: all samples
+
+    @staticmethod
+    def of(requests: Requests, rows: IntArray, vouched: BoolArray, cohort: CohortId, fold: IntArray) -> "Participants":
+        """Take from the requests in ``rows`` what concerns ``cohort``; a label for another cohort says nothing here."""
+        position = requests.tree.index.get(cohort, -1)
+        here = (requests.cohort[rows] == position) & (position >= 0)
+        return Participants(
+            vouched=vouched,
+            known=vouched & requests.ranked_first[rows] & ((requests.reward[rows] > 0) | ~here),
+            label=np.where(here, requests.cluster[rows], -1),
+            label_by_fold=np.where(here[:, None], requests.cluster_by_fold[rows], -1),
+            generation=np.where(here, requests.generation[rows], -1),
+            fold=fold,
+        )
+
+    def take(self, rows: IntArray) -> "Participants":
+        """Return the participants in ``rows``, in that order."""
+        return Participants(
+            vouched=self.vouched[rows],
+            known=self.known[rows],
+            label=self.label[rows],
+            label_by_fold=self.label_by_fold[rows],
+            generation=self.generation[rows],
+            fold=self.fold[rows],
+        )
+
+    def held_out_label(self) -> IntArray:
+        """Return the label that comes from samples the participant does not train on in this round; -1: none."""
+        rows = np.arange(len(self.fold))
+        other = self.label_by_fold[rows, np.where(self.fold >= 0, FOLDS - 1 - self.fold, 0)]
+        return np.where(self.fold >= 0, other, -1)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """One participant's answer as it arrives; ``update`` and ``examples`` are whatever came over the wire."""
+
+    row: int  # in Participants
+    update: object
+    examples: object
+    late: bool = False  # finished after the round had closed: clustered, not aggregated
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A round's updates after folding: the mean for the server step, the fingerprints for everything else."""
+
+    mean: FloatArray | None
+    rows: IntArray  # participants with a valid update, late ones included
+    late: BoolArray
+    directions: FloatArray  # (len(rows), width)
+    used: int  # updates in the mean
+    misfits: int  # valid and in time, but kept out of the mean
+    rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+
+
+@dataclass(frozen=True)
+class RoundOutcome:
+    """What a closed round leaves behind."""
+
+    state: CohortState
+    verdict: Verdict
+    folded: Folded
+    instant_reward: FloatArray  # for folded.rows; NaN while there is only one cohort
+    similarity: FloatArray  # (len(folded.rows), clusters); NaN without clustering
+    labelled: int
+    judged: int
+    heterogeneity: float
+    restarted: bool
+
+    def feedback(self, cohort: CohortId, tree: CohortTree, participants: Participants) -> FeedbackColumns:
+        """Return the affinity feedback to ``folded.rows``; ``tree`` is the one after the verdict has been acted upon."""
+        return FeedbackColumns(
+            cohort=cohort,
+            tree=tree,
+            instant_reward=self.instant_reward,
+            similarity=self.similarity,
+            fold=participants.fold[self.folded.rows],
+            generation=self.state.clustering.generation,
+        )
+
+
+def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
+    """Return the factor for the server learning rate of a cohort with ``share`` of ``total`` participants."""
+    return {"none": 1.0, "sqrt": float(np.sqrt(share / total)), "linear": share / total}[scaling]
+
+
+def folds_for(settings: AuxoSettings, state: CohortState, progress: float, participations: IntArray) -> IntArray:
+    """Return the half each participant is to train on: alternating from visit to visit while partitions are possible."""
+    limits = getattr(settings.criterion, "limits", None)
+    deciding = limits is not None and progress <= limits.end and state.round + 1 >= settings.start_round
+    if not (settings.cross_fit and deciding):
+        return np.full(len(participations), -1, dtype=np.int64)
+    return participations % FOLDS
+
+
+def fold_updates(
+    returned: Iterator[Returned],
+    participants: Participants,
+    fingerprint: Fingerprint,
+    settings: AuxoSettings,
+    alone: bool,
+) -> Folded:
+    """Fold a stream of answers into a mean and fingerprints; no update is kept.
+
+    Those who came by their own request must come first in the stream: a newcomer that was sent here at random is
+    compared with them before its update may move the model. Otherwise, where most participants are newcomers,
+    every cohort's model would be trained by everybody.
+    """
+    total, weight_sum, used, misfits = np.zeros(fingerprint.n_params), 0.0, 0, 0
+    rows: list[int] = []
+    late: list[bool] = []
+    directions: list[FloatArray] = []
+    rejected: list[tuple[int, Reason]] = []
+    gate = _Gate(settings, alone)
+    for answer in returned:
+        checked = check_update(answer.update, answer.examples, fingerprint.n_params)
+        if not isinstance(checked, tuple):
+            rejected.append((answer.row, checked))
+            continue
+        update, examples = checked
+        direction = fingerprint.of(update)
+        rows.append(answer.row)
+        late.append(answer.late)
+        directions.append(direction)
+        if answer.late:
+            continue
+        if not gate.admits(direction, bool(participants.known[answer.row])):
+            misfits += 1
+            continue
+        weight = update_weight(settings.weighting, examples)
+        total += update.astype(np.float64) * weight
+        weight_sum += weight
+        used += 1
+    return Folded(
+        mean=total / weight_sum if used else None,
+        rows=np.array(rows, dtype=np.int64),
+        late=np.array(late, dtype=np.bool_),
+        directions=np.array(directions).reshape(len(rows), fingerprint.width),
+        used=used,
+        misfits=misfits,
+        rejected=tuple(rejected),
+    )
+
+
+class _Gate:
+    """Who may move the model: members, and newcomers no farther from them than avg + std of their own distances."""
+
+    def __init__(self, settings: AuxoSettings, alone: bool) -> None:
+        self._open = settings.admit_misfits or alone
+        self._min_known = settings.rewards.min_known
+        self._members: list[FloatArray] = []
+        self._centre: FloatArray | None = None
+        self._limit = np.inf
+
+    def admits(self, direction: FloatArray, known: bool) -> bool:
+        if self._open:
+            return True
+        if known:
+            self._members.append(direction)
+            self._centre = None
+            return True
+        if len(self._members) < self._min_known:
+            return True
+        if self._centre is None:
+            members = np.array(self._members)
+            total = members.sum(axis=0)
+            own = np.linalg.norm(members - (total - members) / (len(members) - 1), axis=1)
+            self._centre, self._limit = total / len(members), float(own.mean() + own.std())
+        return bool(np.linalg.norm(direction - self._centre) <= self._limit)
+
+
+def close_round(
+    state: CohortState,
+    participants: Participants,
+    folded: Folded,
+    outlook: Outlook,
+    settings: AuxoSettings,
+    scale: float,
+    rng: np.random.Generator,
+) -> RoundOutcome:
+    """Return what the cohort is after the round; ``folded.mean`` must not be None (an empty round closes nothing)."""
+    if folded.mean is None:
+        raise ValueError("folded.mean: expected at least one usable update; an empty round is not closed")
+    alone = outlook.cohorts == 1
+    brought = participants.take(folded.rows)
+    reward = np.full(len(folded.rows), np.nan)
+    if not alone:
+        reward = instant_rewards(folded.directions, brought.known & ~folded.late, settings.rewards)
+    state = replace(
+        state, server=settings.aggregator.step(state.server, folded.mean, scale), round=state.round + 1
+    )
+    clustering, clusters, evidence = _cluster(state, brought, folded, outlook, settings, rng)
+    labelled = (brought.label >= 0) & (brought.generation == clustering.generation)
+    outlook = replace(outlook, labelled=float(labelled.mean()))
+    kept = (*state.evidence, *((evidence,) if evidence else ()))[-settings.criterion.window :]
+    verdict = settings.criterion.judge(kept, outlook)
+    restarted = False
+    if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
+        clustering, restarted = note_explained(clustering, verdict.gain, settings.clustering)
+    state = replace(state, clustering=clustering, evidence=() if restarted else kept)
+    n_clusters = settings.clustering.clusters
+    similarity = clusters.similarity if clusters else np.full((len(folded.rows), n_clusters), np.nan)
+    return RoundOutcome(
+        state=state,
+        verdict=verdict,
+        folded=folded,
+        instant_reward=reward,
+        similarity=similarity,
+        labelled=int(labelled.sum()),
+        judged=evidence.judged if evidence else 0,
+        heterogeneity=_dispersion(folded.directions),
+        restarted=restarted,
+    )
+
+
+def _cluster(
+    state: CohortState,
+    brought: Participants,
+    folded: Folded,
+    outlook: Outlook,
+    settings: AuxoSettings,
+    rng: np.random.Generator,
+) -> tuple[ClusteringState, Clusters | None, RoundEvidence | None]:
+    limits = getattr(settings.criterion, "limits", None)
+    if state.round < settings.start_round or limits is None or outlook.progress > limits.end:
+        return state.clustering, None, None
+    n_clusters = settings.clustering.clusters
+    held_out = brought.held_out_label()
+    labels = np.where(held_out >= 0, held_out, brought.label)
+    before = state.clustering
+    clustering, clusters = cluster_round(
+        before, folded.directions, labels, brought.generation, settings.clustering, rng
+    )
+    if clusters is None:
+        return clustering, None, None
+    judged_by = held_out if settings.cross_fit else brought.label
+    judged = (judged_by >= 0) & (judged_by < n_clusters) & (brought.generation == before.generation) & ~folded.late
+    judged &= before.centres is not None
+    gains: tuple[float, ...] = ()
+    if judged.sum() >= 2:
+        gains = tuple(grouping_gains(folded.directions[judged], judged_by[judged], n_clusters).tolist())
+    evidence = RoundEvidence(
+        gains=gains,
+        judged=int(judged.sum()) if gains else 0,
+        members=tuple(np.bincount(clusters.labels, minlength=n_clusters).tolist()),
+        dispersion=_dispersion(folded.directions),
+        dispersion_within=_dispersion_within(folded.directions, clusters.labels, n_clusters),
+    )
+    return clustering, clusters, evidence
+
+
+def _dispersion(directions: FloatArray) -> float:
+    if len(directions) == 0:
+        return 0.0
+    return float(((directions - directions.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
+def _dispersion_within(directions: FloatArray, labels: IntArray, clusters: int) -> float:
+    """Return Eq. 1 per participant: squared distances to the mean of one's own cluster."""
+    total = 0.0
+    for cluster in range(clusters):
+        mine = directions[labels == cluster]
+        total += _dispersion(mine) * len(mine)
+    return total / max(len(directions), 1)
+

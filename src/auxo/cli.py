@@ -1,0 +1,242 @@
+"""The command line: `auxo demo`, `auxo run`, `auxo report` and `auxo config`.
+
+Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 130 after Ctrl-C.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain, count
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
+from auxo.experiments.console import cohort_tree_text, comparison_table, headline
+from auxo.experiments.progress import Budget, show_progress
+from auxo.experiments.report import write_report
+from auxo.experiments.run_directory import RunDirectory
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130  # what shells report for a process that SIGINT ended
+
+
+class _Commands(TyperGroup):
+    """Turns errors that the user can mend into one message and exit code 2, for all commands."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # `auxo config show | head` is no error; click ends quietly
+        except (ConfigError, OSError) as error:
+            typer.echo(f"auxo: {_message(error)}", err=True)
+            raise typer.Exit(_BAD_INPUT) from None
+
+
+def _examples(*commands: str) -> str:
+    return "\n\n".join(("Examples:", *commands))  # the help page joins lines, but not paragraphs
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_examples(
+        "auxo demo  # see what cohorts bring, on a built-in population",
+        "auxo config init study.toml  # write a commented configuration to change",
+        "auxo run study.toml  # run it and write a report",
+    ),
+)
+config_app = typer.Typer(
+    no_args_is_help=True,
+    epilog=_examples(
+        "auxo config show --explain  # every setting, its meaning and its default",
+        "auxo config init study.toml  # the same in a file, to change and to run",
+    ),
+)
+app.add_typer(config_app, name="config")
+
+ConfigFile = Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be given many times."),
+]
+OutDirectory = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="New or empty directory for the run. Default: runs/NAME-SEED."),
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the main numbers as one JSON object.")
+]
+PopulationFile = Annotated[
+    Path | None,
+    typer.Option("--population", metavar="FILE.npz", help="Clients from a file: sets population.source and .file."),
+]
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    app(prog_name="auxo")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        try:
+            typer.echo(f"auxo {version('auxo')}")
+        except PackageNotFoundError:
+            typer.echo("auxo (not installed: run from source)")
+        raise typer.Exit
+
+
+@app.callback()
+def auxo(
+    is_version_asked: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Federated learning that finds cohorts of alike clients while it trains."""
+
+
+@app.command(
+    epilog=_examples("auxo demo", "auxo demo --seed 1 --json demo.json", "auxo demo --out runs/first-try"),
+)
+def demo(
+    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
+    out: OutDirectory = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Compare one model for all clients, Auxo and known groups on a built-in population."""
+    from auxo.experiments.demo import demo_config  # noqa: PLC0415  # with the runner, below
+
+    _execute(demo_config(seed), out, json_file)
+
+
+@app.command(
+    epilog=_examples(
+        "auxo run study.toml",
+        "auxo run study.toml --set training.rounds=50 --set seed=3",
+        "auxo run --population clients.npz --set training.participants=20",
+        "auxo run study.toml --out runs/study --json study.json",
+    )
+)
+def run(
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    population: PopulationFile = None,
+    out: OutDirectory = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run an experiment and write its report.
+
+    CONFIG.toml has the settings that differ from the defaults; without it, all are at their defaults.
+    Ctrl-C stops the run; what was done so far is kept, and reported.
+    """
+    _execute(load_config(config_file, _all_overrides(overrides, population)), out, json_file)
+
+
+@app.command(epilog=_examples("auxo report runs/demo-0"))
+def report(
+    run_directory: Annotated[Path, typer.Argument(metavar="RUN")],
+) -> None:
+    """Write the report of a run again and print where it is.
+
+    RUN is the directory that the run was written to; the run may be unfinished.
+    """
+    try:
+        path = write_report(RunDirectory.open(run_directory))
+    except ValueError as error:  # files of the run were damaged or are of another version
+        raise ConfigError(str(error)) from error
+    typer.echo(str(path))
+
+
+@config_app.callback()
+def config() -> None:
+    """See and write configurations."""
+
+
+@config_app.command(
+    epilog=_examples(
+        "auxo config show", "auxo config show study.toml --set auxo.min_gain=0.05", "auxo config show --explain"
+    )
+)
+def show(
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    population: PopulationFile = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means and takes.")] = False,
+) -> None:
+    """Print the complete configuration as TOML, as `auxo run` would use it."""
+    typer.echo(to_toml(load_config(config_file, _all_overrides(overrides, population)), explain), nl=False)
+
+
+@config_app.command(epilog=_examples("auxo config init", "auxo config init study.toml"))
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[PATH]")] = Path("auxo.toml"),
+) -> None:
+    """Write a commented configuration with every setting at its default.
+
+    PATH is the file to write; one that exists is left as it is.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(to_toml(Config(), explain=True))
+    except FileExistsError:
+        raise ConfigError(f"{path}: already exists and is left as it is; choose another path") from None
+    typer.echo(f"wrote {path}; run it with: auxo run {path}")
+
+
+def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
+    """Run an experiment, show and report it; the one place that handles Ctrl-C."""
+    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+    directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
+    messages = Console(stderr=True)
+    typer.echo(f"{', '.join(config.methods)}: writing to {directory.path}", err=True)
+    try:
+        # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
+        from auxo.experiments.runner import run_experiment  # noqa: PLC0415
+
+        with show_progress(Budget.of(config), messages) as on_event:
+            summary = run_experiment(config, directory, on_event)
+    except KeyboardInterrupt:
+        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    if json_file is not None:
+        json_file.write_text(json.dumps(headline(summary), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    _show_result(summary, directory)
+    typer.echo(f"report: {write_report(directory)}")
+
+
+def _show_result(summary: Mapping[str, object], directory: RunDirectory) -> None:
+    console = Console()
+    events = directory.events("auxo").events
+    if events:
+        console.print(cohort_tree_text(events))
+    console.print(comparison_table(summary))
+
+
+def _all_overrides(overrides: Sequence[str] | None, population: Path | None) -> list[str]:
+    """Return --population as the settings it stands for, then what --set says."""
+    from_file = () if population is None else ("population.source=file", f"population.file={toml_value(population)}")
+    return [*from_file, *(overrides or ())]
+
+
+def _free_directory(config: Config) -> Path:
+    """Return runs/NAME-SEED, or the first of runs/NAME-SEED-2, -3 ... that is not taken."""
+    first = Path("runs") / f"{config.name}-{config.seed}"
+    candidates = chain([first], (first.with_name(f"{first.name}-{number}") for number in count(2)))
+    return next(path for path in candidates if not path.exists())
+
+
+def _message(error: ConfigError | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

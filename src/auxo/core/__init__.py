@@ -1,0 +1,1 @@
+"""What Auxo decides with: pure functions and frozen values, with no knowledge of the world outside."""

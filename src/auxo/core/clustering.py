@@ -1,0 +1,136 @@
+"""Online clustering of a cohort from one round's participants, with labels that travel with the clients (section 4.2)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from auxo.core.fingerprint import unit_rows
+from auxo.core.types import BoolArray, FloatArray, IntArray
+
+
+_NEGLIGIBLE = 1e-20  # squared length below which a centre has no direction
+
+
+@dataclass(frozen=True)
+class ClusteringSettings:
+    """How participants are clustered."""
+
+    clusters: int = 4  # the paper's K; the partition criterion may join clusters, so this is an upper bound
+    leave_one_out: bool = True  # compare a participant with centres that do not contain it
+    centre_memory: float = 10.0  # weight of the last round's centres, in participants; 0: this round's labels only
+    restart_after: int = 20  # rounds in which labels explain nothing before they are thrown away (our choice)
+    kmeans_starts: int = 10
+
+    def __post_init__(self) -> None:
+        if self.clusters < 2:
+            raise ValueError(f"clusters: expected at least 2, got {self.clusters}")
+        if self.restart_after < 1:
+            raise ValueError(f"restart_after: expected at least 1, got {self.restart_after}")
+
+
+@dataclass(frozen=True)
+class ClusteringState:
+    """All that a cohort's clustering keeps between rounds: the last centres, and nothing about any client."""
+
+    generation: int = 0  # number of the current start; labels of an earlier one mean nothing. 0: not started yet
+    centres: FloatArray | None = None  # (clusters, width) of the last round; None: K-means is to begin
+    idle_rounds: int = 0  # judged rounds in a row in which labels explained nothing
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The outcome for one round's participants."""
+
+    similarity: FloatArray  # (participants, clusters) cosine to each centre; NaN where a cluster has none
+    started: bool  # K-means ran in this round
+
+    @property
+    def labels(self) -> IntArray:
+        """Return the nearest cluster of each participant."""
+        best: IntArray = np.where(np.isnan(self.similarity), -np.inf, self.similarity).argmax(axis=1)
+        return best
+
+
+def cluster_space(directions: FloatArray) -> FloatArray:
+    """Return updates without what all participants share, scaled to length one.
+
+    Early in training the common direction drowns the differences between clients.
+    """
+    return unit_rows(directions - directions.mean(axis=0, keepdims=True))
+
+
+def cluster_round(
+    state: ClusteringState,
+    directions: FloatArray,
+    labels: IntArray,
+    generation: IntArray,
+    settings: ClusteringSettings,
+    rng: np.random.Generator,
+) -> tuple[ClusteringState, Clusters | None]:
+    """Cluster this round's participants (Algorithm 1, ClientClustering).
+
+    Args:
+        state: the cohort's.
+        directions: (participants, width) updates scaled to length one.
+        labels: cluster index each participant's request carried; -1 where none.
+        generation: which start of the clustering that index refers to.
+        settings: see `ClusteringSettings`.
+        rng: for K-means.
+
+    Returns:
+        The next state, and the clusters; None when there were too few participants to begin.
+    """
+    points = cluster_space(directions)
+    if state.centres is None:
+        if len(points) < 2 * settings.clusters:
+            return state, None
+        seed = int(rng.integers(2**31))
+        start = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
+        similarity = points @ unit_rows(start.cluster_centers_).T
+        return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity, started=True)
+    usable = (labels >= 0) & (labels < settings.clusters) & (generation == state.generation)
+    member = np.where(usable, labels, -1)[:, None] == np.arange(settings.clusters)[None, :]
+    clusters = Clusters(_similarity(points, member, state.centres, settings), started=False)
+    return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
+
+
+def _similarity(
+    points: FloatArray, member: BoolArray, last_centres: FloatArray, settings: ClusteringSettings
+) -> FloatArray:
+    """Return cosines to the centres: labelled participants, oneself left out, and some of the last round's centre.
+
+    A cluster nobody vouches for has no centre in this round (NaN): it is not started anew, which would give its
+    number to other clients.
+    """
+    sums = member.T.astype(np.float64) @ points + settings.centre_memory * last_centres
+    inner = points @ sums.T
+    norms = np.broadcast_to((sums**2).sum(axis=1), inner.shape)
+    if settings.leave_one_out:
+        own = (points**2).sum(axis=1, keepdims=True) * member
+        norms = norms + own - 2 * inner * member
+        inner = inner - own
+    usable = norms > _NEGLIGIBLE
+    return np.where(usable, inner / np.sqrt(np.where(usable, norms, 1.0)), np.nan)
+
+
+def _next_centres(points: FloatArray, clusters: Clusters, last_centres: FloatArray) -> FloatArray:
+    nearest = clusters.labels[:, None] == np.arange(len(last_centres))[None, :]
+    count = nearest.sum(axis=0)[:, None]
+    means = nearest.T.astype(np.float64) @ points / np.maximum(count, 1)
+    return np.where(count > 0, means, last_centres)
+
+
+def note_explained(state: ClusteringState, gain: float, settings: ClusteringSettings) -> tuple[ClusteringState, bool]:
+    """Count rounds in which labels explain nothing; after enough of them ask for a new start.
+
+    The first K-means can be wrong for ever: every later centre is made of its labels.
+
+    Returns:
+        The next state, and whether the labels were thrown away.
+    """
+    if gain > 0:
+        return replace(state, idle_rounds=0), False
+    if state.idle_rounds + 1 < settings.restart_after:
+        return replace(state, idle_rounds=state.idle_rounds + 1), False
+    return ClusteringState(state.generation), True

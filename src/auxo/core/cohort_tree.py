@@ -1,0 +1,162 @@
+"""The cohort tree: which cohorts there have been, which are leaves, and where a request of any age leads (section 5.1)."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from auxo.core.types import ROOT, BoolArray, CohortId, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A partition that has happened: cluster ``k`` of ``cohort`` lives on in child number ``routes[k]``."""
+
+    cohort: CohortId
+    routes: tuple[int, ...]  # (clusters,) child number of each cluster
+    weights: tuple[float, ...]  # (children,) share of the cohort's members believed to belong to each child
+    generation: int = 1  # start of the cohort's clustering that the clusters are numbered in
+
+    def __post_init__(self) -> None:
+        children = len(self.weights)
+        if children < 2:
+            raise ValueError(f"weights: a partition makes at least 2 children, got {children}")
+        if sorted(set(self.routes)) != list(range(children)):
+            raise ValueError(f"routes: expected every child of 0..{children - 1} to be reached, got {self.routes}")
+        if not all(weight > 0 for weight in self.weights):
+            raise ValueError(f"weights: expected positive shares, got {self.weights}")
+
+    @property
+    def children(self) -> tuple[CohortId, ...]:
+        """Return the ids of the children."""
+        return tuple(CohortId(f"{self.cohort}.{number}") for number in range(len(self.weights)))
+
+
+@dataclass(frozen=True)
+class CohortTree:
+    """An immutable tree of cohorts; only leaves train.
+
+    >>> tree = CohortTree().partition(ROOT, (0, 1, 1), (0.5, 0.5))
+    >>> tree.leaves
+    ('0.0', '0.1')
+    >>> tree.distance(CohortId("0.0"), CohortId("0.1"))
+    1
+    """
+
+    branches: tuple[Branch, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        alive = {ROOT}
+        for branch in self.branches:
+            if branch.cohort not in alive:
+                raise ValueError(f"branches: {branch.cohort!r} is not a leaf at the time of its partition")
+            alive.remove(branch.cohort)
+            alive.update(branch.children)
+
+    @cached_property
+    def cohorts(self) -> tuple[CohortId, ...]:
+        """Return every cohort that ever was, in the order of creation."""
+        return (ROOT, *(child for branch in self.branches for child in branch.children))
+
+    @cached_property
+    def leaves(self) -> tuple[CohortId, ...]:
+        """Return the cohorts that train now, in the order of creation."""
+        inner = {branch.cohort for branch in self.branches}
+        return tuple(cohort for cohort in self.cohorts if cohort not in inner)
+
+    @cached_property
+    def index(self) -> dict[CohortId, int]:
+        """Return each cohort's position in `cohorts`."""
+        return {cohort: position for position, cohort in enumerate(self.cohorts)}
+
+    def partition(
+        self, cohort: CohortId, routes: tuple[int, ...], weights: tuple[float, ...], generation: int = 1
+    ) -> "CohortTree":
+        """Return the tree in which ``cohort`` has been replaced by one child for each entry of ``weights``."""
+        return CohortTree((*self.branches, Branch(cohort, routes, weights, generation)))
+
+    @staticmethod
+    def distance(one: CohortId, other: CohortId) -> int:
+        """Return the larger of the two depths below the lowest common ancestor (symmetric in unbalanced trees)."""
+        left, right = one.split("."), other.split(".")
+        shared = 0
+        for a, b in zip(left, right, strict=False):
+            if a != b:
+                break
+            shared += 1
+        return max(len(left), len(right)) - shared
+
+    @cached_property
+    def distances(self) -> IntArray:
+        """Return the (cohorts, cohorts) matrix of `distance`."""
+        return np.array([[self.distance(a, b) for b in self.cohorts] for a in self.cohorts], dtype=np.int64)
+
+    @cached_property
+    def is_leaf(self) -> BoolArray:
+        """Return, for each of `cohorts`, whether it trains now."""
+        return np.isin(np.array(self.cohorts), np.array(self.leaves))
+
+    @cached_property
+    def _first_child(self) -> IntArray:
+        first = np.full(len(self.cohorts), -1, dtype=np.int64)
+        for branch in self.branches:
+            first[self.index[branch.cohort]] = self.index[branch.children[0]]
+        return first
+
+    @cached_property
+    def _routes(self) -> IntArray:
+        width = max((len(branch.routes) for branch in self.branches), default=1)
+        table = np.full((len(self.cohorts), width), -1, dtype=np.int64)
+        for branch in self.branches:
+            table[self.index[branch.cohort], : len(branch.routes)] = branch.routes
+        return table
+
+    @cached_property
+    def _cumulative_weights(self) -> FloatArray:
+        width = max((len(branch.weights) for branch in self.branches), default=1)
+        table = np.ones((len(self.cohorts), width))
+        for branch in self.branches:
+            weights = np.cumsum(branch.weights) / sum(branch.weights)
+            table[self.index[branch.cohort], : len(weights)] = weights
+            table[self.index[branch.cohort], len(weights) - 1 :] = 1.0
+        return table
+
+    @cached_property
+    def _generations(self) -> IntArray:
+        numbers = np.zeros(len(self.cohorts), dtype=np.int64)
+        for branch in self.branches:
+            numbers[self.index[branch.cohort]] = branch.generation
+        return numbers
+
+    def resolve(
+        self, cohorts: IntArray, clusters: IntArray, generations: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, BoolArray]:
+        """Return the leaf (position in `cohorts`) that each request leads to, whatever its age.
+
+        A request names a cohort (position in `cohorts`; anything else means no preference) and the cluster index the
+        client holds there. The first step down follows the cluster index; below that, and where there is no usable
+        index, the client is new to the choice and a child is drawn in proportion to its believed members.
+
+        Returns:
+            The leaves, and whether the request itself led there without a draw.
+        """
+        known = (cohorts >= 0) & (cohorts < len(self.cohorts))
+        at = np.where(known, cohorts, 0)
+        cluster = np.where(known & (generations == self._generations[at]), clusters, -1)
+        vouched = known.copy()
+        for _ in range(self.depth):
+            draws = rng.random(len(at))
+            rows = np.flatnonzero(~self.is_leaf[at])
+            here, wanted = at[rows], cluster[rows]
+            usable = (wanted >= 0) & (wanted < self._routes.shape[1])
+            routed = np.where(usable, self._routes[here, np.where(usable, wanted, 0)], -1)
+            drawn = (draws[rows, None] >= self._cumulative_weights[here]).sum(axis=1)
+            at[rows] = self._first_child[here] + np.where(routed >= 0, routed, drawn)
+            vouched[rows] &= routed >= 0
+            cluster[rows] = -1
+        return at, vouched
+
+    @cached_property
+    def depth(self) -> int:
+        """Return how many partitions lie between the root and the deepest leaf."""
+        return max(cohort.count(".") for cohort in self.cohorts)

@@ -1,0 +1,29 @@
+"""Every update is checked before anything looks at it; a refused one has a reason code and takes part in nothing."""
+
+from typing import Literal
+
+import numpy as np
+
+from auxo.core.types import Float32Array
+
+Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "BAD_WEIGHT", "UNKNOWN_COHORT", "BAD_FOLD", "NOT_SELECTED"]
+
+MAX_EXAMPLES = 10**9  # a device that claims more owns the model; our choice
+
+
+def check_update(update: object, examples: object, n_params: int) -> tuple[Float32Array, int] | Reason:
+    """Return the update as float32 and its examples as int, or the reason why it is refused.
+
+    Arrays of another shape are refused even where numpy would broadcast them; integers, objects and complex numbers
+    are refused as another dtype.
+    """
+    if not isinstance(update, np.ndarray) or update.shape != (n_params,) or update.dtype.kind != "f":
+        return "SCHEMA_MISMATCH"
+    whole = isinstance(examples, int | np.integer) and not isinstance(examples, bool)
+    if not whole or not 0 < int(examples) <= MAX_EXAMPLES:  # type: ignore[call-overload]  # whole says it is a number
+        return "BAD_WEIGHT"
+    with np.errstate(over="ignore"):
+        values: Float32Array = update.astype(np.float32)
+    if not np.isfinite(values).all():
+        return "NON_FINITE"
+    return values, int(examples)  # type: ignore[call-overload]

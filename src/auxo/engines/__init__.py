@@ -1,0 +1,1 @@
+"""Engines: what lies between an algorithm's tasks and the clients' answers; the in-process one is the default."""

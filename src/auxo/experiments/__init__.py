@@ -1,0 +1,1 @@
+"""Experiments: typed configurations, the runner and the report."""

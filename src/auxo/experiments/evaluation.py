@@ -1,0 +1,72 @@
+"""Evaluation over all clients, on the same held-out samples for every method."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.metrics import agreement, spread
+from auxo.core.types import Float32Array, IntArray
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.trainer import Trainer
+from auxo.protocol.events import CohortScore, Evaluated
+from auxo.simulation.virtual_time import Simulation, SimulationState
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Every client's test samples under the model of its cohort."""
+
+    correct: IntArray  # (clients,)
+    tests: IntArray  # (clients,)
+    cohort: IntArray  # (clients,) position in the tree's cohorts
+
+
+def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> Scores:
+    """Score each client with the model of the cohort it would be matched to."""
+    leaf = simulation.placement(state).leaf
+    tree = state.coordinator.tree
+    owner = np.repeat(np.arange(data.n_clients), data.test.counts())
+    hit = np.zeros(len(owner), dtype=np.bool_)
+    for cohort in tree.leaves:
+        weights = state.coordinator.cohorts[cohort].server.weights
+        samples = np.flatnonzero(leaf[owner] == tree.index[cohort])
+        hit[samples] = _predict(trainer, weights, data, data.test.x_rows[samples]) == data.test.y[samples]
+    correct = np.bincount(owner, weights=hit, minlength=data.n_clients).astype(np.int64)
+    return Scores(correct, data.test.counts(), leaf)
+
+
+def _predict(trainer: Trainer, weights: Float32Array, data: FederatedData, rows: IntArray) -> IntArray:
+    """Return predictions for rows of x; each distinct row is predicted once."""
+    distinct, where = np.unique(rows, return_inverse=True)
+    if len(distinct) == 0:
+        return np.zeros(0, dtype=np.int64)
+    return trainer.predict(weights, data.x[distinct])[where]
+
+
+def evaluated(
+    scores: Scores, data: FederatedData, state: SimulationState, total_participants: int, groups: IntArray | None
+) -> Evaluated:
+    """Return the event that tells the scores."""
+    tree, spent = state.coordinator.tree, state.spent
+    over_clients = spread(scores.correct, scores.tests)
+    accuracy = scores.correct / np.maximum(scores.tests, 1)
+    cohorts = []
+    for cohort in tree.leaves:
+        mine = scores.cohort == tree.index[cohort]
+        if mine.any():
+            cohorts.append(CohortScore(cohort, int(mine.sum()), float(accuracy[mine].mean())))
+    return Evaluated(
+        time_s=state.clock_s,
+        round=spent.participations / total_participants,
+        participations=spent.participations,
+        wasted_participations=spent.wasted_participations,
+        device_s=spent.device_s,
+        wasted_device_s=spent.wasted_device_s,
+        accuracy=over_clients.accuracy,
+        worst_10=over_clients.worst_10,
+        best_10=over_clients.best_10,
+        variance=over_clients.variance,
+        variance_beyond_binomial=over_clients.variance_beyond_binomial,
+        cohorts=tuple(cohorts),
+        ari=None if groups is None else agreement(scores.cohort, groups),
+    )

@@ -1,0 +1,69 @@
+"""How the report writes numbers: percentages, durations and ratios for people, not for machines."""
+
+from dataclasses import dataclass
+
+NAMES = {"base": "base", "auxo": "Auxo", "oracle": "oracle"}
+"""How each method is called in the report."""
+
+ABSENT = "\N{EN DASH}"
+_GAP = "\N{NARROW NO-BREAK SPACE}"
+
+PER_CENT = (100.0, f"{_GAP}%")
+"""What a fraction is multiplied by, and the unit it then has."""
+
+
+@dataclass(frozen=True)
+class TimeUnit:
+    """A unit in which a duration is easy to read."""
+
+    name: str
+    seconds: float
+
+
+_UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0), TimeUnit("seconds", 1.0))
+_SHORT = {"days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
+
+
+def time_unit(longest_s: float) -> TimeUnit:
+    """Return the largest unit of which the duration holds at least three (our choice), or seconds."""
+    return next((unit for unit in _UNITS if longest_s >= 3 * unit.seconds), _UNITS[-1])
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """Write a fraction as a percentage."""
+    return ABSENT if fraction is None else f"{100 * fraction:.{digits}f}{_GAP}%"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a duration in the unit that suits it."""
+    if seconds is None:
+        return ABSENT
+    unit = time_unit(seconds)
+    return f"{number(seconds / unit.seconds)}{_GAP}{_SHORT[unit.name]}"
+
+
+def number(value: float | None) -> str:
+    """Write a number with three significant digits or all its whole ones.
+
+    >>> number(12345.6), number(12.345), number(0.01234), number(7)
+    ('12,346', '12.3', '0.0123', '7')
+    """
+    if value is None:
+        return ABSENT
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def times(ratio: float) -> str:
+    """Write how many times more."""
+    return f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> counted(1, "cohort"), counted(1200, "cohort")
+    ('1 cohort', '1,200 cohorts')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

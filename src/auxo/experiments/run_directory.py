@@ -1,0 +1,242 @@
+"""A run directory: the files a run leaves behind, and the only code that reads and writes them."""
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.types import FloatArray, IntArray
+from auxo.protocol.events import Event, from_json, to_json
+
+METHODS = ("base", "auxo", "oracle")
+"""What a run compares, in the order in which it is shown. The oracle runs only when groups are known."""
+
+_CONFIG = "config.toml"
+_SUMMARY = "summary.json"
+_REPORT = "report.html"
+_EVENTS = "events.jsonl"
+_CLIENTS = "clients.npz"
+
+
+@dataclass(frozen=True)
+class ClientScores:
+    """Every client's part of a method's last evaluation, row aligned."""
+
+    accuracy: FloatArray  # (clients,) fractions
+    test_samples: IntArray  # (clients,)
+    cohort: NDArray[np.str_]  # (clients,)
+    group: IntArray | None = None  # (clients,); None when no groups are known
+
+    def __post_init__(self) -> None:
+        clients = len(self.accuracy)
+        for name, column in (("test_samples", self.test_samples), ("cohort", self.cohort), ("group", self.group)):
+            if column is not None and len(column) != clients:
+                raise ValueError(f"{name}: expected {clients} entries, one for each client, got {len(column)}")
+
+
+@dataclass(frozen=True)
+class RecordedEvents:
+    """A method's events in order; ``is_truncated`` says that a half-written last line was left out."""
+
+    events: tuple[Event, ...]
+    is_truncated: bool
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The files of one run. Make one with `create` or `open`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, config_text: str) -> "RunDirectory":
+        """Start a run in a new or empty directory.
+
+        Raises:
+            FileExistsError: something is already there.
+        """
+        if path.exists() and not path.is_dir():
+            raise FileExistsError(f"{path}: expected a directory for the run, found a file; choose another path")
+        if path.is_dir() and (found := sorted(entry.name for entry in path.iterdir())):
+            raise FileExistsError(
+                f"{path}: expected a new or empty directory for the run, found {', '.join(found[:3])}"
+                f"{' and more' if len(found) > 3 else ''}; choose another path or remove it"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        _replace(path / _CONFIG, config_text.encode())
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """Open what `create` started.
+
+        Raises:
+            FileNotFoundError: the path is not a run directory.
+        """
+        if not path.is_dir():
+            raise FileNotFoundError(f"{path}: expected a run directory, but there is no such directory")
+        if not (path / _CONFIG).is_file():
+            raise FileNotFoundError(
+                f"{path}: not a run directory, {_CONFIG} is missing; give the directory that a run was written to"
+            )
+        return cls(path)
+
+    def config_text(self) -> str:
+        """Return the complete resolved configuration."""
+        return (self.path / _CONFIG).read_text(encoding="utf-8")
+
+    def methods(self) -> tuple[str, ...]:
+        """Return the methods that have begun, in the order of `METHODS`."""
+        return tuple(method for method in METHODS if (self.path / method / _EVENTS).is_file())
+
+    @contextmanager
+    def event_writer(self, method: str) -> Iterator[Callable[[Event], None]]:
+        """Yield a function that appends one event; each event is on its way to the disk when the call returns.
+
+        A line that a crash left half written is removed first, so the file stays one event a line.
+        """
+        path = self._method_file(method, _EVENTS)
+        path.parent.mkdir(exist_ok=True)
+        _mend_last_line(path)
+        with path.open("ab") as file:
+
+            def write(event: Event) -> None:
+                file.write(to_json(event).encode() + b"\n")
+                file.flush()
+
+            yield write
+
+    def events(self, method: str) -> RecordedEvents:
+        """Return the events of a method; none when it has not begun.
+
+        Raises:
+            ValueError: a line other than the last is not an event.
+        """
+        path = self._method_file(method, _EVENTS)
+        if not path.is_file():
+            return RecordedEvents((), is_truncated=False)
+        lines = path.read_bytes().split(b"\n")
+        last_line = lines.pop()  # empty when the file is whole: every event ends its line
+        events = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                events.append(_event(line))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: expected one event as JSON: {error}") from error
+        if not last_line:
+            return RecordedEvents(tuple(events), is_truncated=False)
+        try:
+            return RecordedEvents((*events, _event(last_line)), is_truncated=False)
+        except ValueError:
+            return RecordedEvents(tuple(events), is_truncated=True)
+
+    def write_clients(self, method: str, clients: ClientScores) -> None:
+        """Write every client's final score."""
+        path = self._method_file(method, _CLIENTS)
+        path.parent.mkdir(exist_ok=True)
+        # Plain dtypes, because numpy would pickle a column of objects.
+        columns: dict[str, NDArray[np.generic]] = {
+            "accuracy": np.asarray(clients.accuracy, dtype=np.float64),
+            "test_samples": np.asarray(clients.test_samples, dtype=np.int64),
+            "cohort": np.asarray(clients.cohort, dtype=np.str_),
+        }
+        if clients.group is not None:
+            columns["group"] = np.asarray(clients.group, dtype=np.int64)
+        partial = path.with_name(path.name + ".tmp")
+        with partial.open("wb") as file:
+            np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
+        partial.replace(path)
+
+    def read_clients(self, method: str) -> ClientScores | None:
+        """Return what `write_clients` wrote; None when the method did not come that far.
+
+        Raises:
+            ValueError: the file is damaged or lacks a column.
+        """
+        path = self._method_file(method, _CLIENTS)
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as columns:
+                return ClientScores(
+                    accuracy=columns["accuracy"],
+                    test_samples=columns["test_samples"],
+                    cohort=columns["cohort"],
+                    group=columns["group"] if "group" in columns.files else None,
+                )
+        except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path}: expected the columns accuracy, test_samples, cohort and perhaps group: {error}"
+            ) from error
+
+    def write_summary(self, summary: Mapping[str, object]) -> None:
+        """Write the run's result; whoever reads it sees all of it or nothing.
+
+        Raises:
+            ValueError: a number is not finite; JSON has no word for it, so write None instead.
+        """
+        text = json.dumps(summary, indent=2, allow_nan=False)
+        _replace(self.path / _SUMMARY, (text + "\n").encode())
+
+    def read_summary(self) -> dict[str, object] | None:
+        """Return the run's result; None while the run has not ended.
+
+        Raises:
+            ValueError: the file is not a JSON object.
+        """
+        path = self.path / _SUMMARY
+        if not path.is_file():
+            return None
+        try:
+            summary = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path}: expected a JSON object: {error}") from error
+        if not isinstance(summary, dict):
+            raise ValueError(f"{path}: expected a JSON object, got {type(summary).__name__}")
+        return summary
+
+    def write_report(self, html: str) -> Path:
+        """Write the report and return where it is."""
+        path = self.path / _REPORT
+        _replace(path, html.encode())
+        return path
+
+    def _method_file(self, method: str, name: str) -> Path:
+        if method not in METHODS:
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+        return self.path / method / name
+
+
+def _event(line: bytes) -> Event:
+    try:
+        return from_json(line.decode())
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not an event of this version: {error!r}") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(path.name + ".tmp")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def _mend_last_line(path: Path) -> None:
+    if not path.is_file():
+        return
+    content = path.read_bytes()
+    whole, newline, rest = content.rpartition(b"\n")
+    if not rest:
+        return
+    try:
+        _event(rest)
+    except ValueError:
+        os.truncate(path, len(whole) + len(newline))
+    else:
+        with path.open("ab") as file:
+            file.write(b"\n")

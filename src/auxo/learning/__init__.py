@@ -1,0 +1,1 @@
+"""What is learned and from what: federated data, models and local training."""

@@ -1,0 +1,63 @@
+"""Federated data as columns: every client's training and test samples, without a copy per client."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.types import Float32Array, IntArray
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples sorted by client; client ``c`` owns the slice ``offsets[c]:offsets[c + 1]``."""
+
+    x_rows: IntArray  # (samples,) rows of FederatedData.x
+    y: IntArray  # (samples,) class labels
+    offsets: IntArray  # (clients + 1,)
+
+    def counts(self) -> IntArray:
+        """Return the number of samples of each client."""
+        return np.diff(self.offsets)
+
+    def of(self, client_row: int) -> slice:
+        """Return the slice of the columns that belongs to one client."""
+        return slice(int(self.offsets[client_row]), int(self.offsets[client_row + 1]))
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """A federated population's data.
+
+    ``x`` holds each distinct input once; samples of several clients may point to the same row.
+    ``groups`` is the planted or natural group of each client. Only the evaluation and the oracle may read it.
+    """
+
+    name: str
+    x: Float32Array  # (rows, *features)
+    train: Samples
+    test: Samples
+    n_classes: int
+    client_names: tuple[str, ...]
+    groups: IntArray | None = None  # (clients,); None when no groups are known
+
+    def __post_init__(self) -> None:
+        clients = len(self.client_names)
+        if clients == 0:
+            raise ValueError("population is empty: expected at least one client, got 0")
+        for name, samples in (("train", self.train), ("test", self.test)):
+            if len(samples.offsets) != clients + 1:
+                raise ValueError(
+                    f"{name}.offsets: expected {clients + 1} entries for {clients} clients, got {len(samples.offsets)}"
+                )
+            if len(samples.y) and not 0 <= samples.y.min() <= samples.y.max() < self.n_classes:
+                raise ValueError(
+                    f"{name}.y: expected labels in 0..{self.n_classes - 1}, "
+                    f"got {samples.y.min()}..{samples.y.max()}"
+                )
+        if self.groups is not None and len(self.groups) != clients:
+            raise ValueError(f"groups: expected {clients} entries, got {len(self.groups)}")
+
+    @property
+    def n_clients(self) -> int:
+        """Return the number of clients."""
+        return len(self.client_names)

@@ -1,0 +1,149 @@
+"""Softmax regression in numpy: many participants' local SGD side by side, each with the bits it would have alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.types import Float32Array, IntArray
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.local_samples import PADDING, local_batches, local_positions
+from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+
+
+@dataclass(frozen=True)
+class SoftmaxTrainer:
+    """Trains a linear classifier; the flat weights are the matrix (features, classes), then the bias (classes,)."""
+
+    n_features: int
+    n_classes: int
+    participants_at_once: int = 32  # our choice: bounds memory, and the stacked products stay in the cache
+
+    def __post_init__(self) -> None:
+        for name in ("n_features", "n_classes", "participants_at_once"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+
+    @property
+    def n_params(self) -> int:
+        """Return the length of the flat weight vector."""
+        return (self.n_features + 1) * self.n_classes
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        """Return zeros whatever the seed: the loss is convex, so there is no symmetry to break."""
+        return np.zeros(self.n_params, dtype=np.float32)
+
+    def train(
+        self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int
+    ) -> Iterator[LocalUpdate]:
+        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        A participant whose training diverges gives back an update that is not finite; it is not an error here.
+        """
+        self._check_weights(weights)
+        x = self._flat_inputs(data.x)
+        for first in range(0, len(jobs), self.participants_at_once):
+            chunk = jobs[first : first + self.participants_at_once]
+            batches = _StackedBatches.of(data, [local_batches(data, job, settings, seed) for job in chunk])
+            params = self._descend(weights, x, batches, settings)
+            deltas = np.empty_like(params)
+            deltas[batches.job_rows] = params - weights
+            examples = [len(local_positions(data, job)) for job in chunk]
+            yield from (LocalUpdate(delta, count) for delta, count in zip(deltas, examples, strict=True))
+
+    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+        """Return the most likely class of each row of ``x``; of equally likely ones the first."""
+        self._check_weights(weights)
+        matrix, bias = self._unpack(weights[np.newaxis])
+        return np.asarray(np.argmax(self._flat_inputs(x) @ matrix[0] + bias[0], axis=1), dtype=np.int64)
+
+    def _descend(
+        self, weights: Float32Array, x: Float32Array, batches: "_StackedBatches", settings: LocalTraining
+    ) -> Float32Array:
+        """Return each participant's weights after its local SGD, (participants, parameters)."""
+        params = np.tile(weights, (len(batches.job_rows), 1))
+        gradients = np.empty_like(params)
+        velocities = np.zeros_like(params) if settings.momentum else gradients
+        # Divergence shows in the update that comes out, where validation looks for it; a warning would say it twice.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step, active in enumerate(batches.active):
+                here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
+                batch_x = np.take(x, batches.x_rows[step, :active], axis=0)
+                self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
+                if settings.weight_decay:
+                    gradient += settings.weight_decay * here
+                if settings.momentum:
+                    velocity *= settings.momentum
+                    velocity += gradient
+                here -= settings.learning_rate * velocity
+        return params
+
+    def _gradient(
+        self, params: Float32Array, x: Float32Array, y: IntArray, shares: Float32Array, out: Float32Array
+    ) -> None:
+        """Write the gradient of the mean cross entropy of each participant's batch to ``out``.
+
+        The stacked products are one product of the same shape for each participant, so none sees the others.
+        """
+        matrix, bias = self._unpack(params)
+        errors = np.matmul(x, matrix)
+        errors += bias[:, np.newaxis]
+        errors -= errors.max(axis=2, keepdims=True)
+        np.exp(errors, out=errors)
+        errors /= errors.sum(axis=2, keepdims=True)
+        errors.reshape(-1, self.n_classes)[np.arange(y.size), y.ravel()] -= 1
+        errors *= shares[:, :, np.newaxis]
+        matrix_gradient, bias_gradient = self._unpack(out)
+        np.matmul(x.transpose(0, 2, 1), errors, out=matrix_gradient)
+        np.sum(errors, axis=1, out=bias_gradient)
+
+    def _unpack(self, params: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Return views of the matrices (n, features, classes) and the biases (n, classes) in ``params``."""
+        matrix = params[:, : -self.n_classes].reshape(-1, self.n_features, self.n_classes)
+        return matrix, params[:, -self.n_classes :]
+
+    def _check_weights(self, weights: Float32Array) -> None:
+        if weights.shape != (self.n_params,):
+            raise ValueError(f"weights: expected shape ({self.n_params},), got {weights.shape}")
+
+    def _flat_inputs(self, x: Float32Array) -> Float32Array:
+        features = int(np.prod(x.shape[1:]))
+        if features != self.n_features:
+            raise ValueError(f"x: expected {self.n_features} features, got {features}; make the trainer for this data")
+        return x.reshape(len(x), features)
+
+
+@dataclass(frozen=True)
+class _StackedBatches:
+    """The batches of several jobs step by step, the jobs with most steps first: those still at work are a prefix."""
+
+    job_rows: IntArray  # (jobs,) place in the order that was given
+    active: list[int]  # (steps,) jobs that have a batch at this step
+    x_rows: IntArray  # (steps, jobs, batch)
+    y: IntArray  # (steps, jobs, batch)
+    shares: Float32Array  # (steps, jobs, batch) of the sample in the batch's mean loss; 0 for padding
+
+    @staticmethod
+    def of(data: FederatedData, batches: Sequence[IntArray]) -> "_StackedBatches":
+        steps = np.array([len(of_job) for of_job in batches])
+        job_rows = np.argsort(-steps, kind="stable")
+        positions = np.full((steps.max(), len(batches), batches[0].shape[1]), PADDING)
+        for row, job_row in enumerate(job_rows):
+            positions[: steps[job_row], row] = batches[job_row]
+        is_sample = positions != PADDING
+        counts = is_sample.sum(axis=2, keepdims=True)
+        # Padding repeats a sample of the same batch, of no weight: another client's, were it not finite, would spread.
+        filled = np.where(is_sample, positions, positions[:, :, :1])
+        return _StackedBatches(
+            job_rows=job_rows,
+            active=[int(n) for n in counts[:, :, 0].astype(bool).sum(axis=1)],
+            x_rows=data.train.x_rows[filled],
+            y=data.train.y[filled],
+            shares=np.divide(is_sample, counts, out=np.zeros(is_sample.shape), where=is_sample).astype(np.float32),
+        )
+
+    def examples_per_job(self) -> IntArray:
+        """Return the samples in all batches of each job, in the order the jobs were given."""
+        examples = np.empty(len(self.job_rows), dtype=np.int64)
+        examples[self.job_rows] = np.count_nonzero(self.shares, axis=(0, 2))
+        return examples

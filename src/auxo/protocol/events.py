@@ -1,0 +1,130 @@
+"""Events: what a run tells the world about itself, one JSON object a line, the only input of progress and report."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RoundClosed:
+    """A cohort finished a round with at least one update used."""
+
+    time_s: float  # simulated time at which the round closed
+    cohort: str
+    round: int  # 1-based, counted along the cohort's lineage from the root
+    participants: int  # updates aggregated
+    late: int  # trained, but after the round had closed (wasted)
+    failed: int  # dropped out or returned a failure (wasted)
+    rejected: int  # refused by validation (wasted)
+    duration_s: float
+    known: int  # participants whose own record ranks this cohort first
+    labelled: int  # participants that brought a cluster index from an earlier round
+    judged: int  # participants the partition criterion could judge in this round
+    gain: float | None  # windowed gain of the best grouping; None while there is nothing to judge
+    gain_needed: float  # what the gain must exceed for a partition
+    heterogeneity: float  # mean squared distance of normalised updates to their mean
+    children: int  # cohorts the best grouping would make; 1 when none pays
+    restarted: bool  # clustering threw its labels away in this round
+
+
+@dataclass(frozen=True)
+class EmptyRound:
+    """A round came to nothing: nobody on line, or no usable update. The cohort tries again later."""
+
+    time_s: float
+    cohort: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """The coordinator replaced a cohort by children."""
+
+    time_s: float
+    cohort: str
+    round: int
+    children: tuple[str, ...]
+    shares: tuple[int, ...]  # participants a round for each child
+    gain: float
+
+
+@dataclass(frozen=True)
+class UpdateRejected:
+    """An update failed validation; it took part in nothing."""
+
+    time_s: float
+    cohort: str
+    round: int
+    client: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CohortEnded:
+    """A cohort has trained all its rounds."""
+
+    time_s: float
+    cohort: str
+    round: int
+
+
+@dataclass(frozen=True)
+class CohortScore:
+    """One cohort's part of an evaluation."""
+
+    cohort: str
+    clients: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Every client's test data scored with the model of the cohort it would be matched to."""
+
+    time_s: float
+    round: float  # participations so far divided by the participants of a whole round
+    participations: int  # updates aggregated so far
+    wasted_participations: int
+    device_s: float  # device-seconds spent on updates that were used
+    wasted_device_s: float
+    accuracy: float  # mean over clients
+    worst_10: float
+    best_10: float
+    variance: float  # across clients, accuracies in per cent
+    variance_beyond_binomial: float  # the same without what small test sets explain
+    cohorts: tuple[CohortScore, ...]
+    ari: float | None  # None without known groups
+
+
+Event = RoundClosed | EmptyRound | Partitioned | UpdateRejected | CohortEnded | Evaluated
+
+_TYPES: Mapping[str, type[Event]] = {
+    cls.__name__: cls for cls in (RoundClosed, EmptyRound, Partitioned, UpdateRejected, CohortEnded, Evaluated)
+}
+
+
+def to_json(event: Event) -> str:
+    """Return the event as one line of JSON, its type under ``"type"``."""
+    return json.dumps({"type": type(event).__name__, **dataclasses.asdict(event)}, allow_nan=False)
+
+
+def from_json(line: str) -> Event:
+    """Read back what `to_json` wrote.
+
+    Raises:
+        ValueError: the line is not an event of this version.
+    """
+    fields = json.loads(line)
+    name = fields.pop("type", None) if isinstance(fields, dict) else None
+    if not isinstance(name, str) or name not in _TYPES:
+        raise ValueError(f"unknown event type {name!r}: expected one of {sorted(_TYPES)}")
+    if name == "Evaluated":
+        fields["cohorts"] = tuple(CohortScore(**score) for score in fields["cohorts"])
+    if name == "Partitioned":
+        fields["children"], fields["shares"] = tuple(fields["children"]), tuple(fields["shares"])
+    try:
+        return _TYPES[name](**fields)
+    except TypeError as error:
+        raise ValueError(f"event {name}: {error}") from error

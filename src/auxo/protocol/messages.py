@@ -1,0 +1,75 @@
+"""The affinity protocol: every message between a client and the server, and which side fills it in (section 5.1).
+
+The round of messages is CheckIn -> Task -> TaskResult or TaskFailure -> AffinityFeedback. Nothing else is asked of a client.
+docs/protocol.md tells it in prose, with the formula each side runs.
+"""
+
+from dataclasses import dataclass
+
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.types import ClientId, CohortId, Float32Array
+
+
+@dataclass(frozen=True)
+class AffinityRequest:
+    """What a client asks for, made by the client from its own record; may be of any age."""
+
+    cohort: CohortId
+    reward: float  # claimed, for that cohort
+    cluster: int  # cluster index held for that cohort; -1: none
+    cluster_by_fold: tuple[int, int]  # the same from one half of the client's samples each; -1: none
+    generation: int  # start of the cohort's clustering the indices refer to; -1: none
+    ranked_first: bool  # the client's first choice, not an exploration
+
+
+@dataclass(frozen=True)
+class CheckIn:
+    """Client to coordinator: here I am. Without a request the client has no preference."""
+
+    client: ClientId
+    request: AffinityRequest | None = None
+    participations: int = 0  # that ended with feedback; decides which half a cross-fitting client trains on next
+
+
+@dataclass(frozen=True)
+class Task:
+    """Cohort to participant: train these weights."""
+
+    client: ClientId
+    cohort: CohortId
+    round: int
+    fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Participant to cohort: what local training gave."""
+
+    client: ClientId
+    cohort: CohortId
+    round: int
+    update: Float32Array  # (parameters,) new weights minus old, flattened
+    examples: int
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """Participant to cohort, or in its stead: there will be no update. A value, not an exception."""
+
+    client: ClientId
+    cohort: CohortId
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class AffinityFeedback:
+    """Cohort to participant: how it fitted; the server forgets it once it is sent."""
+
+    client: ClientId
+    cohort: CohortId
+    tree: CohortTree  # the cohorts that exist now and their place in the tree
+    instant_reward: float | None  # delta R of section 4.3; None while there is only one cohort
+    similarity: tuple[float | None, ...]  # to each cluster's centre of this round; empty: no clustering took place
+    fold: int | None
+    generation: int

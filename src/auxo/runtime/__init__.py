@@ -1,0 +1,1 @@
+"""What carries a run from round to round: the coordinator, and what it asks of an engine."""

@@ -1,0 +1,180 @@
+"""How fast each client computes and communicates, as columns over the population."""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol, final
+
+import numpy as np
+
+from auxo.core.rng import stream
+from auxo.core.types import FloatArray, IntArray
+
+_BITS_PER_BYTE = 8
+
+
+@final
+@dataclass(frozen=True)
+class Devices:
+    """The speed of every client's device; row ``c`` belongs to client ``c``."""
+
+    compute_s_per_sample: FloatArray  # (clients,) one training step's time for one sample
+    download_bps: FloatArray  # (clients,) bit/s
+    upload_bps: FloatArray  # (clients,) bit/s
+
+    def __post_init__(self) -> None:
+        columns = {
+            "compute_s_per_sample": self.compute_s_per_sample,
+            "download_bps": self.download_bps,
+            "upload_bps": self.upload_bps,
+        }
+        for name, column in columns.items():
+            if column.shape != (len(self.compute_s_per_sample),):
+                raise ValueError(
+                    f"{name}: expected one value for each of {len(self.compute_s_per_sample)} clients, "
+                    f"got shape {column.shape}"
+                )
+            wrong = ~((column > 0) & (column < math.inf))
+            if wrong.any():
+                row = int(wrong.argmax())
+                raise ValueError(f"{name}: expected positive finite values, got {column[row]} for client row {row}")
+
+    @property
+    def n_clients(self) -> int:
+        """Return the number of clients."""
+        return len(self.compute_s_per_sample)
+
+
+class DeviceSource(Protocol):
+    """Where devices come from: a distribution, or a trace of measured ones."""
+
+    def draw(self, n_clients: int, seed: int) -> Devices:
+        """Return a device for each client; the same arguments give the same devices."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class SyntheticDevices:
+    """Log-normal devices fitted to figures published for mobile populations (FedScale's traces).
+
+    A client's device is the same whatever the size of the population. Compute and bandwidth are independent.
+    With the defaults and ``spread`` 1, 90 % of devices infer a sample in 15 to 199 ms, the median download is
+    6.1 Mbit/s and 26 % of devices have less than 3 Mbit/s.
+    """
+
+    spread: float = 1.0  # 0: every device is the median one; 1: as published; scales the sigma of the logarithms
+    fast_inference_s: float = 0.015  # 5th percentile of the time for one sample, forward pass only
+    slow_inference_s: float = 0.199  # 95th percentile
+    training_factor: float = 3.0  # a forward and a backward pass cost this many forward passes, as FedScale has it
+    median_download_bps: float = 6.1e6
+    slow_download_bps: float = 3.0e6
+    slow_share: float = 0.26  # clients with less than slow_download_bps
+    upload_fraction: float = 0.5  # upload over download; our own choice, FedScale has one bandwidth for both
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.spread < math.inf:
+            raise ValueError(f"spread: expected a number >= 0, got {self.spread}")
+        if not 0 < self.fast_inference_s <= self.slow_inference_s < math.inf:
+            raise ValueError(
+                "fast_inference_s, slow_inference_s: expected 0 < fast <= slow, "
+                f"got {self.fast_inference_s} and {self.slow_inference_s}"
+            )
+        if not 0 < self.slow_download_bps < self.median_download_bps < math.inf:
+            raise ValueError(
+                "slow_download_bps, median_download_bps: expected 0 < slow < median, "
+                f"got {self.slow_download_bps} and {self.median_download_bps}"
+            )
+        if not 0 < 2 * self.slow_share < 1:
+            raise ValueError(f"slow_share: expected a value in (0, 0.5), got {self.slow_share}")
+        for name, value in (("training_factor", self.training_factor), ("upload_fraction", self.upload_fraction)):
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
+
+    @property
+    def median_compute_s_per_sample(self) -> float:
+        """Return the median training time for one sample."""
+        # The two percentiles lie symmetrically about the median of the logarithm: it is their geometric mean.
+        return self.training_factor * math.sqrt(self.fast_inference_s * self.slow_inference_s)
+
+    @property
+    def compute_sigma(self) -> float:
+        """Return the standard deviation of the logarithm of compute time, as published."""
+        # The 5th and 95th percentiles are 2 x 1.645 sigma apart.
+        return math.log(self.slow_inference_s / self.fast_inference_s) / (2 * NormalDist().inv_cdf(0.95))
+
+    @property
+    def download_sigma(self) -> float:
+        """Return the standard deviation of the logarithm of bandwidth, as published."""
+        # P(bandwidth < slow) = Phi(log(slow / median) / sigma) = slow_share, solved for sigma.
+        return math.log(self.slow_download_bps / self.median_download_bps) / NormalDist().inv_cdf(self.slow_share)
+
+    def draw(self, n_clients: int, seed: int) -> Devices:
+        """Return a device for each client."""
+        _check_population(n_clients)
+        # One stream for each column, so that more clients do not change the devices of the first ones.
+        compute = stream(seed, "devices", "compute").standard_normal(n_clients)
+        bandwidth = stream(seed, "devices", "bandwidth").standard_normal(n_clients)
+        download_bps = self.median_download_bps * np.exp(self.spread * self.download_sigma * bandwidth)
+        return Devices(
+            compute_s_per_sample=self.median_compute_s_per_sample * np.exp(self.spread * self.compute_sigma * compute),
+            download_bps=download_bps,
+            upload_bps=self.upload_fraction * download_bps,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class EqualDevices:
+    """The same device for every client; by default about the median of `SyntheticDevices`."""
+
+    compute_s_per_sample: float = 0.164
+    download_bps: float = 6.1e6
+    upload_bps: float = 3.05e6
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("compute_s_per_sample", self.compute_s_per_sample),
+            ("download_bps", self.download_bps),
+            ("upload_bps", self.upload_bps),
+        ):
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
+
+    def draw(self, n_clients: int, seed: int) -> Devices:
+        """Return the same device for each client, whatever the seed."""
+        _check_population(n_clients)
+        return Devices(
+            compute_s_per_sample=np.full(n_clients, self.compute_s_per_sample),
+            download_bps=np.full(n_clients, self.download_bps),
+            upload_bps=np.full(n_clients, self.upload_bps),
+        )
+
+
+def durations_s(devices: Devices, rows: IntArray, examples_trained: IntArray, model_bytes: int) -> FloatArray:
+    """Return how long each participant takes to download the model, train and upload its update.
+
+    Args:
+        devices: the population's devices.
+        rows: (participants,) client rows; a client may occur more than once.
+        examples_trained: (participants,) samples passed through training, every epoch counted.
+        model_bytes: size of the model, and of the update, on the wire.
+    """
+    if rows.shape != examples_trained.shape:
+        raise ValueError(
+            f"examples_trained: expected one value for each of {len(rows)} participants, got {len(examples_trained)}"
+        )
+    if rows.size and not 0 <= rows.min() <= rows.max() < devices.n_clients:
+        raise ValueError(f"rows: expected values in [0, {devices.n_clients}), got {rows.min()} to {rows.max()}")
+    if examples_trained.size and examples_trained.min() < 0:
+        raise ValueError(f"examples_trained: expected values >= 0, got {examples_trained.min()}")
+    if model_bytes < 0:
+        raise ValueError(f"model_bytes: expected a size >= 0, got {model_bytes}")
+    model_bits = _BITS_PER_BYTE * model_bytes
+    compute_s: FloatArray = devices.compute_s_per_sample[rows] * examples_trained
+    return compute_s + model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
+
+
+def _check_population(n_clients: int) -> None:
+    if n_clients < 1:
+        raise ValueError(f"n_clients: expected at least 1, got {n_clients}")

@@ -1,0 +1,235 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from auxo.core.aggregators import (
+    AGGREGATORS,
+    Aggregator,
+    FedAvg,
+    FedYogi,
+    Weighting,
+    update_weight,
+    weighted_mean,
+)
+from auxo.core.types import Float32Array, FloatArray
+
+
+def float32(*values: float) -> Float32Array:
+    return np.array(values, dtype=np.float32)
+
+
+WEIGHTS = float32(0.5, -1.0, 2.0)
+DELTA = np.array([0.1, -0.2, 0.4])
+
+updates_and_weights = st.lists(
+    st.tuples(
+        hnp.arrays(np.float32, 4, elements=st.floats(-10, 10, width=32)),
+        st.floats(0, 100, allow_subnormal=False),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.fixture(params=AGGREGATORS)
+def aggregator(request: pytest.FixtureRequest) -> Aggregator:
+    return AGGREGATORS[request.param]()
+
+
+# Contract: what every aggregator does.
+
+
+def test_initial_state_has_the_weights_and_no_steps(aggregator: Aggregator) -> None:
+    state = aggregator.initial(WEIGHTS)
+
+    assert state.weights.dtype == np.float32
+    np.testing.assert_array_equal(state.weights, WEIGHTS)
+    assert state.steps == 0
+    assert all(slot.shape == WEIGHTS.shape for slot in state.slots)
+
+
+def test_state_does_not_share_the_array_it_was_made_from(aggregator: Aggregator) -> None:
+    weights = WEIGHTS.copy()
+    state = aggregator.initial(weights)
+    weights[:] = 7
+
+    np.testing.assert_array_equal(state.weights, WEIGHTS)
+
+
+def test_constant_update_moves_every_weight_in_its_direction(aggregator: Aggregator) -> None:
+    state = aggregator.initial(WEIGHTS)
+    for step in range(1, 6):
+        moved = aggregator.step(state, DELTA)
+        assert np.all((moved.weights - state.weights) * DELTA > 0)
+        assert moved.steps == step
+        state = moved
+
+
+def test_zero_update_at_the_start_leaves_the_weights_as_they_are(aggregator: Aggregator) -> None:
+    state = aggregator.step(aggregator.initial(WEIGHTS), np.zeros(3))
+
+    np.testing.assert_array_equal(state.weights, WEIGHTS)
+
+
+def test_step_leaves_its_inputs_untouched(aggregator: Aggregator) -> None:
+    state = aggregator.step(aggregator.initial(WEIGHTS), DELTA)
+    weights, slots, delta = state.weights.copy(), [slot.copy() for slot in state.slots], DELTA.copy()
+
+    aggregator.step(state, delta)
+
+    np.testing.assert_array_equal(state.weights, weights)
+    for slot, before in zip(state.slots, slots, strict=True):
+        np.testing.assert_array_equal(slot, before)
+    np.testing.assert_array_equal(delta, DELTA)
+
+
+def test_slots_keep_their_number_and_shape_through_steps(aggregator: Aggregator) -> None:
+    first = aggregator.initial(WEIGHTS)
+    last = aggregator.step(aggregator.step(first, DELTA), -DELTA)
+
+    assert [slot.shape for slot in last.slots] == [slot.shape for slot in first.slots]
+    assert last.weights.dtype == np.float32
+
+
+def test_same_input_gives_the_same_bits(aggregator: Aggregator) -> None:
+    once, again = (aggregator.step(aggregator.initial(WEIGHTS), DELTA, 0.3) for _ in range(2))
+
+    assert once.weights.tobytes() == again.weights.tobytes()
+    assert [slot.tobytes() for slot in once.slots] == [slot.tobytes() for slot in again.slots]
+
+
+def test_rate_scale_multiplies_the_movement(aggregator: Aggregator) -> None:
+    state = aggregator.initial(np.zeros(3, dtype=np.float32))
+    whole, half = aggregator.step(state, DELTA), aggregator.step(state, DELTA, rate_scale=0.5)
+
+    np.testing.assert_allclose(half.weights, whole.weights / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rate_scale", [0.0, -1.0, float("nan"), float("inf")])
+def test_step_refuses_a_rate_scale_that_is_not_positive(aggregator: Aggregator, rate_scale: float) -> None:
+    with pytest.raises(ValueError, match="rate_scale"):
+        aggregator.step(aggregator.initial(WEIGHTS), DELTA, rate_scale)
+
+
+def test_step_refuses_an_update_of_another_model(aggregator: Aggregator) -> None:
+    with pytest.raises(ValueError, match="mean_delta"):
+        aggregator.step(aggregator.initial(WEIGHTS), np.zeros(4))
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("rate", [0.0, -0.1, float("nan"), float("inf")])
+def test_server_learning_rate_must_be_positive(name: str, rate: float) -> None:
+    with pytest.raises(ValueError, match="server_learning_rate"):
+        AGGREGATORS[name](server_learning_rate=rate)
+
+
+# What is particular to one.
+
+
+def test_fedavg_adds_the_scaled_mean_update() -> None:
+    state = FedAvg(server_learning_rate=0.5).initial(WEIGHTS)
+
+    np.testing.assert_allclose(
+        FedAvg(server_learning_rate=0.5).step(state, DELTA).weights, [0.55, -1.1, 2.2], rtol=1e-6
+    )
+
+
+def test_fedyogi_steps_agree_with_hand_computation() -> None:
+    # tau = 0.1, so v starts at 0.01; updates 0.5 (squared 0.25, above v) and then 0.1 (squared 0.01, below v).
+    aggregator = FedYogi(server_learning_rate=0.2, beta_1=0.5, beta_2=0.5, tau=0.1)
+
+    first = aggregator.step(aggregator.initial(float32(1.0)), np.array([0.5]))
+    # m = 0.5 * 0 + 0.5 * 0.5 = 0.25; v = 0.01 + 0.5 * 0.25 = 0.135
+    np.testing.assert_allclose(first.slots, [[0.25], [0.135]], rtol=1e-12)
+    np.testing.assert_allclose(first.weights, [1.0 + 0.2 * 0.25 / (0.135**0.5 + 0.1)], rtol=1e-6)
+
+    second = aggregator.step(first, np.array([0.1]))
+    # m = 0.5 * 0.25 + 0.5 * 0.1 = 0.175; v = 0.135 - 0.5 * 0.01 = 0.13
+    np.testing.assert_allclose(second.slots, [[0.175], [0.13]], rtol=1e-12)
+    np.testing.assert_allclose(second.weights, [first.weights[0] + 0.2 * 0.175 / (0.13**0.5 + 0.1)], rtol=1e-6)
+
+
+def test_fedyogi_refuses_the_state_of_another_aggregator() -> None:
+    with pytest.raises(ValueError, match="slots"):
+        FedYogi().step(FedAvg().initial(WEIGHTS), DELTA)
+
+
+def test_fedyogi_refuses_decay_rates_outside_their_range() -> None:
+    with pytest.raises(ValueError, match="beta_1"):
+        FedYogi(beta_1=1.0)
+    with pytest.raises(ValueError, match="beta_2"):
+        FedYogi(beta_2=-0.1)
+    with pytest.raises(ValueError, match="tau"):
+        FedYogi(tau=0.0)
+
+
+# The mean.
+
+
+@pytest.mark.parametrize(("weighting", "weight"), [("examples", 17.0), ("uniform", 1.0)])
+def test_update_counts_for_its_examples_or_for_one(weighting: Weighting, weight: float) -> None:
+    assert update_weight(weighting, examples=17) == weight
+
+
+@given(updates_and_weights)
+@settings(max_examples=50)
+def test_weighted_mean_agrees_with_numpy(updates: list[tuple[Float32Array, float]]) -> None:
+    deltas = np.array([delta for delta, _ in updates], dtype=np.float64)
+    weights = [weight for _, weight in updates]
+
+    mean = weighted_mean(updates, n_params=4)
+
+    if sum(weights) == 0:
+        assert mean is None
+    else:
+        assert mean is not None
+        np.testing.assert_allclose(mean, np.average(deltas, axis=0, weights=weights), atol=1e-9)
+
+
+@given(updates_and_weights)
+@settings(max_examples=20)
+def test_weighted_mean_leaves_updates_untouched(updates: list[tuple[Float32Array, float]]) -> None:
+    before = [delta.copy() for delta, _ in updates]
+
+    weighted_mean(updates, n_params=4)
+
+    for (delta, _), copy in zip(updates, before, strict=True):
+        np.testing.assert_array_equal(delta, copy)
+
+
+def test_weighted_mean_takes_a_stream_and_keeps_small_updates_beside_large_ones() -> None:
+    # In float32 the ones would vanish beside 2 ** 25.
+    stream = ((float32(value), 1.0) for value in [2.0**25, 1.0, 1.0, 1.0, -(2.0**25)])
+
+    mean = weighted_mean(stream, n_params=1)
+
+    assert mean is not None
+    assert mean.dtype == np.float64
+    assert mean[0] == 3 / 5
+
+
+def test_update_of_no_weight_has_no_influence() -> None:
+    def mean(updates: list[tuple[Float32Array, float]]) -> FloatArray:
+        result = weighted_mean(updates, n_params=3)
+        assert result is not None
+        return result
+
+    kept = (WEIGHTS, 2.0)
+    np.testing.assert_array_equal(mean([kept, (float32(9, 9, 9), 0.0)]), mean([kept]))
+
+
+def test_mean_of_no_updates_is_none() -> None:
+    assert weighted_mean([], n_params=3) is None
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_weighted_mean_refuses_a_weight_that_is_no_weight(weight: float) -> None:
+    with pytest.raises(ValueError, match="weight of an update"):
+        weighted_mean([(WEIGHTS, weight)], n_params=3)
+
+
+def test_weighted_mean_refuses_an_update_of_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"expected shape \(4,\), got \(3,\)"):
+        weighted_mean([(WEIGHTS, 1.0)], n_params=4)

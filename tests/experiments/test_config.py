@@ -1,0 +1,184 @@
+"""The configuration: what it takes, what it refuses and how it says so, and TOML there and back."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
+from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
+
+
+def test_an_empty_file_gives_the_defaults() -> None:
+    assert parse_config("") == load_config(None) == Config()
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Config().seed = 3  # type: ignore[misc]  # the point of the test
+
+
+def test_values_come_from_the_file_and_overrides_win(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text("seed = 1\n[training]\nrounds = 10\nmodel = 'mlp'\n")
+    config = load_config(path, ["training.rounds=20", "training.rounds=30"])
+    assert (config.seed, config.training.rounds, config.training.model) == (1, 30, "mlp")
+
+
+def test_an_override_is_toml_or_else_a_plain_string() -> None:
+    config = parse_config("", ["population.groups=[1, 2.5]", "name=my-run", 'training.model="mlp"', "seed = 4"])
+    assert config.population.groups == (1.0, 2.5)
+    assert (config.name, config.training.model, config.seed) == ("my-run", "mlp", 4)
+
+
+@pytest.mark.parametrize(
+    ("override", "meant"),
+    [
+        ("training.ruonds=3", "training.rounds"),
+        ("population.clinets=3", "population.clients"),
+        ("rounds=3", "training.rounds"),
+        ("training.evaluate_evry=3", "run.evaluate_every"),
+        ("sed=3", "seed"),
+        ("trainig.rounds=3", "training"),
+    ],
+)
+def test_an_unknown_key_suggests_the_right_one(override: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown key; did you mean {meant}\\?"):
+        parse_config("", [override])
+
+
+def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("[run]\nqqqq = 1\n", source="study.toml")
+    assert str(error.value) == "study.toml: run.qqqq: unknown key. Keys of [run]: workers, evaluate_every"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.rounds=0", "training.rounds: expected a whole number (at least 1), got 0"),
+        ("training.rounds=true", "training.rounds: expected a whole number (at least 1), got true"),
+        ('training.rounds="5"', 'training.rounds: expected a whole number (at least 1), got "5"'),
+        ("training.learning_rate=nan", "training.learning_rate: expected a number (above 0), got nan"),
+        ("devices.dropout=1", "devices.dropout: expected a number (at least 0, below 1), got 1"),
+        ("devices.deadline_s=-1", "devices.deadline_s: expected a number (above 0), got -1"),
+        ("auxo.cross_fit=1", "auxo.cross_fit: expected true or false, got 1"),
+        ("seed=2024-01-01", "seed: expected a whole number (at least 0), got 2024-01-01"),
+        ("population.file=3", "population.file: expected a path, got 3"),
+        ("population.samples=[5]", "population.samples: expected a list [a whole number (at least 1), "),
+        ("population.groups=[]", "population.groups: expected a whole number (at least 1) or a list of one or more"),
+        ("training.algorithm=fedavgg", 'expected "fedavg" or "fedyogi", got "fedavgg"; did you mean "fedavg"?'),
+        ('methods=["base", "best"]', 'methods: expected a list of one or more values, each "base", "auxo" or "oracle"'),
+        ("training=3", "training: expected a section [training], got 3; set one of: algorithm, model"),
+        ("seed.x=3", "seed: expected a whole number (at least 0), got {x = 3}"),
+        ("rounds", "--set rounds: expected section.key=value"),
+        ("=3", "--set =3: expected section.key=value"),
+        (".rounds=3", "--set .rounds=3: expected section.key=value"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_was_expected(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", [override])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_override_below_a_value_is_refused() -> None:
+    with pytest.raises(ConfigError, match="training is a value, it has no key 'rounds'"):
+        parse_config("training = 3\n", ["training.rounds=3"])
+
+
+def test_every_problem_is_told_at_once_with_where_it_came_from() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("[training]\nrounds = 0\n", ["run.workers=0"], source="study.toml")
+    lines = str(error.value).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [["study.toml", "training.rounds"], ["--set", "run.workers"]]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["training.participants=3000"], "at most population.clients (2000), got 3000"),
+        (["population.source=file"], 'expected a path because population.source = "file"'),
+        (["population.file=a.npz"], "'a.npz' is given, but population.source = \"digits\""),
+        (["population.samples=[60, 20]"], "expected [fewest, most], got [60, 20]"),
+        (["population.groups=3000"], "at most as many groups as clients (2000), got 3000"),
+        (["auxo.partition_from=0.9"], "expected at most auxo.partition_until (0.7), got 0.9"),
+        (["methods=['base', 'base']"], "expected each at most once"),
+        (["name=../elsewhere"], "name: expected letters, digits"),
+        (["population.source=synthetic", "training.model=cnn"], '"cnn" needs images'),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", overrides)
+    assert message in str(error.value)
+
+
+def test_a_population_file_brings_its_own_number_of_clients() -> None:
+    config = parse_config("", ["population.source=file", "population.file=a.npz", "training.participants=3000"])
+    assert config.population.file == Path("a.npz")
+
+
+def test_group_sizes_are_shares_of_the_population() -> None:
+    assert PopulationConfig(groups=4).group_sizes == (0.25,) * 4
+    assert PopulationConfig(groups=(3.0, 1.0)).group_sizes == (0.75, 0.25)
+
+
+def test_a_missing_file_a_directory_and_invalid_toml_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such file; `auxo config init"):
+        load_config(tmp_path / "absent.toml")
+    with pytest.raises(ConfigError, match="expected a TOML file, got a directory"):
+        load_config(tmp_path)
+    broken = tmp_path / "broken.toml"
+    broken.write_text("seed = 1\nname = \n")
+    with pytest.raises(ConfigError, match=r"broken\.toml: not valid TOML: .*line 2, column 8"):
+        load_config(broken)
+    broken.write_bytes(b"name = '\xff'")
+    with pytest.raises(ConfigError, match="expected UTF-8 text, got invalid start byte at byte 8"):
+        load_config(broken)
+
+
+def test_what_is_not_set_is_left_out_and_explained_on_request() -> None:
+    assert "deadline_s" not in to_toml(Config())
+    explained = to_toml(Config(), explain=True)
+    assert "# deadline_s is not set\n" in explained
+    assert (
+        '# Where the clients\' data come from. Takes "digits", "synthetic" or "file".\nsource = "digits"\n' in explained
+    )
+
+
+def test_every_setting_has_a_description() -> None:
+    for name, section in Config.model_fields.items():
+        assert section.description, name
+        inner = getattr(Config(), name)
+        for key, field in getattr(type(inner), "model_fields", {}).items():
+            assert field.description, f"{name}.{key}"
+
+
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+configs = st.builds(
+    Config,
+    seed=st.integers(min_value=0),
+    name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*", fullmatch=True),
+    methods=st.lists(st.sampled_from(["base", "auxo", "oracle"]), min_size=1, unique=True).map(tuple),
+    population=st.one_of(
+        st.builds(
+            PopulationConfig,
+            source=st.just("file"),
+            file=st.text(st.characters(exclude_categories=["Cs"])).map(Path),
+            client_label_concentration=st.none() | positive,
+        ),
+        st.builds(PopulationConfig, groups=st.integers(1, 2000) | st.lists(positive, min_size=1).map(tuple)),
+    ),
+    devices=st.builds(DevicesConfig, deadline_s=st.none() | positive, overcommit=st.floats(0, 1e300)),
+    training=st.builds(TrainingConfig, learning_rate=positive, algorithm=st.sampled_from(["fedavg", "fedyogi"])),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(configs, st.booleans())
+def test_toml_reads_back_as_the_same_config(config: Config, explain: bool) -> None:
+    assert parse_config(to_toml(config, explain)) == config

@@ -1,0 +1,201 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.experiments.run_directory import ClientScores, RunDirectory
+from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, to_json
+
+EVENTS: tuple[Event, ...] = (
+    EmptyRound(1.0, "0", 1, "nobody on line"),
+    Partitioned(2.0, "0", 2, ("0.0", "0.1"), (50, 50), 0.03),
+    CohortEnded(3.0, "0.0", 3),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(tmp_path / "run", "seed = 1\n")
+
+
+def record(run: RunDirectory, *events: Event) -> Path:
+    with run.event_writer("auxo") as write:
+        for event in events:
+            write(event)
+    return run.path / "auxo" / "events.jsonl"
+
+
+def test_created_run_opens_with_its_config(run: RunDirectory) -> None:
+    assert RunDirectory.open(run.path).config_text() == "seed = 1\n"
+
+
+def test_run_may_start_in_an_empty_directory(tmp_path: Path) -> None:
+    assert RunDirectory.create(tmp_path, "").methods() == ()
+
+
+def test_run_is_not_started_over_what_is_already_there(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match=r"empty directory.*thesis\.tex.*choose another"):
+        RunDirectory.create(tmp_path, "seed = 1\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_run_is_not_started_in_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(FileExistsError, match="found a file"):
+        RunDirectory.create(tmp_path / "run", "")
+
+
+def test_opening_says_that_the_directory_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such directory"):
+        RunDirectory.open(tmp_path / "nowhere")
+
+
+def test_opening_says_which_file_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"config\.toml is missing"):
+        RunDirectory.open(tmp_path)
+
+
+def test_events_come_back_in_order(run: RunDirectory) -> None:
+    record(run, *EVENTS)
+    recorded = run.events("auxo")
+    assert recorded.events == EVENTS
+    assert not recorded.is_truncated
+
+
+def test_event_can_be_read_while_the_writer_is_open(run: RunDirectory) -> None:
+    with run.event_writer("base") as write:
+        write(EVENTS[0])
+        assert run.events("base").events == EVENTS[:1]
+
+
+def test_events_before_an_interruption_are_kept(run: RunDirectory) -> None:
+    with pytest.raises(KeyboardInterrupt), run.event_writer("base") as write:
+        write(EVENTS[0])
+        raise KeyboardInterrupt
+    assert run.events("base").events == EVENTS[:1]
+
+
+def test_second_writer_appends(run: RunDirectory) -> None:
+    record(run, EVENTS[0])
+    record(run, *EVENTS[1:])
+    assert run.events("auxo").events == EVENTS
+
+
+@settings(max_examples=20)
+@given(cut=st.integers(1, len(to_json(EVENTS[-1]))))
+def test_half_written_last_line_is_left_out_and_said_so(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = RunDirectory.create(tmp_path_factory.mktemp("runs") / "run", "")
+    path = record(run, *EVENTS)
+    path.write_bytes(path.read_bytes()[: -1 - cut])
+    recorded = run.events("auxo")
+    assert recorded.events == EVENTS[:-1]
+    assert recorded.is_truncated == (cut < len(to_json(EVENTS[-1])))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 20])
+def test_writer_mends_what_a_crash_left(run: RunDirectory, cut: int) -> None:
+    path = record(run, *EVENTS)
+    path.write_bytes(path.read_bytes()[:-cut])
+    record(run, EVENTS[0])
+    kept = EVENTS if cut == 1 else EVENTS[:-1]  # without its line's end alone, an event is still whole
+    assert run.events("auxo").events == (*kept, EVENTS[0])
+
+
+@pytest.mark.parametrize(
+    "damage", ["{", '{"type": "Evaluated"}', '{"type": "Evaluated", "cohorts": [{"x": 1}]}', "[]", ""]
+)
+def test_damage_before_the_last_line_is_an_error_with_its_place(run: RunDirectory, damage: str) -> None:
+    path = record(run, EVENTS[0])
+    path.write_text(f"{to_json(EVENTS[0])}\n{damage}\n{to_json(EVENTS[1])}\n")
+    with pytest.raises(ValueError, match=r"events\.jsonl, line 2: expected one event"):
+        run.events("auxo")
+
+
+def test_method_that_has_not_begun_has_no_events(run: RunDirectory) -> None:
+    assert run.events("oracle").events == ()
+
+
+def test_methods_are_those_that_have_begun_in_the_order_they_are_shown(run: RunDirectory) -> None:
+    for method in ("oracle", "base"):
+        with run.event_writer(method):
+            pass
+    assert run.methods() == ("base", "oracle")
+
+
+def test_unknown_method_is_refused(run: RunDirectory) -> None:
+    with pytest.raises(ValueError, match=r"base, auxo, oracle, got '\.\./elsewhere'"), run.event_writer("../elsewhere"):
+        pass
+
+
+@pytest.mark.parametrize("group", [None, np.array([0, 1])])
+def test_client_scores_come_back(run: RunDirectory, group: np.ndarray | None) -> None:
+    scores = ClientScores(np.array([0.5, 1.0]), np.array([4, 30]), np.array(["0.1", "0.10.2"]), group)
+    run.write_clients("auxo", scores)
+    read = run.read_clients("auxo")
+    assert read is not None
+    np.testing.assert_array_equal(read.accuracy, scores.accuracy)
+    np.testing.assert_array_equal(read.test_samples, scores.test_samples)
+    assert read.cohort.tolist() == ["0.1", "0.10.2"]
+    if group is None:
+        assert read.group is None
+    else:
+        assert read.group is not None
+        np.testing.assert_array_equal(read.group, group)
+
+
+def test_client_scores_are_absent_before_they_are_written(run: RunDirectory) -> None:
+    assert run.read_clients("base") is None
+
+
+def test_columns_of_different_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="cohort: expected 2 entries.*got 1"):
+        ClientScores(np.zeros(2), np.ones(2, dtype=np.int64), np.array(["0"]))
+
+
+def test_pickled_client_scores_are_never_loaded(run: RunDirectory) -> None:
+    run.write_clients("auxo", ClientScores(np.zeros(1), np.ones(1, dtype=np.int64), np.array(["0"])))
+    path = run.path / "auxo" / "clients.npz"
+    np.savez(path, accuracy=np.zeros(1), test_samples=np.ones(1), cohort=np.array(["0"], dtype=object))
+    with pytest.raises(ValueError, match=r"clients\.npz"):
+        run.read_clients("auxo")
+
+
+@pytest.mark.parametrize("size", [0, 10, 300])
+def test_damaged_client_scores_are_an_error_with_their_place(run: RunDirectory, size: int) -> None:
+    run.write_clients("auxo", ClientScores(np.zeros(9), np.ones(9, dtype=np.int64), np.array(["0"] * 9)))
+    path = run.path / "auxo" / "clients.npz"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"clients\.npz: expected the columns"):
+        run.read_clients("auxo")
+
+
+def test_summary_comes_back(run: RunDirectory) -> None:
+    assert run.read_summary() is None
+    run.write_summary({"seed": 1, "base": {"variance": 2.5}, "oracle": None})
+    assert run.read_summary() == {"seed": 1, "base": {"variance": 2.5}, "oracle": None}
+
+
+def test_summary_that_cannot_be_written_leaves_the_old_one(run: RunDirectory) -> None:
+    run.write_summary({"seed": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        run.write_summary({"seed": float("nan")})
+    assert run.read_summary() == {"seed": 1}
+
+
+@pytest.mark.parametrize("text", ["{", json.dumps([1])])
+def test_damaged_summary_is_an_error_with_its_place(run: RunDirectory, text: str) -> None:
+    (run.path / "summary.json").write_text(text)
+    with pytest.raises(ValueError, match=r"summary\.json: expected a JSON object"):
+        run.read_summary()
+
+
+def test_nothing_half_written_is_left_behind(run: RunDirectory) -> None:
+    run.write_summary({"seed": 1})
+    run.write_clients("base", ClientScores(np.zeros(1), np.ones(1, dtype=np.int64), np.array(["0"])))
+    run.write_report("<p>")
+    names = {path.name for path in run.path.rglob("*") if path.is_file()}
+    assert names == {"config.toml", "summary.json", "clients.npz", "report.html"}

@@ -1,0 +1,204 @@
+"""The command line: help, configurations, exit codes and Ctrl-C; what a run computes is tested with the runner."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from auxo.cli import app
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import load_config, parse_config
+from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import Event, Partitioned
+
+OnEvent = Callable[[str, Event], None]
+SCORES = {"final_accuracy": 0.5, "variance": 1.0, "variance_beyond_binomial": 0.5, "worst_10": 0.4, "best_10": 0.6}
+SUMMARY: dict[str, object] = {
+    "population": "digits",
+    "seed": 0,
+    "status": "finished",
+    "base": SCORES,
+    "auxo": SCORES,
+    "oracle": None,
+    "speedup": 2.0,
+    "resource_speedup": 2.0,
+    "cohorts": 2,
+    "ari": 1.0,
+    "oracle_gain_share": None,
+}
+
+
+def auxo(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def replace_runner(
+    monkeypatch: pytest.MonkeyPatch, run_experiment: Callable[[Config, RunDirectory, OnEvent], dict[str, object]]
+) -> None:
+    """Let runs take no time: only what the command line makes of them is tested here."""
+    module = ModuleType("auxo.experiments.runner")
+    vars(module)["run_experiment"] = run_experiment
+    monkeypatch.setitem(sys.modules, "auxo.experiments.runner", module)
+
+
+def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+    event = Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), 0.42)
+    with directory.event_writer("auxo") as write:
+        write(event)
+    on_event("auxo", event)
+    return SUMMARY | {"seed": config.seed}
+
+
+def partition_and_be_interrupted(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+    partition_and_finish(config, directory, on_event)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["run"], ["report"], ["config"], ["config", "show"], ["config", "init"]]
+)
+def test_every_command_explains_itself_with_examples(command: list[str]) -> None:
+    result = auxo(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert "Examples:" in result.output
+
+
+def test_the_version_is_printed() -> None:
+    result = auxo("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("auxo ")
+
+
+def test_python_dash_m_auxo_is_the_command_line() -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # found from any directory
+    result = subprocess.run(
+        [sys.executable, "-m", "auxo", "--version"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.startswith("auxo ")
+
+
+def test_config_show_prints_a_file_that_loads_again() -> None:
+    assert parse_config(auxo("config", "show").stdout) == Config()
+    changed = auxo("config", "show", "--explain", "--set", "training.rounds=7", "--set", "name=other").stdout
+    assert parse_config(changed) == parse_config("name = 'other'\n[training]\nrounds = 7\n")
+
+
+def test_a_population_option_sets_source_and_file() -> None:
+    population = parse_config(auxo("config", "show", "--population", "my clients.npz").stdout).population
+    assert (population.source, population.file) == ("file", Path("my clients.npz"))
+
+
+def test_config_init_writes_the_defaults_and_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    assert auxo("config", "init", path).exit_code == 0
+    assert load_config(path) == Config()
+    path.write_text("seed = 5\n")
+    result = auxo("config", "init", path)
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert path.read_text() == "seed = 5\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "absent.toml"], "absent.toml: no such file"),
+        (["run", "--set", "training.ruonds=3"], "did you mean training.rounds?"),
+        (["config", "show", "--set", "training.participants=5000"], "at most population.clients (2000), got 5000"),
+        (["config", "init", "absent/study.toml"], "absent/study.toml: No such file or directory"),
+        (["report", "absent"], "absent: expected a run directory"),
+        (["run", "--json", "absent/result.json"], "expected a file in an existing directory"),
+        (["run", "--out", "taken"], "taken: expected a new or empty directory"),
+    ],
+)
+def test_bad_input_is_one_message_on_stderr_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.txt").touch()
+    result = auxo(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("auxo: ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_damaged_run_is_bad_input_for_a_report(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", "")
+    (run.path / "summary.json").write_text("{")
+    result = auxo("report", run.path)
+    assert result.exit_code == 2
+    assert "summary.json: expected a JSON object" in result.stderr
+
+
+def test_a_report_is_written_again_and_its_path_printed(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", "")
+    result = auxo("report", run.path)
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(run.path / "report.html")
+    assert (run.path / "report.html").is_file()
+
+
+def test_a_run_shows_its_result_and_writes_report_json_and_config(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    result = auxo("run", "--set", "seed=3", "--set", "name=study", "--json", "result.json")
+    assert result.exit_code == 0
+    run = Path("runs/study-3")
+    assert "0  partitioned in round 10" in result.stdout
+    assert "Auxo: cohorts found" in result.stdout
+    assert f"report: {run / 'report.html'}" in result.stdout
+    assert (run / "report.html").is_file()
+    assert load_config(run / "config.toml").seed == 3
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert set(written) == {"base", "auxo", "speedup", "cohorts", "ari", "oracle_gain_share"}
+
+
+def test_progress_goes_to_stderr_so_that_stdout_is_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    result = auxo("run")
+    line = "auxo, round 10: cohort 0 -> 0.0 0.1, gain 0.42"
+    assert line in result.stderr
+    assert line not in result.stdout
+    assert "\x1b" not in result.output
+
+
+def test_a_run_never_writes_into_the_directory_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    for _ in range(3):
+        assert auxo("run").exit_code == 0
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"run-0", "run-0-2", "run-0-3"}
+
+
+def test_ctrl_c_keeps_and_reports_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_be_interrupted)
+    result = auxo("run", "--out", "stopped", "--json", "result.json")
+    assert result.exit_code == 130
+    assert f"auxo: interrupted; the report of what was done so far: {Path('stopped/report.html')}" in result.stderr
+    assert "Traceback" not in result.output
+    assert len(RunDirectory.open(Path("stopped")).events("auxo").events) == 1
+    assert Path("stopped/report.html").is_file()
+    assert not Path("result.json").exists()
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+        raise ValueError("shapes differ")
+
+    replace_runner(monkeypatch, fail)
+    result = auxo("run")
+    assert isinstance(result.exception, ValueError)
