@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core.types import IntArray
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, to_json
 
@@ -73,9 +74,13 @@ def test_event_can_be_read_while_the_writer_is_open(run: RunDirectory) -> None:
 
 
 def test_events_before_an_interruption_are_kept(run: RunDirectory) -> None:
-    with pytest.raises(KeyboardInterrupt), run.event_writer("base") as write:
-        write(EVENTS[0])
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with run.event_writer("base") as write:
+            write(EVENTS[0])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert run.events("base").events == EVENTS[:1]
 
 
@@ -132,7 +137,7 @@ def test_unknown_method_is_refused(run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("group", [None, np.array([0, 1])])
-def test_client_scores_come_back(run: RunDirectory, group: np.ndarray | None) -> None:
+def test_client_scores_come_back(run: RunDirectory, group: IntArray | None) -> None:
     scores = ClientScores(np.array([0.5, 1.0]), np.array([4, 30]), np.array(["0.1", "0.10.2"]), group)
     run.write_clients("auxo", scores)
     read = run.read_clients("auxo")
@@ -152,7 +157,7 @@ def test_client_scores_are_absent_before_they_are_written(run: RunDirectory) -> 
 
 
 def test_columns_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="cohort: expected 2 entries.*got 1"):
+    with pytest.raises(ValueError, match=r"cohort: expected 2 entries.*got 1"):
         ClientScores(np.zeros(2), np.ones(2, dtype=np.int64), np.array(["0"]))
 
 
@@ -169,6 +174,16 @@ def test_damaged_client_scores_are_an_error_with_their_place(run: RunDirectory, 
     run.write_clients("auxo", ClientScores(np.zeros(9), np.ones(9, dtype=np.int64), np.array(["0"] * 9)))
     path = run.path / "auxo" / "clients.npz"
     path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"clients\.npz: expected the columns"):
+        run.read_clients("auxo")
+
+
+def test_client_scores_with_a_flipped_byte_are_an_error(run: RunDirectory) -> None:
+    run.write_clients("auxo", ClientScores(np.linspace(0, 1, 99), np.ones(99, dtype=np.int64), np.array(["0"] * 99)))
+    path = run.path / "auxo" / "clients.npz"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 0xFF  # in the first column's compressed bytes
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=r"clients\.npz: expected the columns"):
         run.read_clients("auxo")
 

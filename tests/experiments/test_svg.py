@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -77,7 +78,9 @@ def test_ticks_are_few_and_inside(low: float, length: float, count: int) -> None
     assert all(low - 1e-6 * step <= place <= low + length + 1e-6 * step for place in places)
 
 
-@pytest.mark.parametrize(("high", "count", "step"), [(1.0, 5, 0.2), (1.0, 4, 0.25), (200, 4, 50), (55, 6, 10), (3, 3, 1)])
+@pytest.mark.parametrize(
+    ("high", "count", "step"), [(1.0, 5, 0.2), (1.0, 4, 0.25), (200, 4, 50), (55, 6, 10), (3, 3, 1)]
+)
 def test_ticks_are_at_round_numbers(high: float, count: int, step: float) -> None:
     assert tick_step(0.0, high, count) == pytest.approx(step)
 
@@ -88,7 +91,7 @@ def test_labels_are_spread_apart_within_bounds_and_in_order(wanted: list[float],
     assert all(-1e-6 <= place <= 100 + 1e-6 for place in placed)
     room = min(gap, 100 / max(len(wanted) - 1, 1))
     ordered = sorted(placed)
-    assert all(after - before >= room - 1e-6 for before, after in zip(ordered, ordered[1:], strict=False))
+    assert all(after - before >= room - 1e-6 for before, after in pairwise(ordered))
     for i, first in enumerate(wanted):
         for j, second in enumerate(wanted):
             assert first >= second or placed[i] < placed[j] + 1e-6

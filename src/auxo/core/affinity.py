@@ -22,6 +22,7 @@ class AffinitySettings:
     partition_bonus: float = 0.1  # Algorithm 1: R_child = R_parent + 0.1 * [L = k]
     exploration: float = 0.1  # epsilon of section 4.3
     exploration_decay: float = 0.8  # by the client's own participations; our choice
+    label_trust: float = 1.0  # how much the margin of a cluster index counts against the other children; 0: not at all
     label_memory: float = 0.8  # weight of earlier visits in a cluster index; 0 copies the last one, as in the paper
     accumulate_predictions: bool = False  # the literal ExploreReward: shares pile up and outbid what was explored
 
@@ -30,8 +31,9 @@ class AffinitySettings:
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a value in [0, 1], got {value}")
-        if not 0 <= self.partition_bonus < float("inf"):
-            raise ValueError(f"partition_bonus: expected a number >= 0, got {self.partition_bonus}")
+        for name in ("partition_bonus", "label_trust"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,9 @@ def _best(similarity: FloatArray) -> IntArray:
 def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random.Generator | None) -> Requests:
     """Return what each client asks for at check-in; nobody explores when ``rng`` is None.
 
-    A client that has never had feedback asks for nothing. Others ask for the known leaf with the highest reward,
-    or with probability ``exploration * exploration_decay ** participations`` for a random known leaf.
+    A client that has never had feedback asks for nothing. Others ask for the known leaf with the highest reward, less
+    the margin by which their own cluster index spoke against it when its ancestors were partitioned (see
+    `label_margins`), or with probability ``exploration * exploration_decay ** participations`` for a random known leaf.
     """
     n, taken = len(records.heard), records.participations
     first = np.full(n, -1, dtype=np.int64)
@@ -120,10 +123,11 @@ def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random
     if rng is not None:
         explores = rng.random(n) < settings.exploration * settings.exploration_decay**taken
         draws = rng.random(n)
+    standing = records.reward - settings.label_trust * label_margins(records)
     for version in np.unique(records.heard):
         leaves = _leaves_known_after(records.tree, int(version))
         mine = np.flatnonzero((records.heard == version) & (taken > 0))
-        first[mine] = leaves[records.reward[np.ix_(mine, leaves)].argmax(axis=1)]
+        first[mine] = leaves[standing[np.ix_(mine, leaves)].argmax(axis=1)]
         choice[mine] = np.where(explores[mine], leaves[(draws[mine] * len(leaves)).astype(np.int64)], first[mine])
     asks = choice >= 0
     held = (np.arange(n), np.where(asks, choice, 0))
@@ -197,6 +201,26 @@ def widen(records: AffinityRecords, tree: CohortTree) -> AffinityRecords:
         similarity=pad(records.similarity, np.nan),
         generation=np.pad(records.generation, [(0, 0), (0, extra)], constant_values=-1),
     )
+
+
+def label_margins(records: AffinityRecords) -> FloatArray:
+    """Return, for each client and cohort, by how much the client's similarities spoke for other children on the way.
+
+    At each partition above a cohort: the similarity to the best cluster minus that to the best cluster routed towards
+    the cohort, 0 where the client holds none. It keeps clients whose label was clear from leaving at every unlucky
+    reward, and lets those whose label was a close call go and look.
+    """
+    margins = np.zeros_like(records.reward)
+    for branch in records.tree.branches:
+        parent = records.tree.index[branch.cohort]
+        mean = _mean_of_folds(records.similarity[:, parent])[:, : len(branch.routes)]
+        mean = np.where(np.isnan(mean) | (records.generation[:, parent] != branch.generation)[:, None], -np.inf, mean)
+        best = mean.max(axis=1)
+        for number, child in enumerate(branch.children):
+            here = mean[:, np.array(branch.routes) == number].max(axis=1)
+            against = np.where(np.isfinite(best), best - np.maximum(here, -1.0), 0.0)
+            margins[:, records.tree.index[child]] = margins[:, parent] + against
+    return margins
 
 
 def _leaves_known_after(tree: CohortTree, branches: int) -> IntArray:

@@ -10,6 +10,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from auxo.core.affinity import AffinitySettings
+from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
+from auxo.learning.trainer import LocalTraining
+
 Method = Literal["base", "auxo", "oracle"]
 Source = Literal["digits", "synthetic", "file"]
 Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
@@ -17,6 +21,10 @@ Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+
+# Algorithms own their defaults; a copy here would part from them. Settings of modules that bring scikit-learn are not
+# among these, because `auxo --help` should not wait for it: such fields are not set, and the variant decides.
+_AFFINITY, _GAIN, _LIMITS, _LOCAL = AffinitySettings(), CrossFittedGain(), PartitionLimits(), LocalTraining()
 
 
 class Section(BaseModel):
@@ -61,6 +69,12 @@ class PopulationConfig(Section):
         default=(20, 60), description="Fewest and most training samples of a client."
     )
     test_samples: PositiveInt = Field(default=30, description="Test samples of each client.")
+    noise: float = Field(
+        default=0.0,
+        ge=0,
+        description="Noise on each image, in deviations of its pixels: room for what cohorts gain. "
+        "Only with source = digits.",
+    )
     features: PositiveInt = Field(default=32, description="Length of an input. Only with source = synthetic.")
     classes: int = Field(default=10, ge=2, description="Number of classes. Only with source = synthetic.")
 
@@ -72,6 +86,16 @@ class PopulationConfig(Section):
             raise ValueError(
                 f'population.file: {str(self.file)!r} is given, but population.source = "{self.source}"; '
                 'set population.source = "file" or remove population.file'
+            )
+        if self.source != "digits" and self.noise > 0:
+            raise ValueError(
+                f'population.noise: {self.noise} is given, but population.source = "{self.source}"; '
+                "noise is made for digits only, remove it"
+            )
+        if self.source == "synthetic" and self.heterogeneity == "affine":
+            raise ValueError(
+                'population.heterogeneity: "affine" needs images, but population.source = "synthetic" has plain '
+                'vectors; choose "rotation"'
             )
         if self.samples[0] > self.samples[1]:
             raise ValueError(f"population.samples: expected [fewest, most], got {list(self.samples)}; swap the two")
@@ -100,6 +124,10 @@ class DevicesConfig(Section):
         default="synthetic", description="Speeds drawn at random, or all the same."
     )
     spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
+    slowdown: PositiveFloat = Field(
+        default=1.0,
+        description="Factor on the time training takes: above 1 for a model heavier than that of published speeds.",
+    )
     availability: Literal["always", "day-night"] = Field(default="always", description="When clients are on line.")
     share_online: float = Field(
         default=0.5, gt=0, le=1, description="Mean share of clients on line with availability = day-night."
@@ -126,42 +154,142 @@ class TrainingConfig(Section):
     )
     rounds: PositiveInt = Field(default=200, description="Rounds every cohort trains, counted from the root.")
     participants: PositiveInt = Field(default=200, description="Participants a round, over all cohorts together.")
-    learning_rate: PositiveFloat = Field(default=0.05, description="Clients' learning rate (paper, section 7.1).")
-    batch_size: PositiveInt = Field(default=6, description="Clients' batch size (paper, section 7.1).")
-    epochs: PositiveInt = Field(default=1, description="Passes over a client's samples in one participation.")
+    learning_rate: PositiveFloat = Field(
+        default=_LOCAL.learning_rate, description="Clients' learning rate (paper, section 7.1)."
+    )
+    batch_size: PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
+    epochs: PositiveInt = Field(
+        default=_LOCAL.epochs, description="Passes over a client's samples in one participation."
+    )
     server_learning_rate: PositiveFloat | None = Field(
         default=None, description="Learning rate of the server step. Not set: the algorithm's own."
     )
     weighting: Literal["examples", "uniform"] = Field(
         default="examples", description="Weights of updates in the aggregate."
     )
-    rate_scaling: Literal["none", "linear", "sqrt"] = Field(
-        default="none", description="How the learning rate follows the share of participants a cohort has."
+    rate_scaling: Literal["none", "linear", "sqrt"] | None = Field(
+        default=None,
+        description="How the server's learning rate follows the share of participants a cohort has. "
+        "Not set: as auxo.variant has it.",
     )
 
 
 class AuxoConfig(Section):
-    """How Auxo clusters, rewards and partitions."""
+    """How Auxo clusters, rewards and partitions; what is not set is as the variant has it."""
 
     variant: Literal["auxo", "paper"] = Field(
-        default="auxo", description="Formulas: with our corrections, or as the paper prints them."
+        default="auxo",
+        description="Rules: with our corrections, or as the paper prints them. "
+        "Every difference between the two can be set by itself below.",
     )
-    max_children: int = Field(default=4, ge=2, description="Most children of one partition.")
-    start_round: PositiveInt = Field(default=5, description="First round in which a cohort clusters its participants.")
-    window: PositiveInt = Field(default=15, description="Rounds over which the gain of a partition is averaged.")
-    min_gain: float = Field(default=0.03, ge=0, description="Gain a grouping must exceed for a partition.")
-    partition_from: Fraction = Field(default=0.1, description="Part of the run before which no cohort is partitioned.")
-    partition_until: Fraction = Field(default=0.7, description="Part of the run after which no cohort is partitioned.")
-    min_participants: PositiveInt = Field(default=10, description="Fewest participants a round that a child may have.")
-    exploration: Fraction = Field(default=0.2, description="Probability that a newcomer asks for a cohort at random.")
+    max_children: int | None = Field(
+        default=None,
+        ge=2,
+        le=8,  # every way to group the clusters is judged, and there are thousands of ways beyond this
+        description="Most children of one partition (the paper's K). Not set: as the variant has it, 2 in the paper's.",
+    )
+    start_round: PositiveInt | None = Field(
+        default=None,
+        description="First round in which a cohort clusters its participants. Not set: as the variant has it.",
+    )
+    sketch_size: PositiveInt | None = Field(
+        default=None, description="Length of an update's fingerprint. Not set: as the variant has it."
+    )
+    criterion: Literal["gain", "lemma"] | None = Field(
+        default=None,
+        description="When a partition pays: by the gain of those judged, or by the paper's Lemma 1. "
+        "Not set: as the variant has it, lemma in the paper's.",
+    )
+    window: PositiveInt = Field(
+        default=_GAIN.rounds,
+        description="Rounds over which the gain of a partition is averaged. Only with criterion = gain.",
+    )
+    min_gain: float = Field(
+        default=_GAIN.min_gain,
+        ge=0,
+        description="Gain a partition must bring for each child beyond the first. Only with criterion = gain.",
+    )
+    min_judged: PositiveInt = Field(
+        default=_GAIN.min_judged,
+        description="Participants judged in the window before anything is decided. Only with criterion = gain.",
+    )
+    alpha: PositiveFloat = Field(
+        default=Lemma().alpha, description="Scale of the participants Lemma 1 asks for. Only with criterion = lemma."
+    )
+    partition_from: Fraction = Field(
+        default=_LIMITS.begin, description="Part of the run before which no cohort is partitioned."
+    )
+    partition_until: Fraction = Field(
+        default=_LIMITS.end, description="Part of the run after which no cohort is partitioned."
+    )
+    wait_for_labels: Fraction | None = Field(
+        default=None,
+        description="Share of participants that must bring a cluster index before a partition. "
+        "Not set: as the variant has it, 0 in the paper's.",
+    )
+    wait_until: Fraction = Field(
+        default=_LIMITS.labelled_until, description="Part of the run after which partitions no longer wait for labels."
+    )
+    min_participants: int = Field(
+        default=_LIMITS.min_participants, ge=2, description="Fewest participants a round that a child may have."
+    )
+    exploration: Fraction = Field(
+        default=_AFFINITY.exploration, description="Probability that a newcomer asks for a cohort at random."
+    )
     exploration_decay: Fraction = Field(
-        default=0.9, description="What a participation leaves of a client's exploration."
+        default=_AFFINITY.exploration_decay, description="What a participation leaves of a client's exploration."
     )
     reward_decay: float = Field(
-        default=0.2, gt=0, le=1, description="Weight of the newest reward in a client's record (paper, section 4.3)."
+        default=_AFFINITY.reward_decay,
+        gt=0,
+        le=1,
+        description="Weight of the newest reward in a client's record (paper, section 4.3).",
     )
-    sketch_size: PositiveInt = Field(default=2048, description="Length of an update's fingerprint.")
-    cross_fit: bool = Field(default=True, description="Label on one half of a client's samples, judge on the other.")
+    accumulate_predictions: bool | None = Field(
+        default=None,
+        description="Add up predicted rewards of cohorts never visited, as the paper prints it. "
+        "Not set: as the variant has it, true in the paper's.",
+    )
+    label_memory: Fraction | None = Field(
+        default=None,
+        description="Weight of a client's earlier visits in its cluster index. "
+        "Not set: as the variant has it, 0 in the paper's.",
+    )
+    centre_memory: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="Weight of the last round's cluster centres, in participants. "
+        "Not set: as the variant has it, 0 in the paper's.",
+    )
+    restart_after: PositiveInt | None = Field(
+        default=None,
+        description="Rounds in which cluster indices explain nothing before clustering starts anew. "
+        "Not set: as the variant has it.",
+    )
+    leave_one_out: bool | None = Field(
+        default=None,
+        description="Compare a participant with centres that do not contain it. "
+        "Not set: as the variant has it, false in the paper's.",
+    )
+    scale_by_known: bool | None = Field(
+        default=None,
+        description="Scale rewards by the distances of a cohort's known members alone. "
+        "Not set: as the variant has it, false in the paper's.",
+    )
+    cross_fit: bool | None = Field(
+        default=None,
+        description="Label on one half of a client's samples, judge on the other. "
+        "Not set: as the variant has it, false in the paper's.",
+    )
+    late_feedback: bool | None = Field(
+        default=None,
+        description="Participants that finish too late still learn how they fitted. "
+        "Not set: as the variant has it, false in the paper's.",
+    )
+    admit_misfits: bool | None = Field(
+        default=None,
+        description="Aggregate newcomers whose updates do not fit the cohort. "
+        "Not set: as the variant has it, true in the paper's.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -15,10 +15,11 @@ from auxo.experiments.report_words import counted
 from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed
 
 OnEvent = Callable[[str, Event], None]
+"""Is told which run of which method ("base", "auxo", "oracle@0%", "oracle@25%") an event belongs to."""
 
 _PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
 
-_METHOD_WIDTH = 6  # the longest name of a method
+_METHOD_WIDTH = 10  # the longest name of a run
 _UNKNOWN = "-"
 
 _MINUTE_S = 60

@@ -78,7 +78,7 @@ def draw_tree(roots: tuple[Node, ...], width: int) -> Markup:
     """Return the tree as an SVG element ``width`` units wide, from left to right, one row for each leaf."""
     leaves = tuple(leaf for root in roots for leaf in root.leaves())
     has_groups = any(leaf.groups for leaf in leaves)
-    layout = _layout(max((root.depth() for root in roots), default=0), width, has_groups)
+    layout = _layout(roots, width, has_groups)
     most = max((sum(leaf.groups.values()) for leaf in leaves if leaf.groups), default=0)
     parts, top = [], 22.0
     for root in roots:
@@ -99,15 +99,31 @@ def draw_tree(roots: tuple[Node, ...], width: int) -> Markup:
     )
 
 
-def _layout(depth: int, width: int, has_groups: bool) -> _Layout:
-    is_narrow = width < 600
-    if is_narrow:
+def _layout(roots: tuple[Node, ...], width: int, has_groups: bool) -> _Layout:
+    depth = max((root.depth() for root in roots), default=0)
+    if width < 600:
         step = min(90.0, width * 0.4 / max(depth, 1))
         bar_x = 16 + step * depth + 16
         return _Layout(step, 58.0 if has_groups else 46.0, bar_x, width - bar_x - 4, is_narrow=True)
     step = min(170.0, width * 0.36 / max(depth, 1))
-    bar_x = 16 + step * depth + 226
+    longest = max((_words_x(leaf) + _width(_words(leaf)) for root in roots for leaf in root.leaves()), default=0.0)
+    bar_x = 16 + step * depth + longest + 20
     return _Layout(step, 52.0, bar_x, width - bar_x - 4, is_narrow=False)
+
+
+def _words_x(leaf: Node) -> float:
+    return 16 + 8.2 * len(leaf.cohort) + 12
+
+
+def _width(words: str) -> float:
+    return 7.2 * len(words)  # our estimate for wide fonts
+
+
+def _words(leaf: Node, *, is_short: bool = False) -> str:
+    if leaf.clients is None:
+        return "not evaluated"
+    clients = f"{leaf.clients:,}" if is_short else counted(leaf.clients, "client")
+    return clients if leaf.accuracy is None else f"{clients} \N{MIDDLE DOT} {percent(leaf.accuracy)}"
 
 
 def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> _Placed:
@@ -128,7 +144,7 @@ def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> 
         tag("text", escaped(node.cohort), class_="label halo", x=at, y=y - 14, text_anchor=anchor),
         tag(
             "text",
-            escaped(f"round {node.partition_round}"),
+            escaped(f"{'round' if layout.step >= 60 else 'r'} {node.partition_round}"),
             class_="note halo",
             x=at,
             y=y + 24,
@@ -140,24 +156,19 @@ def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> 
 
 
 def _draw_leaf(leaf: Node, x: float, y: float, layout: _Layout, most: int) -> Markup:
-    details = []
-    if leaf.clients is not None:
-        details.append(counted(leaf.clients, "client"))
-    if leaf.accuracy is not None:
-        details.append(percent(leaf.accuracy))
-    words = " \N{MIDDLE DOT} ".join(details) or "not evaluated"
+    right = layout.bar_x + layout.bar_width
+    words = _words(leaf, is_short=x + _words_x(leaf) + _width(_words(leaf)) > right)
     parts = [
         tag("circle", class_="node leaf", cx=x, cy=y, r=7),
         tag("text", escaped(leaf.cohort), class_="label strong", x=x + 16, y=y + 5),
     ]
-    after = 16 + 8.2 * len(leaf.cohort) + 12
-    parts.append(tag("text", escaped(words), class_="note", x=x + after, y=y + 5))
+    parts.append(tag("text", escaped(words), class_="note", x=x + _words_x(leaf), y=y + 5))
     if leaf.groups and most:
         per_client = layout.bar_width / most
         if layout.is_narrow:
             parts.append(_bar(leaf, layout.bar_x, y + 14, per_client, 12))
         else:
-            start, stop = x + after + 7.5 * len(words), layout.bar_x - 12
+            start, stop = x + _words_x(leaf) + _width(words) + 8, layout.bar_x - 12
             if stop - start > 40:  # far from its bar, a leaf needs a line that leads the eye
                 parts.append(tag("line", class_="grid", x1=start, x2=stop, y1=y, y2=y))
             parts.append(_bar(leaf, layout.bar_x, y - 9, per_client, 18))

@@ -3,7 +3,8 @@
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,12 @@ class RunDirectory:
 
             yield write
 
+    def replace_events(self, method: str, events: Iterable[Event]) -> None:
+        """Write these events in place of all that were written before."""
+        path = self._method_file(method, _EVENTS)
+        path.parent.mkdir(exist_ok=True)
+        _replace(path, b"".join(to_json(event).encode() + b"\n" for event in events))
+
     def events(self, method: str) -> RecordedEvents:
         """Return the events of a method; none when it has not begun.
 
@@ -163,14 +170,15 @@ class RunDirectory:
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as columns:
+            # numpy would leave a damaged file open if it were given the path.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
                 return ClientScores(
                     accuracy=columns["accuracy"],
                     test_samples=columns["test_samples"],
                     cohort=columns["cohort"],
                     group=columns["group"] if "group" in columns.files else None,
                 )
-        except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
             raise ValueError(
                 f"{path}: expected the columns accuracy, test_samples, cohort and perhaps group: {error}"
             ) from error

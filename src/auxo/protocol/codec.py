@@ -15,7 +15,6 @@ from dataclasses import InitVar, dataclass, fields, is_dataclass
 from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
@@ -305,13 +304,13 @@ class _Record:
 
 _Known = dict[type, _Record]
 
-# Not isinstance: a bool is no int here, and a member of an enumeration would come back as something else.
+# Not isinstance: a bool is no int here, and a member of an enumeration would come back as something else. No
+# surrogates: JSON makes one character of two.
 _NONE = _Plain("None", lambda value: value is None)
 _PLAIN: Mapping[object, _Form] = {
     bool: _Plain("bool", lambda value: type(value) is bool, "b"),
     int: _Plain("int", lambda value: type(value) is int, "iu"),
     float: _Float(),
-    # JSON makes one character of two surrogates.
     str: _Plain("str without surrogates", lambda v: type(v) is str and not re.search("[\ud800-\udfff]", v), "U"),
     None: _NONE,
     type(None): _NONE,
@@ -353,7 +352,7 @@ def _form(hint: object, path: str, known: _Known) -> _Form:
 
 
 def _unknown(path: str, hint: object) -> TypeError:
-    return TypeError(f"{path}: {getattr(hint, '__qualname__', hint)} cannot be stored; use {_SUPPORTED}")
+    return TypeError(f"{path}: {hint.__qualname__ if type(hint) is type else hint} cannot be stored; use {_SUPPORTED}")
 
 
 def _choice_form(arguments: tuple[object, ...], path: str, known: _Known) -> _Form | None:

@@ -1,0 +1,164 @@
+"""Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from auxo.engines.in_process import InProcess, WorkerProcesses
+from auxo.experiments.config import Config, Method
+from auxo.experiments.config_file import ConfigError
+from auxo.experiments.evaluation import Scores, evaluated, score_clients
+from auxo.experiments.methods import Plan, build, local_training, plans
+from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.progress import OnEvent
+from auxo.experiments.run_directory import ClientScores, RunDirectory
+from auxo.experiments.summary import Status, summarise
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.trainer import Trainer
+from auxo.protocol.events import EmptyRound, Evaluated, Event, RoundClosed
+from auxo.simulation.virtual_time import SimulationState
+
+_MAX_EMPTY_ROUNDS = 10_000  # in a row, about a week at one try a minute; our choice
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What a method came to."""
+
+    label: str  # which of the method's runs this was
+    final: Evaluated
+    curve: tuple[Evaluated, ...]  # every evaluation, ``final`` the last
+    scores: Scores
+    state: SimulationState
+    events: tuple[Event, ...]  # all of them, evaluations included
+
+    def client_scores(self, data: FederatedData) -> ClientScores:
+        """Return every client's part of the last evaluation."""
+        names = np.array(self.state.coordinator.tree.cohorts)
+        accuracy = self.scores.correct / np.maximum(self.scores.tests, 1)
+        return ClientScores(accuracy, self.scores.tests, names[self.scores.cohort], data.groups)
+
+
+def run_experiment(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+    """Run all methods of a configuration and record them; methods that the data do not allow are left out.
+
+    Returns:
+        What is also in summary.json: `Summary` as a dictionary.
+
+    Raises:
+        ConfigError: the configuration does not fit the data; nothing has been run.
+        KeyboardInterrupt: as it came; the directory holds all that was done until then.
+    """
+    data = make_population(config)
+    methods = [method for method in config.methods if method != "oracle" or has_groups(data)]
+    for method in methods:  # so that the last method's problem shows before the first has run for hours
+        plans(method, config, data)
+    trainer_for(config, data)
+    finished: list[Method] = []
+    try:
+        for method in methods:
+            _record(method, config, data, directory, on_event)
+            finished.append(method)
+    except KeyboardInterrupt:
+        _write_summary(config, data, directory, "interrupted", finished)
+        raise
+    return _write_summary(config, data, directory, "finished", finished)
+
+
+def has_groups(data: FederatedData) -> bool:
+    """Return whether there are known groups to tell apart."""
+    return data.groups is not None and len(np.unique(data.groups)) > 1
+
+
+def run_method(
+    method: Method, config: Config, data: FederatedData, on_event: OnEvent = lambda label, event: None
+) -> MethodResult:
+    """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
+
+    Raises:
+        ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
+    """
+    trainer = trainer_for(config, data)
+    inner = InProcess(trainer, replace(data, groups=None), local_training(config.training), config.seed)
+    with inner if config.run.workers == 1 else WorkerProcesses(inner, config.run.workers) as engine:
+        results = [_simulate(plan, config, data, trainer, engine, on_event) for plan in plans(method, config, data)]
+    return max(results, key=lambda result: result.final.accuracy)
+
+
+def _simulate(
+    plan: Plan,
+    config: Config,
+    data: FederatedData,
+    trainer: Trainer,
+    engine: InProcess | WorkerProcesses,
+    on_event: OnEvent,
+) -> MethodResult:
+    recorder = _Recorder(plan.label, on_event)
+    simulation, state = build(plan, config, data, trainer, engine, recorder.on_event)
+    every = config.run.evaluate_every * config.training.participants
+    curve: list[Evaluated] = []
+
+    def evaluate() -> Scores:
+        scores = score_clients(trainer, data, simulation, state)
+        curve.append(evaluated(scores, data, state, config.training.participants, data.groups))
+        recorder.on_event(curve[-1])
+        return scores
+
+    scores: Scores | None = None
+    while not simulation.is_over(state):
+        due = (state.spent.participations // every + 1) * every
+        state = simulation.step(state)
+        scores = evaluate() if state.spent.participations >= due else None
+    if scores is None:
+        scores = evaluate()
+    return MethodResult(plan.label, curve[-1], tuple(curve), scores, state, tuple(recorder.events))
+
+
+class _Recorder:
+    """Keeps a run's events and passes them on; gives up on a run in which nothing succeeds."""
+
+    def __init__(self, label: str, on_event: OnEvent) -> None:
+        self.events: list[Event] = []
+        self._label = label
+        self._on_event = on_event
+        self._empty_rounds = 0
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+        self._on_event(self._label, event)
+        if isinstance(event, RoundClosed):
+            self._empty_rounds = 0
+        elif isinstance(event, EmptyRound):
+            self._empty_rounds += 1
+            if self._empty_rounds >= _MAX_EMPTY_ROUNDS:
+                raise ConfigError(
+                    f"devices: expected rounds to succeed, but the last {self._empty_rounds:,} came to nothing "
+                    f"({event.reason}); raise devices.deadline_s or devices.share_online, or lower devices.dropout"
+                )
+
+
+def _record(method: Method, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent) -> None:
+    """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
+    first: str | None = None
+    with directory.event_writer(method) as write:
+
+        def tell(label: str, event: Event) -> None:
+            nonlocal first
+            first = first or label
+            if label == first:
+                write(event)
+            on_event(label, event)
+
+        result = run_method(method, config, data, tell)
+    if result.label != first:
+        directory.replace_events(method, result.events)
+    directory.write_clients(method, result.client_scores(data))
+
+
+def _write_summary(
+    config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[Method]
+) -> dict[str, object]:
+    events = {method: directory.events(method).events for method in directory.methods()}
+    summary = asdict(summarise(data.name, config.seed, status, events, finished))
+    directory.write_summary(summary)
+    return summary

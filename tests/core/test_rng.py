@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from auxo.core.rng import stream
+from auxo.core.types import IntArray
+
+paths = st.lists(st.one_of(st.integers(-5, 10**6), st.text(max_size=4)), max_size=3).map(tuple)
+
+
+def output(seed: int, *path: int | str) -> IntArray:
+    return stream(seed, *path).integers(2**62, size=4)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**40), paths)
+def test_the_same_path_gives_the_same_numbers(seed: int, path: tuple[int | str, ...]) -> None:
+    np.testing.assert_array_equal(output(seed, *path), output(seed, *path))
+
+
+@settings(max_examples=60)
+@given(paths, paths)
+@example((7,), ("7",))
+@example((7,), ("#7",))
+@example(("a", "b"), ("a\x1fb",))
+@example(("a", "b"), ("b", "a"))
+@example(("ab",), ("a", "b"))
+@example((), ("",))
+@example((1, 23), (12, 3))
+def test_another_path_gives_other_numbers(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> None:
+    if one != other:
+        assert not np.array_equal(output(1, *one), output(1, *other))
+
+
+def test_another_seed_gives_other_numbers() -> None:
+    assert not np.array_equal(output(1, "select"), output(2, "select"))
+
+
+def test_a_row_taken_from_an_array_is_the_number_it_shows() -> None:
+    rows = np.arange(10)
+
+    np.testing.assert_array_equal(output(1, "shuffle", rows[7]), output(1, "shuffle", 7))
+
+
+def test_drawing_from_one_stream_does_not_move_another() -> None:
+    alone = output(1, "select")
+    busy = stream(1, "cluster")
+    busy.random(1000)
+
+    np.testing.assert_array_equal(output(1, "select"), alone)
+
+
+def test_neighbouring_paths_are_uniform_and_unrelated() -> None:
+    first = np.array([stream(0, "cohort", number).random() for number in range(4000)])
+
+    # Bounds of about five standard deviations.
+    assert first.mean() == pytest.approx(0.5, abs=0.025)
+    assert first.var() == pytest.approx(1 / 12, abs=0.01)
+    assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 0.08
