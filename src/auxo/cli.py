@@ -206,6 +206,9 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
 
         with show_progress(Budget.of(config), messages) as on_event:
             summary = run_experiment(config, directory, on_event)
+    except ConfigError:  # found only with the data at hand
+        directory.discard()
+        raise
     except KeyboardInterrupt:
         typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
         raise typer.Exit(_INTERRUPTED) from None

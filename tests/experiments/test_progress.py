@@ -117,9 +117,9 @@ def test_plain_progress_has_no_control_characters() -> None:
 def test_plain_progress_is_a_line_for_each_tenth_and_each_partition() -> None:
     lines = plain(RUN).splitlines()
     assert len(lines) == 11
-    assert lines[0] == "auxo     2/20 rounds  1 cohort   accuracy      -  sim 2.0 days"
+    assert lines[0] == "auxo       2/20 rounds  1 cohort   accuracy      -  sim 2.0 days"
     assert lines[5] == "auxo, round 10: cohort 0 -> 0.0 0.1, gain 0.42"
-    assert lines[-1] == "auxo    20/20 rounds  2 cohorts  accuracy 50.0 %  sim 20.0 days"
+    assert lines[-1] == "auxo      20/20 rounds  2 cohorts  accuracy 90.0 %  sim 20.0 days"
 
 
 def test_a_build_log_gets_plain_lines_even_if_it_claims_to_be_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ HOUR = 3600.0
 
 def closed(time_h: float, cohort: str, number: int, *, gain: float | None = None, needed: float = 0.02) -> RoundClosed:
     used, late, failed, rejected = 100, 12, 5, 1
-    known, labelled, judged = 0, 0, 0
+    known, labelled, judged = 0, 0, 0 if gain is None else 50
     counts = (used, late, failed, rejected, 900.0, known, labelled, judged)
     return RoundClosed(time_h * HOUR, cohort, number, *counts, gain, needed, 0.8, 1, restarted=number == 2)
 
@@ -309,7 +309,7 @@ def test_criterion_shows_gain_need_and_partition(run: RunDirectory) -> None:
 
 
 def test_needs_that_differ_between_cohorts_are_drawn_apart(run: RunDirectory) -> None:
-    record(run, auxo=(*AUXO, closed(4, "0.0", 4, needed=0.05), closed(4, "0.1", 4, needed=0.01)))
+    record(run, auxo=(*AUXO, closed(4, "0.0", 4, gain=0.0, needed=0.05), closed(4, "0.1", 4, gain=0.0, needed=0.01)))
     chart = criterion_chart(gather(run).methods["auxo"])
     assert chart is not None
     assert {line.name for line in chart.lines if line.is_dashed} == {f"gain {c} needed" for c in ("0", "0.0", "0.1")}

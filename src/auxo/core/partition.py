@@ -82,8 +82,8 @@ class PartitionLimits:
     """What any partition must respect."""
 
     begin: float = 0.1  # not in the first part of the run ...
-    end: float = 0.7  # ... nor in the last (section 4.4); measured, see docs/departures.md
-    labelled: float = 0.9  # wait until this share of participants bring a label: the others would have to search ...
+    end: float = 0.5  # ... nor in the last (section 4.4); measured, see docs/departures.md
+    labelled: float = 0.97  # wait until this share of participants bring a label: the others would have to search ...
     labelled_until: float = 0.35  # ... but not beyond this part of the run, since most clients may never come back
     min_participants: int = 10  # updates a round for each child (our choice)
 
@@ -115,7 +115,7 @@ class CrossFittedGain:
     limits: PartitionLimits = PartitionLimits()
     rounds: int = 15  # evidence is averaged over this many rounds
     min_judged: int = 300  # participants judged in that window before anything is decided (our choice)
-    min_gain: float = 0.035  # for each child beyond the first; measured, see docs/departures.md
+    min_gain: float = 0.045  # for each child beyond the first; measured, see docs/departures.md
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -136,12 +136,14 @@ class CrossFittedGain:
             return Verdict(Keep(), None, self.min_gain, 1)
         gains = sum(np.array(seen.gains) * seen.judged for seen in recent) / judged
         members = sum(np.array(seen.members) for seen in recent)
-        best = best_grouping(gains, members, outlook, self.limits, self.min_gain)
+        # Only this cohort's members gain, about one in `cohorts` of all, but a further cohort thins out every share.
+        price = self.min_gain * outlook.cohorts
+        best = best_grouping(gains, members, outlook, self.limits, price)
         if best is None:
-            return Verdict(Keep(), float(gains.max()), self.min_gain, 1)
+            return Verdict(Keep(), float(gains.max()), price, 1)
         number, weights = best
         gain, children = float(gains[number]), len(weights)
-        needed = self.min_gain * (children - 1)
+        needed = price * (children - 1)
         pays = gain >= needed
         enough = judged >= self.min_judged and self.limits.is_open(outlook)
         decision = Partition(_route(len(members), number), weights) if pays and enough else Keep()

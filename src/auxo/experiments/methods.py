@@ -71,10 +71,13 @@ def plans(method: Method, config: Config, data: FederatedData) -> tuple[Plan, ..
         case "base":
             return (Plan("base", replace(uninformed, criterion=Never()), ByRequest()),)
         case "oracle":
-            return tuple(_oracle_plan(uninformed, at, config.training, data) for at in _ORACLE_STARTS)
+            starts = enumerate(_ORACLE_STARTS, start=1)
+            return tuple(
+                _oracle_plan(f"oracle {number}", uninformed, at, config.training, data) for number, at in starts
+            )
 
 
-def _oracle_plan(settings: AuxoSettings, at: float, training: TrainingConfig, data: FederatedData) -> Plan:
+def _oracle_plan(label: str, settings: AuxoSettings, at: float, training: TrainingConfig, data: FederatedData) -> Plan:
     if data.groups is None:
         raise ConfigError(f"methods: the oracle needs the groups of the clients, and {data.name} has none")
     partition, matching = by_group(data.groups), ByGroup(data.groups)
@@ -85,7 +88,6 @@ def _oracle_plan(settings: AuxoSettings, at: float, training: TrainingConfig, da
             f"got training.participants = {training.participants}; raise it or leave the oracle out "
             """(--set 'methods=["base", "auxo"]')"""
         )
-    label = f"oracle@{at:.0%}"
     if at == 0:
         return Plan(label, replace(settings, criterion=Never()), matching, partition)
     return Plan(label, replace(settings, criterion=Scheduled(partition, at)), matching)

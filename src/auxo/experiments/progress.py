@@ -15,11 +15,11 @@ from auxo.experiments.report_words import counted
 from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed
 
 OnEvent = Callable[[str, Event], None]
-"""Is told which run of which method ("base", "auxo", "oracle@0%", "oracle@25%") an event belongs to."""
+"""Is told which run of which method ("base", "auxo", "oracle 1", "oracle 2") an event belongs to."""
 
 _PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
 
-_METHOD_WIDTH = 10  # the longest name of a run
+_METHOD_WIDTH = 8  # the longest name of a run
 _UNKNOWN = "-"
 
 _MINUTE_S = 60
@@ -129,7 +129,8 @@ class PlainProgress:
             self._write(f"{method}, {partition_text(event)}")
         done = now.rounds_done(self._budget)
         step = int(_PLAIN_STEPS * done / self._budget.rounds)
-        if step > self._steps.get(method, 0):
+        # The last line waits for the last evaluation, so that it tells the result.
+        if step > self._steps.get(method, 0) and (done < self._budget.rounds or isinstance(event, Evaluated)):
             self._steps[method] = step
             self._write(f"{method:<{_METHOD_WIDTH}}  {_status(now, done, self._budget)}")
 
@@ -140,7 +141,8 @@ class PlainProgress:
 
 def partition_text(event: Partitioned) -> str:
     """Return one line about a partition: "round 41: cohort 0 -> 0.0 0.1, gain 0.42"."""
-    return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}, gain {event.gain:.2f}"
+    gain = f", gain {event.gain:.2f}" if event.gain else ""  # the oracle asks for none
+    return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}{gain}"
 
 
 def simulated_time_text(seconds: float) -> str:

@@ -89,7 +89,7 @@ def criterion_chart(auxo: MethodFacts) -> LineChart | None:
     """Return the gain each cohort's criterion saw and the gain it needed; None when there was nothing to judge."""
     colours = cohort_colours(auxo)
     lines = []
-    for cohort, closed in _by_cohort(auxo).items():
+    for cohort, closed in _judging(auxo).items():
         judged = [one for one in closed if one.gain is not None]
         gains = np.array([one.gain for one in judged], dtype=np.float64)
         if judged:
@@ -219,9 +219,9 @@ def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float]
 
 
 def _needed(auxo: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:
-    cohorts = _by_cohort(auxo)
+    cohorts = _judging(auxo)
     needed: dict[int, set[float]] = {}
-    for closed in auxo.rounds:
+    for closed in (one for rounds in cohorts.values() for one in rounds):
         needed.setdefault(closed.round, set()).add(closed.gain_needed)
     if all(len(values) == 1 for values in needed.values()):  # one line says it for every cohort
         rounds = sorted(needed)
@@ -245,6 +245,16 @@ def _by_cohort(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
         cohorts.setdefault(closed.cohort, []).append(closed)
     # By length first, so that "0.10" comes after "0.9".
     return dict(sorted(cohorts.items(), key=lambda item: [(len(part), part) for part in item[0].split(".")]))
+
+
+def _judging(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
+    """Return each cohort's rounds up to the last that was judged: later ones only repeat the same gain."""
+    judging = {}
+    for cohort, closed in _by_cohort(auxo).items():
+        last = max((one.round for one in closed if one.judged), default=0)
+        if last:
+            judging[cohort] = [one for one in closed if one.round <= last]
+    return judging
 
 
 def _rounds(closed: Sequence[RoundClosed]) -> FloatArray:

@@ -88,6 +88,12 @@ class RunDirectory:
             )
         return cls(path)
 
+    def discard(self) -> None:
+        """Take back `create`: remove the run unless a method has begun."""
+        if not self.methods():
+            (self.path / _CONFIG).unlink()
+            self.path.rmdir()
+
     def config_text(self) -> str:
         """Return the complete resolved configuration."""
         return (self.path / _CONFIG).read_text(encoding="utf-8")
