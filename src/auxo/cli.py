@@ -18,9 +18,10 @@ from typer.core import TyperGroup
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
 from auxo.experiments.console import cohort_tree_text, comparison_table, headline
-from auxo.experiments.progress import Budget, show_progress
+from auxo.experiments.progress import Budget, OnEvent, show_progress
 from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import Event
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # what shells report for a process that SIGINT ended
@@ -199,13 +200,12 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
         raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
     directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
     messages = Console(stderr=True)
-    typer.echo(f"{', '.join(config.methods)}: writing to {directory.path}", err=True)
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
 
-        with show_progress(Budget.of(config), messages) as on_event:
-            summary = run_experiment(config, directory, on_event)
+        with show_progress(Budget.of(config), messages) as show:
+            summary = run_experiment(config, directory, _announcing(show, messages, f"writing to {directory.path}"))
     except ConfigError:  # found only with the data at hand
         directory.discard()
         raise
@@ -215,15 +215,31 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     if json_file is not None:
         json_file.write_text(json.dumps(headline(summary), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     _show_result(summary, directory)
+    if "oracle" in config.methods and summary["oracle"] is None:
+        typer.echo("oracle: left out, because no groups of these clients are known")
     typer.echo(f"report: {write_report(directory)}")
+
+
+def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
+    """Return ``show`` with a line before the first event: a run that cannot begin should not claim that it does."""
+    is_announced = False
+
+    def on_event(method: str, event: Event) -> None:
+        nonlocal is_announced
+        if not is_announced:
+            messages.print(words, highlight=False, markup=False, soft_wrap=True)
+            is_announced = True
+        show(method, event)
+
+    return on_event
 
 
 def _show_result(summary: Mapping[str, object], directory: RunDirectory) -> None:
     console = Console()
     events = directory.events("auxo").events
     if events:
-        console.print(cohort_tree_text(events))
-    console.print(comparison_table(summary))
+        console.print("", cohort_tree_text(events), sep="\n")
+    console.print("", comparison_table(summary), sep="\n")
 
 
 def _all_overrides(overrides: Sequence[str] | None, population: Path | None) -> list[str]:

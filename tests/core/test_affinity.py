@@ -156,9 +156,7 @@ def test_a_device_alone_and_its_row_of_a_population_know_and_ask_the_same(
 
 @settings(max_examples=25)
 @given(histories(), st.permutations(range(4)))
-def test_the_order_of_rows_does_not_matter(
-    history: list[tuple[IntArray, FeedbackColumns]], order: list[int]
-) -> None:
+def test_the_order_of_rows_does_not_matter(history: list[tuple[IntArray, FeedbackColumns]], order: list[int]) -> None:
     rows = np.array(order)
     straight = permuted = AffinityRecords.empty(4, CLUSTERS)
     place = np.argsort(rows)
@@ -490,9 +488,7 @@ def test_a_cluster_index_is_the_best_of_the_mean_over_visits() -> None:
 def test_halves_of_the_samples_keep_indices_of_their_own() -> None:
     records = AffinityRecords.empty(1, CLUSTERS)
     for fold, similarity in ((0, [0.9, 0.0, 0.0]), (1, [0.0, 0.2, 0.0])):
-        told = feedback(
-            "0", CohortTree(), reward=[0.0], similarity=np.array([similarity]), fold=np.array([fold])
-        )
+        told = feedback("0", CohortTree(), reward=[0.0], similarity=np.array([similarity]), fold=np.array([fold]))
         records = learn(records, told, SETTINGS)
     asked = request(records, SETTINGS, None)
 

@@ -21,7 +21,7 @@ def paper_settings() -> AuxoSettings:
     learning rate follows its share of the participants.
     """
     return AuxoSettings(
-        affinity=AffinitySettings(label_memory=0.0, accumulate_predictions=True),
+        affinity=AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True),
         clustering=ClusteringSettings(clusters=2, leave_one_out=False, centre_memory=0.0),
         rewards=RewardSettings(leave_one_out=False, scale_by_known=False),
         criterion=Lemma(paper_limits()),

@@ -11,6 +11,7 @@ import numpy as np
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
+_TIE_BREAK = 1e-9
 FOLDS = 2  # halves of a client's samples between which a cross-fitting client alternates
 
 
@@ -81,6 +82,7 @@ class Requests:
     generation: IntArray  # which start of the cohort's clustering the indices refer to
     reward: FloatArray  # claimed reward for the requested cohort
     ranked_first: BoolArray  # the cohort is the client's first choice, not an exploration
+    supported: BoolArray  # by a positive reward the cohort itself gave or by the cluster index, not by a prediction
     participations: IntArray
 
 
@@ -123,7 +125,10 @@ def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random
     if rng is not None:
         explores = rng.random(n) < settings.exploration * settings.exploration_decay**taken
         draws = rng.random(n)
-    standing = records.reward - settings.label_trust * label_margins(records)
+    margins = label_margins(records)
+    standing = records.reward - settings.label_trust * margins
+    if rng is not None:  # of equal ones any, or all newcomers that did not fit would try the same cohort next
+        standing = standing + _TIE_BREAK * rng.random(standing.shape)
     for version in np.unique(records.heard):
         leaves = _leaves_known_after(records.tree, int(version))
         mine = np.flatnonzero((records.heard == version) & (taken > 0))
@@ -140,6 +145,8 @@ def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random
         generation=np.where(asks, records.generation[held], -1),
         reward=np.where(asks, records.reward[held], 0.0),
         ranked_first=asks & (choice == first),
+        supported=(choice == 0)  # who only knows the root has no choice; its cluster index decides
+        | (asks & np.where(records.explored[held], records.reward[held] > 0, _is_labelled(records)[held])),
         participations=taken,
     )
 
@@ -221,6 +228,19 @@ def label_margins(records: AffinityRecords) -> FloatArray:
             against = np.where(np.isfinite(best), best - np.maximum(here, -1.0), 0.0)
             margins[:, records.tree.index[child]] = margins[:, parent] + against
     return margins
+
+
+def _is_labelled(records: AffinityRecords) -> BoolArray:
+    """Return whether the client's cluster index at the last partition above each cohort leads towards it."""
+    labelled = np.zeros(records.reward.shape, dtype=np.bool_)
+    clusters = records.clusters()
+    for branch in records.tree.branches:
+        parent = records.tree.index[branch.cohort]
+        mine = np.where(records.generation[:, parent] == branch.generation, clusters[:, parent], -1)
+        towards = np.array([*branch.routes, -1])[np.where(mine < len(branch.routes), mine, -1)]
+        for number, child in enumerate(branch.children):
+            labelled[:, records.tree.index[child]] = towards == number
+    return labelled
 
 
 def _leaves_known_after(tree: CohortTree, branches: int) -> IntArray:

@@ -45,7 +45,6 @@ class Outlook:
     total_participants: int  # the training resource: updates a round over all cohorts
     cohorts: int  # that share it now
     check_ins: float  # recent clients on line for this cohort at the start of a round
-    wanted_per_share: float  # clients to select for each update wanted (over-commitment)
     labelled: float = 1.0  # share of this round's participants that brought a cluster index
 
     def shares(self, children: int) -> tuple[int, int]:
@@ -102,10 +101,7 @@ class PartitionLimits:
         """Return whether every child could fill its round: equal shares of the resource, its own members to draw on."""
         smallest_share, largest_share = outlook.shares(len(weights))
         expected_check_ins = outlook.check_ins * weights.min()
-        return bool(
-            smallest_share >= self.min_participants
-            and expected_check_ins >= np.ceil(largest_share * outlook.wanted_per_share)
-        )
+        return bool(smallest_share >= self.min_participants and expected_check_ins >= largest_share)
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,12 @@ class DevicesConfig(Section):
     deadline_s: PositiveFloat | None = Field(
         default=None, description="Simulated seconds after which a round closes with what it has. Not set: no deadline."
     )
+    patience_s: float = Field(
+        default=600.0, ge=0, description="Simulated seconds a round waits for as many clients as it wants to invite."
+    )
+    cooldown_s: float = Field(
+        default=0.0, ge=0, description="Simulated seconds a client stays away after it has taken part."
+    )
 
 
 class TrainingConfig(Section):
@@ -253,6 +259,11 @@ class AuxoConfig(Section):
     label_memory: Fraction | None = Field(
         default=None,
         description="Weight of a client's earlier visits in its cluster index. "
+        "Not set: as the variant has it, 0 in the paper's.",
+    )
+    label_trust: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="How much the margin of a client's cluster index counts against other children. "
         "Not set: as the variant has it, 0 in the paper's.",
     )
     centre_memory: Annotated[float, Field(ge=0)] | None = Field(

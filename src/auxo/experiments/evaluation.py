@@ -22,8 +22,8 @@ class Scores:
 
 
 def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> Scores:
-    """Score each client with the model of the cohort it would be matched to."""
-    leaf = simulation.placement(state).leaf
+    """Score each client with the model of the cohort it would use."""
+    leaf = place_clients(trainer, data, simulation, state)
     tree = state.coordinator.tree
     owner = np.repeat(np.arange(data.n_clients), data.test.counts())
     hit = np.zeros(len(owner), dtype=np.bool_)
@@ -33,6 +33,32 @@ def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation,
         hit[samples] = _predict(trainer, weights, data, data.test.x_rows[samples]) == data.test.y[samples]
     correct = np.bincount(owner, weights=hit, minlength=data.n_clients).astype(np.int64)
     return Scores(correct, data.test.counts(), leaf)
+
+
+def place_clients(
+    trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState
+) -> IntArray:
+    """Return the cohort (position in the tree's cohorts) whose model each client uses.
+
+    A client uses the cohort its own request leads to. One whose request says nothing, most often because it never
+    took part, would be sent somewhere at random if it were to train; to use a model it compares the cohorts' models
+    on its own training samples instead and takes the one with the least loss. Nothing of that leaves the client.
+    """
+    matched, tree = simulation.placement(state), state.coordinator.tree
+    lost = np.flatnonzero(~matched.vouched)
+    if len(tree.leaves) == 1 or len(lost) == 0:
+        return matched.leaf
+    counts = data.train.counts()
+    samples = np.flatnonzero(np.repeat(~matched.vouched, counts))
+    owner = np.repeat(np.arange(data.n_clients), counts)[samples]
+    losses = np.zeros((len(tree.leaves), data.n_clients))
+    for number, cohort in enumerate(tree.leaves):
+        weights = state.coordinator.cohorts[cohort].server.weights
+        here = trainer.losses(weights, data.x[data.train.x_rows[samples]], data.train.y[samples])
+        losses[number] = np.bincount(owner, weights=here, minlength=data.n_clients)
+    leaf = matched.leaf.copy()
+    leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses[:, lost].argmin(axis=0)]
+    return leaf
 
 
 def _predict(trainer: Trainer, weights: Float32Array, data: FederatedData, rows: IntArray) -> IntArray:
@@ -52,7 +78,7 @@ def evaluated(
     accuracy = scores.correct / np.maximum(scores.tests, 1)
     cohorts = []
     for cohort in tree.leaves:
-        mine = scores.cohort == tree.index[cohort]
+        mine = (scores.cohort == tree.index[cohort]) & (scores.tests > 0)
         if mine.any():
             cohorts.append(CohortScore(cohort, int(mine.sum()), float(accuracy[mine].mean())))
     return Evaluated(

@@ -121,6 +121,8 @@ def world(config: Config, data: FederatedData, engine: Engine) -> World:
         epochs=config.training.epochs,
         dropout=devices.dropout,
         deadline_s=float("inf") if devices.deadline_s is None else devices.deadline_s,
+        patience_s=devices.patience_s,
+        cooldown_s=devices.cooldown_s,
     )
 
 
@@ -141,6 +143,7 @@ def auxo_settings(config: Config) -> AuxoSettings:
             exploration=auxo.exploration,
             exploration_decay=auxo.exploration_decay,
             label_memory=_first(auxo.label_memory, affinity.label_memory),
+            label_trust=_first(auxo.label_trust, affinity.label_trust),
             accumulate_predictions=_first(auxo.accumulate_predictions, affinity.accumulate_predictions),
         ),
         clustering=replace(

@@ -18,7 +18,7 @@ from auxo.learning.trainer import Trainer
 from auxo.protocol.events import EmptyRound, Evaluated, Event, RoundClosed
 from auxo.simulation.virtual_time import SimulationState
 
-_MAX_EMPTY_ROUNDS = 10_000  # in a row, about a week at one try a minute; our choice
+_MAX_EMPTY_ROUNDS = 3_000  # in a row: two days or more, since a cohort tries once a minute at most; our choice
 
 
 @dataclass(frozen=True)

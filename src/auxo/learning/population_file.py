@@ -47,7 +47,24 @@ def load_population(path: str | Path, *, name: str | None = None) -> FederatedDa
         PopulationFileError: the file is missing, damaged, or not of this form.
     """
     path = Path(path)
-    columns = _checked(path, _read(path))
+    return _assemble(_checked(path, _read(path)), path, path.stem if name is None else name)
+
+
+def population_of(
+    *,
+    x: NDArray[np.generic],
+    y: NDArray[np.generic],
+    client: NDArray[np.generic],
+    test: NDArray[np.generic],
+    group: NDArray[np.generic] | None = None,
+    name: str,
+) -> FederatedData:
+    """Return the population of arrays as `load_population` reads them from a file, with the same checks."""
+    arrays = {"x": x, "y": y, "client": client, "test": test} | ({} if group is None else {"group": group})
+    return _assemble(_checked(Path(name), arrays), Path(name), name)
+
+
+def _assemble(columns: "_Columns", path: Path, name: str) -> FederatedData:
     clients, first_samples, client_rows = np.unique(columns.client, return_index=True, return_inverse=True)
     client_names = tuple(str(client) for client in clients)
     _check_clients_have_samples(path, client_names, client_rows, columns.test)
@@ -65,7 +82,7 @@ def load_population(path: str | Path, *, name: str | None = None) -> FederatedDa
         return Samples(rows, columns.y[rows], np.concatenate([[0], np.cumsum(counts)]))
 
     return FederatedData(
-        name=path.stem if name is None else name,
+        name=name,
         x=columns.x,
         train=split(~columns.test),
         test=split(columns.test),

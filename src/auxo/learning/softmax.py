@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.local_samples import PADDING, local_batches, local_positions
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
@@ -56,6 +56,14 @@ class SoftmaxTrainer:
         self._check_weights(weights)
         matrix, bias = self._unpack(weights[np.newaxis])
         return np.asarray(np.argmax(self._flat_inputs(x) @ matrix[0] + bias[0], axis=1), dtype=np.int64)
+
+    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
+        self._check_weights(weights)
+        matrix, bias = self._unpack(weights[np.newaxis])
+        logits = (self._flat_inputs(x) @ matrix[0] + bias[0]).astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
 
     def _descend(
         self, weights: Float32Array, x: Float32Array, batches: "_StackedBatches", settings: LocalTraining

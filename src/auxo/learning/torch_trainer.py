@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from auxo.core.rng import stream
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.local_samples import PADDING, local_batches, local_positions
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
@@ -87,15 +87,26 @@ class TorchTrainer:
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
         """Return the most likely class of each row of ``x``."""
+        classes = [logits.argmax(dim=1).numpy() for logits in self._logits(weights, x)]
+        return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
+
+    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
+        found = np.empty(len(y))
+        for number, logits in enumerate(self._logits(weights, x)):
+            rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
+            found[rows] = functional.cross_entropy(logits, torch.from_numpy(np.array(y[rows])), reduction="none").numpy()
+        return found
+
+    def _logits(self, weights: Float32Array, x: Float32Array) -> list[torch.Tensor]:
         self._check_weights(weights)
         _load(self._module, weights)
         self._module.eval()
-        classes = np.empty(len(x), dtype=np.int64)
         with _one_thread(), torch.inference_mode():
-            for first in range(0, len(x), _ROWS_AT_ONCE):
-                rows = slice(first, first + _ROWS_AT_ONCE)
-                classes[rows] = self._module(torch.from_numpy(np.array(x[rows]))).argmax(dim=1).numpy()
-        return classes
+            return [
+                self._module(torch.from_numpy(np.array(x[first : first + _ROWS_AT_ONCE])))
+                for first in range(0, len(x), _ROWS_AT_ONCE)
+            ]
 
     def _build(self) -> nn.Module:
         # A stream of a fixed name: what is random and frozen in the module is then the same in every process.

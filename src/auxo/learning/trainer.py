@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 
 
@@ -72,4 +72,8 @@ class Trainer(Protocol):
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
         """Return the predicted class of each row of ``x``."""
+        ...
+
+    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
         ...

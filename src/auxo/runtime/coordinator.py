@@ -132,7 +132,6 @@ class Coordinator:
             total_participants=self.total_participants,
             cohorts=len(state.tree.leaves),
             check_ins=before.check_ins,
-            wanted_per_share=1 + self.overcommit,
         )
         share = state.share(cohort, self.total_participants)
         outcome = close_round(

@@ -26,7 +26,7 @@ from auxo.simulation.devices import Devices, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 
 _BYTES_PER_PARAMETER = 4
-_PATIENCE_S = 60.0  # how long a cohort that found nobody waits before it looks again; our choice
+_LOOK_AGAIN_S = 60.0  # how long a cohort that found too few waits before it looks again; our choice
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Pace:
 
     next_event_s: float
     open_round: OpenRound | None = None
+    waiting_since_s: float | None = None  # for enough clients to open a round with
     attempts: int = 0  # rounds opened or tried so far; names the round's random streams
     ended: bool = False
 
@@ -84,6 +85,8 @@ class World:
     epochs: int = 1
     dropout: float = 0.0
     deadline_s: float = float("inf")
+    patience_s: float = 600.0  # how long a round waits for as many clients as it wants to invite; our choice
+    cooldown_s: float = 0.0  # how long a client stays away after it has taken part
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,15 @@ class Simulation:
         requests = request(take_rows(state.records, online), self.coordinator.settings.affinity, rng)
         matched = self.coordinator.match(state.coordinator, online, requests, rng)
         mine = np.flatnonzero(matched.leaf == state.coordinator.tree.index[cohort])
+        wanted, invited = self.coordinator.wanted(state.coordinator, cohort)
+        waiting_since_s = now if pace.waiting_since_s is None else pace.waiting_since_s
+        if len(mine) < invited and now < waiting_since_s + self.world.patience_s:
+            later = replace(pace, next_event_s=self._later(state), waiting_since_s=waiting_since_s)
+            if np.isfinite(later.next_event_s):
+                return replace(state, paces={**state.paces, cohort: replace(later, attempts=pace.attempts + 1)})
         state = replace(state, coordinator=self.coordinator.note_check_ins(state.coordinator, cohort, len(mine)))
         if len(mine) == 0:
             return self._try_later(state, cohort, "nobody on line")
-        wanted, invited = self.coordinator.wanted(state.coordinator, cohort)
         select = self._stream("select", cohort, pace)
         chosen = np.sort(select.permutation(mine)[:invited])
         fold = folds_for(
@@ -158,9 +166,9 @@ class Simulation:
         kept[timing.kept], late[timing.late] = True, True
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         busy = state.busy_until_s.copy()
-        busy[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s)
+        busy[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
         opened = OpenRound(now, clients, kept, late, brought, timing.spent_s)
-        after = replace(pace, next_event_s=timing.closes_at_s, open_round=opened, attempts=pace.attempts + 1)
+        after = Pace(timing.closes_at_s, opened, attempts=pace.attempts + 1)
         return replace(state, busy_until_s=busy, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
@@ -246,15 +254,14 @@ class Simulation:
     def _try_later(self, state: SimulationState, cohort: CohortId, reason: str) -> SimulationState:
         """Let the clock go on: an empty round is an outcome, and whoever is off line or busy now may be free later."""
         pace, now = state.paces[cohort], state.clock_s
-        busy = state.busy_until_s[state.busy_until_s > now]
-        soon = min(self.world.availability.next_change_s(now), float(busy.min(initial=np.inf)))
-        later = max(soon, now + _PATIENCE_S)
+        later = self._later(state)
         gives_up = not np.isfinite(later)
         self.on_event(EmptyRound(now, cohort, state.coordinator.cohorts[cohort].round + 1, reason))
         after = replace(
             pace,
             next_event_s=now if gives_up else later,
             open_round=None,
+            waiting_since_s=None,
             attempts=pace.attempts + 1,
             ended=gives_up,
         )
@@ -262,15 +269,26 @@ class Simulation:
             self.on_event(CohortEnded(now, cohort, state.coordinator.cohorts[cohort].round))
         return replace(state, paces={**state.paces, cohort: after})
 
+    def _later(self, state: SimulationState) -> float:
+        """Return when somebody may be there who is off line or busy now; inf if nobody ever will."""
+        now = state.clock_s
+        busy = state.busy_until_s[state.busy_until_s > now]
+        soon = min(self.world.availability.next_change_s(now), float(busy.min(initial=np.inf)))
+        return max(soon, now + _LOOK_AGAIN_S)
+
     def _stream(self, purpose: str, cohort: CohortId, pace: Pace) -> np.random.Generator:
         return stream(self.coordinator.seed, purpose, cohort, pace.attempts)
 
     def placement(self, state: SimulationState) -> Matched:
-        """Return the cohort each client would be matched to now, those never sampled included; nobody explores."""
+        """Return the cohort each client would be matched to now, those never sampled included; nobody explores.
+
+        ``vouched`` says here whether the client has reason to want that cohort, beyond a draw or a prediction.
+        """
         clients = np.arange(self.world.data.n_clients)
         requests = request(state.records, self.coordinator.settings.affinity, None)
         rng = stream(self.coordinator.seed, "placement")
-        return self.coordinator.match(state.coordinator, clients, requests, rng)
+        matched = self.coordinator.match(state.coordinator, clients, requests, rng)
+        return Matched(matched.leaf, matched.vouched & requests.supported)
 
 
 def _spent(opened: OpenRound, outcome: RoundOutcome) -> Spent:

@@ -1,0 +1,288 @@
+"""Are the right clients in the right cohorts, does each cohort's model pay, and does nothing happen where nothing is?
+
+    python benchmarks/identification.py --quick --json build/identification.json
+    python benchmarks/identification.py --only concept label --seeds 2 --json FILE
+    python benchmarks/identification.py --population my_clients.npz --json FILE
+
+Every record compares the base algorithm, Auxo and, where groups are known, an oracle with a model for each true group, on
+the same clients, the same held-out samples and the same budget. Auxo never sees the groups. Results do not depend on
+--jobs. Populations named extra-writers and extra-speech need the real data: --data DIR or the variable AUXO_DATA.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from real_populations import speech_population, writers_population
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from auxo.core.metrics import oracle_gain_share
+from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
+from auxo.experiments.populations import make_population
+from auxo.experiments.runner import has_groups, run_method
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.population_file import PopulationFileError, load_population
+from auxo.protocol.events import Partitioned
+
+# A strong base: softmax regression, the better of FedAvg and FedYogi at the best of the rates 0.05, 0.1 and 0.2.
+TRAINING = TrainingConfig(
+    algorithm="fedavg", learning_rate=0.1, batch_size=10, rounds=200, participants=200, rate_scaling="none"
+)
+EVERYBODY = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
+DIGITS = PopulationConfig(source="digits", clients=2000, groups=4)
+HALF_A_DAY_S = 43_200.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A population with the budget it is trained with."""
+
+    name: str
+    seeds: int
+    quick_seeds: int
+    make: Callable[[int, Path | None], tuple[Config, FederatedData] | None]  # (seed, data folder); None: no data
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: the base, Auxo and the oracle on one population with one seed."""
+
+    population: str
+    seed: int
+    base: float
+    auxo: float
+    oracle: float | None
+    ari: float | None
+    partitions: int
+    cohorts: int
+    oracle_gain_share: float | None
+    seconds: float
+
+
+def planted(
+    population: PopulationConfig, training: TrainingConfig = TRAINING, devices: DevicesConfig = EVERYBODY
+) -> Callable[[int, Path | None], tuple[Config, FederatedData]]:
+    """Return a maker of a built-in population."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
+        config = Config(
+            seed=seed, population=population, devices=devices, training=training, run=RunConfig(evaluate_every=50)
+        )
+        return config, make_population(config)
+
+    return make
+
+
+def real(build: Callable[[Path], FederatedData | None]) -> Callable[[int, Path | None], tuple[Config, FederatedData] | None]:
+    """Return a maker of a population from the real data; there is none where the data are not."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
+        data = build(folder) if folder is not None else None
+        return None if data is None else (given(data, seed), data)
+
+    return make
+
+
+def given(data: FederatedData, seed: int) -> Config:
+    """Return the configuration for a population that somebody brought: a quarter of it takes part, 200 at most."""
+    participants = max(1, min(200, data.n_clients // 4))
+    return Config(
+        seed=seed,
+        devices=EVERYBODY,
+        training=TRAINING.model_copy(update={"participants": participants}),
+        run=RunConfig(evaluate_every=50),
+    )
+
+
+def _digits(**changes: object) -> PopulationConfig:
+    return DIGITS.model_copy(update=changes)
+
+
+LONG = TRAINING.model_copy(update={"rounds": 300})
+WORKLOADS = (
+    Workload("concept", 5, 2, planted(_digits(heterogeneity="concept"))),
+    Workload("label", 5, 2, planted(_digits(heterogeneity="label", noise=0.6))),
+    Workload("homogeneous", 20, 3, planted(_digits(heterogeneity="none", noise=0.6), LONG)),
+    Workload(
+        "homogeneous-skew", 10, 2, planted(_digits(heterogeneity="none", noise=0.6, client_label_concentration=1.0), LONG)
+    ),
+    Workload("extra-3-unequal", 3, 1, planted(_digits(heterogeneity="concept", groups=(5.0, 3.0, 2.0)))),
+    Workload("extra-6-unequal", 3, 0, planted(_digits(heterogeneity="concept", groups=(6.0, 5.0, 4.0, 3.0, 2.0, 1.0)))),
+    Workload("extra-rotation", 3, 0, planted(_digits(heterogeneity="rotation"))),
+    Workload(
+        "extra-low-availability",
+        3,
+        0,
+        planted(
+            _digits(heterogeneity="rotation", clients=20_000),
+            TRAINING.model_copy(update={"rounds": 100}),
+            DevicesConfig(
+                availability="day-night", share_online=0.05, cooldown_s=HALF_A_DAY_S, patience_s=3600.0, overcommit=0.25
+            ),
+        ),
+    ),
+    Workload("extra-writers", 3, 1, real(writers_population)),
+    Workload("extra-speech", 3, 0, real(speech_population)),
+)
+
+
+def from_file(path: Path, seeds: int) -> Workload:
+    """Return the workload of a population file."""
+    data = load_population(path)
+    return Workload(path.stem, seeds, seeds, lambda seed, folder: (given(data, seed), data))
+
+
+def run_one(workload: Workload, seed: int, folder: Path | None, auxo: AuxoConfig) -> Record | None:
+    """Run the three methods; None where the population's data are not there."""
+    started = time.perf_counter()
+    made = workload.make(seed, folder)
+    if made is None:
+        return None
+    config, data = made
+    config = config.model_copy(update={"auxo": auxo})
+    base = run_method("base", config, data)
+    ours = run_method("auxo", config, data)
+    oracle = run_method("oracle", config, data).final.accuracy if has_groups(data) else None
+    return Record(
+        population=workload.name,
+        seed=seed,
+        base=base.final.accuracy,
+        auxo=ours.final.accuracy,
+        oracle=oracle,
+        ari=ours.final.ari,
+        partitions=sum(isinstance(event, Partitioned) for event in ours.events),
+        cohorts=len(ours.state.coordinator.tree.leaves),
+        oracle_gain_share=None
+        if oracle is None
+        else oracle_gain_share(base.final.accuracy, ours.final.accuracy, oracle),
+        seconds=time.perf_counter() - started,
+    )
+
+
+_workloads: dict[str, Workload] = {}  # by name; filled before workers are forked, so that they have it too
+
+
+def _job(name: str, seed: int, folder: Path | None, auxo: AuxoConfig) -> Record | None:
+    return run_one(_workloads[name], seed, folder, auxo)
+
+
+def run_all(
+    jobs: Sequence[tuple[str, int]], folder: Path | None, auxo: AuxoConfig, workers: int, console: Console
+) -> Iterator[Record]:
+    """Yield records as they come, with a progress bar on a terminal and a line each elsewhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        ProcessPoolExecutor(workers) as pool,
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+    ):
+        bar = progress.add_task("runs", total=len(jobs))
+        for future in as_completed([pool.submit(_job, name, seed, folder, auxo) for name, seed in jobs]):
+            record = future.result()
+            progress.advance(bar)
+            if record is None:
+                continue
+            progress.update(bar, description=f"{record.population} {record.seed}")
+            if not console.is_terminal:
+                share = "" if record.oracle_gain_share is None else f" share {record.oracle_gain_share:.3f}"
+                console.print(
+                    f"{record.population} seed {record.seed}: base {record.base:.4f} auxo {record.auxo:.4f}{share} "
+                    f"partitions {record.partitions} ({record.seconds:.0f} s)"
+                )
+            yield record
+
+
+def table(records: Sequence[Record]) -> Table:
+    """Return one line for each population."""
+    shown = Table("population", "seeds", "base", "auxo", "oracle", "auxo - base", "gain share (min)", "ARI (min)", "partitions")
+    for name in dict.fromkeys(record.population for record in records):
+        mine = [record for record in records if record.population == name]
+        difference = np.array([record.auxo - record.base for record in mine])
+        error = difference.std(ddof=1) / np.sqrt(len(mine)) if len(mine) > 1 else float("nan")
+        shares = [record.oracle_gain_share for record in mine if record.oracle_gain_share is not None]
+        aris = [record.ari for record in mine if record.ari is not None and record.oracle is not None]
+        oracles = [record.oracle for record in mine if record.oracle is not None]
+        shown.add_row(
+            name,
+            str(len(mine)),
+            f"{np.mean([record.base for record in mine]):.4f}",
+            f"{np.mean([record.auxo for record in mine]):.4f}",
+            f"{np.mean(oracles):.4f}" if oracles else "-",
+            f"{difference.mean():+.4f} ± {error:.4f}",
+            f"{np.mean(shares):.3f} ({min(shares):.3f})" if shares else "-",
+            f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-",
+            " ".join(str(record.partitions) for record in mine),
+        )
+    return shown
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few seeds of the main populations, in at most 5 minutes")
+    parser.add_argument("--seeds", type=int, help="seeds for each population (default: 3 to 20, by population)")
+    parser.add_argument("--population", type=Path, nargs="+", default=[], metavar="FILE", help="population files to run")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only these built-in populations")
+    parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as variant=paper"
+    )
+    return parser.parse_args(argv)
+
+
+def _chosen(arguments: argparse.Namespace) -> list[tuple[Workload, int]]:
+    if arguments.population:
+        workloads = [from_file(path, 3) for path in arguments.population]
+    else:
+        workloads = [workload for workload in WORKLOADS if not arguments.only or workload.name in arguments.only]
+        unknown = set(arguments.only) - {workload.name for workload in workloads}
+        if unknown:
+            names = ", ".join(workload.name for workload in WORKLOADS)
+            raise SystemExit(f"--only: unknown population {sorted(unknown)}; expected some of {names}")
+    usual = [(workload, workload.quick_seeds if arguments.quick else workload.seeds) for workload in workloads]
+    if arguments.seeds is None:
+        return [(workload, seeds) for workload, seeds in usual if seeds > 0]
+    return [(workload, arguments.seeds) for workload, seeds in usual if seeds > 0]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the benchmark and write its records."""
+    from auxo.experiments.config_file import ConfigError, parse_config  # noqa: PLC0415 - only to read --set
+
+    console, arguments = Console(), _arguments(argv)
+    try:
+        chosen = _chosen(arguments)
+        auxo = parse_config("", [f"auxo.{setting}" for setting in arguments.set]).auxo
+    except (PopulationFileError, ConfigError, OSError) as error:
+        raise SystemExit(f"error: {error}") from error
+    folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
+    _workloads.update((workload.name, workload) for workload, _ in chosen)
+    jobs = [(workload.name, seed) for workload, seeds in chosen for seed in range(seeds)]
+    records: list[Record] = []
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        for record in run_all(jobs, folder, auxo, arguments.jobs, console):
+            records.append(record)
+            ordered = sorted(records, key=lambda done: jobs.index((done.population, done.seed)))
+            arguments.json.write_text(json.dumps([asdict(done) for done in ordered], indent=1))
+    except KeyboardInterrupt:
+        console.print(f"interrupted; {len(records)} of {len(jobs)} records are in {arguments.json}")
+        raise SystemExit(130) from None
+    missing = {name for name, _ in jobs} - {record.population for record in records}
+    if missing:
+        console.print(f"left out for want of data (--data or AUXO_DATA): {', '.join(sorted(missing))}")
+    console.print(table(sorted(records, key=lambda done: jobs.index((done.population, done.seed)))))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(sys.argv[1:])

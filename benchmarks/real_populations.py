@@ -1,0 +1,73 @@
+"""Real clients for the benchmarks, from files that are not part of the project: writers of digits and two sources of speech."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from auxo.core.rng import stream
+from auxo.core.types import BoolArray, Float32Array, IntArray
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.population_file import population_of
+
+_TEST_SHARE = 0.3
+_FEWEST_SAMPLES = 20  # writers with fewer are left out
+_PARTS = 8  # pseudo-clients that each speaker is cut into, at random
+
+
+@lru_cache(maxsize=1)
+def writers_population(folder: Path) -> FederatedData | None:
+    """Return MNIST by its true writers, two natural groups, on 64 principal components; None without the file."""
+    path = folder / "mnist_by_writer.npz"
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        writer, counts = np.unique(file["writer"], return_counts=True)
+        kept = np.isin(file["writer"], writer[counts >= _FEWEST_SAMPLES])
+        client = file["writer"][kept].astype(np.int64)
+        test = _test_samples(client)
+        return population_of(
+            x=_components(file["x"][kept].reshape(len(client), -1) / 255.0, ~test, 64),
+            y=file["y"][kept].astype(np.int64),
+            client=client,
+            test=test,
+            group=(file["hsf"][kept] == 4).astype(np.int64),
+            name="writers",
+        )
+
+
+@lru_cache(maxsize=1)
+def speech_population(folder: Path) -> FederatedData | None:
+    """Return spoken words of two sources, each speaker cut into parts, on 96 principal components; None without files."""
+    paths = (folder / "audiomnist_mel32.npz", folder / "dspspeech20_mel32.npz")
+    if not all(path.is_file() for path in paths):
+        return None
+    with np.load(paths[0], allow_pickle=False) as digits, np.load(paths[1], allow_pickle=False) as words:
+        x = np.concatenate([digits["x"], words["x"]]).reshape(-1, 32 * 32) / 255.0
+        y = np.concatenate([digits["y"].astype(np.int64), words["y"].astype(np.int64) + 10])
+        group = np.repeat([0, 1], [len(digits["y"]), len(words["y"])])
+        speaker = np.concatenate([digits["speaker"], words["speaker"]]).astype(np.int64) + 1000 * group
+    part = np.zeros(len(y), dtype=np.int64)
+    for number in np.unique(speaker):
+        mine = stream(0, "speech parts", int(number)).permutation(np.flatnonzero(speaker == number))
+        part[mine] = np.arange(len(mine)) % _PARTS
+    client = speaker * _PARTS + part
+    test = _test_samples(client)
+    return population_of(x=_components(x, ~test, 96), y=y, client=client, test=test, group=group, name="speech")
+
+
+def _test_samples(client: IntArray) -> BoolArray:
+    """Return which samples are held out: three tenths of each client's, at least 4."""
+    test = np.zeros(len(client), dtype=np.bool_)
+    for number in np.unique(client):
+        mine = stream(0, "held out", int(number)).permutation(np.flatnonzero(client == number))
+        test[mine[: max(4, int(_TEST_SHARE * len(mine)))]] = True
+    return test
+
+
+def _components(x: Float32Array, train: BoolArray, count: int) -> Float32Array:
+    """Return the principal components of the training samples, scaled to about one."""
+    fitted = PCA(count, random_state=0).fit(x[train][:20_000])
+    components = fitted.transform(x)
+    return (components / components[train].std(axis=0).mean()).astype(np.float32)

@@ -1,0 +1,149 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.protocol.events import (
+    CohortEnded,
+    CohortScore,
+    EmptyRound,
+    Evaluated,
+    Event,
+    Partitioned,
+    RoundClosed,
+    UpdateRejected,
+    from_json,
+    to_json,
+)
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+scores = st.builds(CohortScore, accuracy=numbers)
+any_event = st.one_of(
+    st.builds(
+        RoundClosed,
+        time_s=numbers,
+        duration_s=numbers,
+        gain=st.one_of(st.none(), numbers),
+        gain_needed=numbers,
+        heterogeneity=numbers,
+    ),
+    st.builds(EmptyRound, time_s=numbers),
+    st.builds(Partitioned, time_s=numbers, gain=numbers),
+    st.builds(UpdateRejected, time_s=numbers),
+    st.builds(CohortEnded, time_s=numbers),
+    st.builds(
+        Evaluated,
+        time_s=numbers,
+        round=numbers,
+        device_s=numbers,
+        wasted_device_s=numbers,
+        accuracy=numbers,
+        worst_10=numbers,
+        best_10=numbers,
+        variance=numbers,
+        variance_beyond_binomial=numbers,
+        cohorts=st.lists(scores, max_size=3).map(tuple),
+        ari=st.one_of(st.none(), numbers),
+    ),
+)
+EVENTS: list[Event] = [
+    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 8, 0.031, 0.07, 0.9, 2, False),
+    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 0, None, 0.07, 0.9, 1, True),
+    EmptyRound(60.0, "0", 1, "nobody on line"),
+    Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), 0.12),
+    UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),
+    CohortEnded(1e6, "0.1.0", 500),
+    Evaluated(
+        time_s=5.0,
+        round=10.5,
+        participations=1050,
+        wasted_participations=300,
+        device_s=1e5,
+        wasted_device_s=2e4,
+        accuracy=0.81,
+        worst_10=0.5,
+        best_10=0.99,
+        variance=120.5,
+        variance_beyond_binomial=-3.25,
+        cohorts=(CohortScore("0.0", 40, 0.8), CohortScore("0.1", 60, 0.82)),
+        ari=0.97,
+    ),
+    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None),
+]
+
+
+def changed(event: Event, **fields: object) -> str:
+    return json.dumps({**json.loads(to_json(event)), **fields})
+
+
+def without(event: Event, name: str) -> str:
+    fields = json.loads(to_json(event))
+    del fields[name]
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back_as_it_was_written_on_one_line(event: Event) -> None:
+    line = to_json(event)
+
+    assert "\n" not in line
+    assert from_json(line) == event
+    assert hash(from_json(line)) == hash(event)
+
+
+@settings(max_examples=50)
+@given(any_event)
+def test_any_event_comes_back_to_the_last_bit(event: Event) -> None:
+    assert from_json(to_json(event)) == event
+
+
+def test_every_kind_of_event_is_tried_here() -> None:
+    assert {type(event) for event in EVENTS} == set(Event.__args__)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_number_that_json_does_not_have_is_not_written(bad: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        to_json(CohortEnded(bad, "0", 1))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"type": "Exploded"}', "{}", '{"type": null}', '{"type": ["RoundClosed"]}', '{"type": {}}', "[]", "5", "null"],
+)
+def test_an_unknown_type_is_an_error_that_names_the_known_ones(line: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown event type .*CohortEnded.*UpdateRejected"):
+        from_json(line)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_unknown_field_is_an_error_that_names_it(event: Event) -> None:
+    with pytest.raises(ValueError, match=f"event {type(event).__name__}: .*surprise"):
+        from_json(changed(event, surprise=1))
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_missing_field_is_an_error_that_names_it(event: Event) -> None:
+    for name in json.loads(to_json(event)):
+        if name != "type":
+            with pytest.raises(ValueError, match=f"event {type(event).__name__}: .*{name}"):
+                from_json(without(event, name))
+
+
+def test_a_score_with_an_unknown_field_is_an_error_that_names_it() -> None:
+    score = {"cohort": "0", "clients": 3, "accuracy": 0.5, "surprise": 1}
+
+    with pytest.raises(ValueError, match=r"event Evaluated: .*surprise"):
+        from_json(changed(EVENTS[-1], cohorts=[score]))
+
+
+def test_children_that_are_no_list_are_an_error() -> None:
+    with pytest.raises(ValueError, match="event Partitioned"):
+        from_json(changed(EVENTS[3], children=5))
+
+
+@pytest.mark.parametrize("line", ["", "{", '{"type": "CohortEnded", "time_s": 1.0,'])
+def test_half_a_line_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match="line 1 column"):
+        from_json(line)

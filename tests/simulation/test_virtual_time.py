@@ -1,0 +1,553 @@
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from auxo.algorithms.auxo import AuxoSettings
+from auxo.algorithms.oracle import Never
+from auxo.core.affinity import AffinitySettings
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.metrics import agreement
+from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
+from auxo.core.rewards import RewardSettings
+from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.engines.in_process import InProcess, WorkerProcesses
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.heterogeneity import LabelPermutation
+from auxo.learning.softmax import SoftmaxTrainer
+from auxo.learning.synthetic import synthetic_population
+from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+from auxo.protocol.codec import to_bytes
+from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
+from auxo.runtime.coordinator import Coordinator
+from auxo.runtime.engine import Engine, TrainFailure
+from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
+from auxo.simulation.devices import EqualDevices, SyntheticDevices
+from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
+
+CLIENTS = 60
+
+
+def population(fewest: int, most: int) -> FederatedData:
+    return synthetic_population(
+        clients=CLIENTS,
+        groups=2,
+        heterogeneity=LabelPermutation(),
+        features=6,
+        classes=4,
+        samples=(fewest, most),
+        test_samples=1,
+    )
+
+
+DATA = population(6, 12)
+TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)
+TRAINING = LocalTraining(learning_rate=0.1)
+ENGINE = InProcess(TRAINER, DATA, TRAINING, seed=5)
+ALWAYS = PartitionLimits(begin=0.0, end=1.0)
+LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
+
+
+@dataclass(frozen=True)
+class PartitionAt:
+    """Partition the root when a given share of its rounds is done, whatever the evidence."""
+
+    at: float
+    limits: PartitionLimits = ALWAYS
+    window: int = 3
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        due = outlook.cohorts == 1 and outlook.progress >= self.at
+        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1)
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Everybody is on line in these sessions (from, until) and never otherwise."""
+
+    sessions: tuple[tuple[float, float], ...]
+
+    def online(self, time_s: float) -> BoolArray:
+        return np.full(CLIENTS, any(start <= time_s < end for start, end in self.sessions))
+
+    def online_until_s(self, time_s: float, rows: IntArray) -> FloatArray:
+        ends = [end for start, end in self.sessions if start <= time_s < end]
+        return np.full(len(rows), ends[0] if ends else time_s)
+
+    def next_change_s(self, time_s: float) -> float:
+        return min((start for start, _ in self.sessions if start > time_s), default=math.inf)
+
+
+Spoil = Callable[[int, Job, LocalUpdate], LocalUpdate | TrainFailure]
+E = TypeVar("E", bound=Event)
+
+
+@dataclass
+class SpoiltBy:
+    """An engine some of whose answers are replaced on the way; calls are numbered."""
+
+    spoil: Spoil
+    calls: int = 0
+
+    def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
+        number, self.calls = self.calls, self.calls + 1
+        for job, answer in zip(jobs, ENGINE.train(weights, jobs), strict=True):
+            assert isinstance(answer, LocalUpdate)
+            yield self.spoil(number, job, answer)
+
+
+@dataclass
+class Run:
+    """A finished run: every state and every event, in order."""
+
+    simulation: Simulation
+    states: list[SimulationState]
+    events: list[Event]
+
+    @property
+    def last(self) -> SimulationState:
+        return self.states[-1]
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def openings(self) -> Iterator[tuple[SimulationState, SimulationState, CohortId, OpenRound]]:
+        """Yield each round as it opens: the states before and after, its cohort, and the round."""
+        for before, after in pairwise(self.states):
+            for cohort, pace in after.paces.items():
+                was_open = cohort in before.paces and before.paces[cohort].open_round is not None
+                if pace.open_round is not None and not was_open:
+                    yield before, after, cohort, pace.open_round
+
+
+def rules(criterion: PartitionCriterion, **settings: Any) -> Coordinator:
+    return Coordinator(
+        AuxoSettings(
+            affinity=AffinitySettings(exploration=0.3),
+            clustering=ClusteringSettings(clusters=2),
+            rewards=RewardSettings(min_known=3),
+            criterion=criterion,
+            start_round=2,
+            **settings,
+        ),
+        n_params=TRAINER.n_params,
+        total_participants=16,
+        total_rounds=8,
+        seed=7,
+        overcommit=0.25,
+    )
+
+
+def world(
+    *,
+    engine: Engine = ENGINE,
+    availability: Availability | None = None,
+    dropout: float = 0.0,
+) -> World:
+    devices = SyntheticDevices().draw(CLIENTS, 5)
+    return World(DATA, devices, availability or AlwaysOnline(CLIENTS), engine, dropout=dropout)
+
+
+def run(coordinator: Coordinator, around: World, partition: Partition | None = None, max_steps: int = 1000) -> Run:
+    events: list[Event] = []
+    simulation = Simulation(coordinator, around, events.append)
+    states = [simulation.start(coordinator.start(TRAINER.initial_weights(0), partition))]
+    while not simulation.is_over(states[-1]):
+        assert len(states) <= max_steps, "the run does not end"
+        states.append(simulation.step(states[-1]))
+    return Run(simulation, states, list(events))
+
+
+def open_rounds(state: SimulationState) -> list[OpenRound]:
+    return [pace.open_round for pace in state.paces.values() if pace.open_round is not None]
+
+
+@pytest.fixture(scope="module")
+def finished() -> Run:
+    return run(rules(PartitionAt(0.4)), world(dropout=0.1))
+
+
+# Ends.
+
+
+def test_every_cohort_ends_after_all_its_rounds(finished: Run) -> None:
+    assert finished.last.coordinator.tree.leaves == (LEFT, RIGHT)
+    assert sorted(event.cohort for event in finished.of(CohortEnded)) == [LEFT, RIGHT]
+    for leaf in (LEFT, RIGHT):
+        assert finished.last.coordinator.cohorts[leaf].round == finished.simulation.coordinator.total_rounds
+        rounds = [event.round for event in finished.of(RoundClosed) if event.cohort in (leaf, ROOT)]
+        assert rounds == list(range(1, 9))
+
+
+def test_a_cohort_that_ends_does_not_end_the_run(finished: Run) -> None:
+    first_end = next(number for number, event in enumerate(finished.events) if isinstance(event, CohortEnded))
+    ended = finished.of(CohortEnded)[0].cohort
+    later = [event.cohort for event in finished.events[first_end + 1 :] if isinstance(event, RoundClosed)]
+
+    assert later
+    assert ended not in later
+
+
+def test_the_clock_never_goes_back_and_events_carry_it(finished: Run) -> None:
+    clocks = [state.clock_s for state in finished.states]
+
+    assert clocks == sorted(clocks)
+    assert [event.time_s for event in finished.events] == sorted(event.time_s for event in finished.events)
+
+
+def test_with_nobody_on_line_the_clock_goes_on_until_somebody_is() -> None:
+    gaps = Sessions(((0.0, 5.0), (9_000.0, 9_003.0), (50_000.0, math.inf)))
+    finished = run(rules(Never()), world(availability=gaps))
+
+    assert finished.last.coordinator.cohorts[ROOT].round == 8
+    assert finished.last.clock_s > 50_000
+    for event in finished.of(RoundClosed):
+        opened = event.time_s - event.duration_s
+        assert any(start <= opened < end for start, end in gaps.sessions)
+
+
+def test_a_population_that_never_comes_back_ends_the_cohorts_instead_of_hanging() -> None:
+    finished = run(rules(PartitionAt(0.2)), world(availability=Sessions(((0.0, 8.0),))))
+
+    assert sorted(event.cohort for event in finished.of(CohortEnded)) == sorted(finished.last.coordinator.tree.leaves)
+    assert all(event.round < 8 for event in finished.of(CohortEnded))
+
+
+def test_a_population_that_was_never_there_ends_the_run_at_once() -> None:
+    finished = run(rules(Never()), world(availability=Sessions(())))
+
+    assert [type(event) for event in finished.events] == [EmptyRound, CohortEnded]
+    assert finished.last.spent.participations == 0
+
+
+def test_a_daily_pattern_of_few_clients_comes_to_its_end() -> None:
+    finished = run(rules(PartitionAt(0.4)), world(availability=DayNightPattern(share=0.2).draw(CLIENTS, 1)))
+
+    for leaf in finished.last.coordinator.tree.leaves:
+        assert finished.last.coordinator.cohorts[leaf].round == 8
+
+
+@dataclass(frozen=True)
+class FewAtFirst:
+    """Five clients are on line from the start, all of them from a given time on."""
+
+    all_from_s: float
+
+    def online(self, time_s: float) -> BoolArray:
+        return (np.arange(CLIENTS) < 5) | (time_s >= self.all_from_s)
+
+    def online_until_s(self, time_s: float, rows: IntArray) -> FloatArray:
+        return np.full(len(rows), math.inf)
+
+    def next_change_s(self, time_s: float) -> float:
+        return self.all_from_s if time_s < self.all_from_s else math.inf
+
+
+@pytest.mark.parametrize(("patience_s", "opens_s", "selected"), [(600.0, 200.0, 20), (0.0, 0.0, 5)])
+def test_a_round_waits_for_as_many_clients_as_it_wants_while_its_patience_lasts(
+    patience_s: float, opens_s: float, selected: int
+) -> None:
+    finished = run(rules(Never()), replace(world(availability=FewAtFirst(200.0)), patience_s=patience_s))
+    _, _, _, first = next(finished.openings())
+
+    assert first.opened_s == opens_s
+    assert len(first.clients) == selected
+
+
+def test_a_client_that_has_taken_part_stays_away_for_its_cooldown() -> None:
+    finished = run(rules(PartitionAt(0.4)), replace(world(), cooldown_s=500.0))
+    last_opened = np.full(CLIENTS, -math.inf)
+    for _, _, _, opened in finished.openings():
+        assert (opened.opened_s - last_opened[opened.clients] > 500.0).all()
+        last_opened[opened.clients] = opened.opened_s
+
+    assert finished.last.coordinator.cohorts[LEFT].round == 8
+
+
+@pytest.mark.parametrize("overcommit", [0.0, 0.25])
+@pytest.mark.parametrize("spoilt", [TrainFailure("battery"), LocalUpdate(np.full(1, np.nan, dtype=np.float32), 1)])
+def test_a_round_that_came_to_nothing_is_tried_again(overcommit: float, spoilt: LocalUpdate | TrainFailure) -> None:
+    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        return spoilt if number == 1 else answer
+
+    finished = run(replace(rules(Never()), overcommit=overcommit), world(engine=SpoiltBy(spoil)))
+
+    assert [event.round for event in finished.of(EmptyRound)] == [2]
+    assert finished.last.coordinator.cohorts[ROOT].round == 8
+
+
+def test_what_was_refused_in_a_round_that_came_to_nothing_is_told_all_the_same() -> None:
+    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+        return replace(answer, examples=0) if number == 1 else answer
+
+    finished = run(rules(Never()), world(engine=SpoiltBy(spoil)))
+
+    assert len(finished.of(EmptyRound)) == 1
+    assert len(finished.of(UpdateRejected)) >= 16
+
+
+def test_an_engine_that_never_answers_does_not_hang_the_run() -> None:
+    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        return TrainFailure("broken")
+
+    finished = run(rules(Never()), world(engine=SpoiltBy(spoil)))
+
+    assert not finished.of(RoundClosed)
+    assert finished.last.spent.participations == 0
+    assert finished.last.spent.wasted_participations > 0
+
+
+# Busy clients.
+
+
+def is_in_two_rounds(state: SimulationState) -> bool:
+    """Return whether a client trains in two open rounds; one that has failed in the first is free for another."""
+    rounds = [opened.clients[opened.kept | opened.late] for opened in open_rounds(state)]
+    clients = np.concatenate([np.zeros(0, dtype=np.int64), *rounds])
+    return len(clients) != len(np.unique(clients))
+
+
+def test_nobody_is_in_two_rounds_at_once(finished: Run) -> None:
+    assert any(len(open_rounds(state)) == 2 for state in finished.states)
+    assert not any(is_in_two_rounds(state) for state in finished.states)
+
+
+def test_rounds_that_close_at_the_same_time_do_not_lend_each_other_clients() -> None:
+    alike = population(8, 8)
+    around = replace(world(engine=InProcess(TRAINER, alike, TRAINING, seed=5)), data=alike)
+    finished = run(rules(PartitionAt(0.2)), replace(around, devices=EqualDevices().draw(CLIENTS, 0)))
+
+    assert any(len(open_rounds(state)) == 2 for state in finished.states)
+    assert not any(is_in_two_rounds(state) for state in finished.states)
+
+
+def test_only_clients_that_are_on_line_and_free_are_selected_and_are_busy_from_then_on() -> None:
+    availability = DayNightPattern(share=0.3).draw(CLIENTS, 2)
+    finished = run(rules(PartitionAt(0.4)), world(availability=availability, dropout=0.1))
+
+    for before, after, _, opened in finished.openings():
+        assert availability.online(opened.opened_s)[opened.clients].all()
+        assert (before.busy_until_s[opened.clients] <= opened.opened_s).all()
+        assert (after.busy_until_s[opened.clients] > opened.opened_s).all()
+
+
+def test_no_client_trains_on_the_same_visit_twice() -> None:
+    trained: set[tuple[int, int]] = set()
+
+    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+        assert (job.client_row, job.visit) not in trained
+        trained.add((job.client_row, job.visit))
+        return answer
+
+    run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(note)))
+
+    assert len(trained) > 16 * 8
+
+
+# Partitions.
+
+
+def test_children_start_from_their_parents_weights_and_optimiser_slots() -> None:
+    finished, kept = run(rules(PartitionAt(0.4)), world()), run(rules(PartitionAt(2.0)), world())
+    number = next(i for i, state in enumerate(finished.states) if len(state.coordinator.tree.leaves) == 2)
+    parent = kept.states[number].coordinator.cohorts[ROOT]
+    children = finished.states[number].coordinator.cohorts
+
+    assert set(children) == {LEFT, RIGHT}
+    for child in (LEFT, RIGHT):
+        assert to_bytes(children[child].server) == to_bytes(parent.server)
+        assert children[child].round == parent.round
+        assert finished.states[number].paces[child].next_event_s == finished.states[number].clock_s
+
+
+def test_a_partition_is_told_with_shares_that_sum_to_the_total(finished: Run) -> None:
+    (event,) = finished.of(Partitioned)
+
+    assert (event.cohort, event.children) == ("0", ("0.0", "0.1"))
+    assert sum(event.shares) == finished.simulation.coordinator.total_participants
+
+
+def test_in_every_state_shares_sum_to_the_total_and_the_leaves_are_those_that_run(finished: Run) -> None:
+    for state in finished.states:
+        leaves = state.coordinator.tree.leaves
+        assert sum(state.coordinator.share(leaf, 16) for leaf in leaves) == 16
+        assert set(state.paces) == set(state.coordinator.cohorts) == set(leaves)
+
+
+@pytest.mark.parametrize("label_trust", [0.0, 1.0])
+def test_after_a_partition_every_labelled_client_is_placed_in_the_child_of_its_label(label_trust: float) -> None:
+    coordinator = rules(PartitionAt(0.6))
+    affinity = replace(coordinator.settings.affinity, label_trust=label_trust)
+    finished = run(replace(coordinator, settings=replace(coordinator.settings, affinity=affinity)), world())
+    state = next(state for state in finished.states if len(state.coordinator.tree.leaves) == 2)
+    labels = state.records.clusters()[:, 0]
+    has_label = labels >= 0
+    placed = finished.simulation.placement(state)
+
+    assert has_label.sum() > CLIENTS / 2
+    np.testing.assert_array_equal(placed.leaf[has_label], 1 + labels[has_label])
+
+
+def test_placement_says_where_everybody_belongs_without_changing_anything(finished: Run) -> None:
+    before = to_bytes(finished.last)
+    one, other = finished.simulation.placement(finished.last), finished.simulation.placement(finished.last)
+
+    np.testing.assert_array_equal(one.leaf, other.leaf)
+    assert finished.last.coordinator.tree.is_leaf[one.leaf].all()
+    assert to_bytes(finished.last) == before
+
+
+# Bits.
+
+
+def test_a_step_depends_on_the_state_alone_and_leaves_it_untouched(finished: Run) -> None:
+    for number in range(0, len(finished.states) - 1, 3):
+        before = to_bytes(finished.states[number])
+        again = finished.simulation.step(finished.states[number])
+
+        assert to_bytes(again) == to_bytes(finished.states[number + 1])
+        assert to_bytes(finished.states[number]) == before
+
+
+def test_worker_processes_give_the_bits_of_one_process(finished: Run) -> None:
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        with_workers = run(rules(PartitionAt(0.4)), world(engine=engine, dropout=0.1))
+
+    assert to_bytes(with_workers.last) == to_bytes(finished.last)
+    assert with_workers.events == finished.events
+
+
+def test_the_names_of_clients_decide_nothing() -> None:
+    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+        return replace(answer, examples=0) if job.client_row % 9 == 0 else answer
+
+    backwards = dict(zip(DATA.client_names, reversed(DATA.client_names), strict=True))
+    renamed = replace(DATA, client_names=tuple(backwards[name] for name in DATA.client_names))
+    one = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(bad)))
+    other = run(rules(PartitionAt(0.4)), replace(world(engine=SpoiltBy(bad)), data=renamed))
+
+    assert to_bytes(other.last) == to_bytes(one.last)
+    assert one.of(UpdateRejected)
+    assert other.events == [
+        replace(event, client=backwards[event.client]) if isinstance(event, UpdateRejected) else event
+        for event in one.events
+    ]
+
+
+def wrong_shape(delta: Float32Array) -> NDArray[Any]:
+    return delta[:1]
+
+
+def not_finite(delta: Float32Array) -> NDArray[Any]:
+    return np.where(np.arange(len(delta)) == 3, np.nan, delta).astype(np.float32)
+
+
+def whole_numbers(delta: Float32Array) -> NDArray[Any]:
+    return np.zeros(len(delta), dtype=np.int64)
+
+
+def unchanged(delta: Float32Array) -> NDArray[Any]:
+    return delta
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "examples", "reason"),
+    [
+        (not_finite, None, "NON_FINITE"),
+        (wrong_shape, None, "SCHEMA_MISMATCH"),
+        (whole_numbers, None, "SCHEMA_MISMATCH"),
+        (unchanged, 0, "BAD_WEIGHT"),
+    ],
+)
+def test_a_rejected_update_leaves_the_bits_that_a_failure_of_the_same_participant_leaves(
+    corrupt: Callable[[Float32Array], NDArray[Any]], examples: int | None, reason: str
+) -> None:
+    culprits = (3, 17, 40)
+
+    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        if job.client_row not in culprits:
+            return answer
+        return LocalUpdate(corrupt(answer.delta), answer.examples if examples is None else examples)
+
+    def failed(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        return TrainFailure("battery") if job.client_row in culprits else answer
+
+    rejecting = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(bad)))
+    failing = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(failed)))
+    refused = rejecting.of(UpdateRejected)
+
+    assert to_bytes(rejecting.last) == to_bytes(failing.last)
+    assert {event.reason for event in refused} == {reason}
+    assert {event.client for event in refused} <= {DATA.client_names[row] for row in culprits}
+    assert not failing.of(UpdateRejected)
+    assert sum(event.rejected for event in rejecting.of(RoundClosed)) == len(refused)
+
+
+# Accounts.
+
+
+def test_feedback_goes_to_those_whose_update_was_valid_and_to_nobody_else() -> None:
+    valid: Counter[int] = Counter()
+
+    def fail_some(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        if (job.client_row + number) % 3 == 0:
+            return TrainFailure("battery")
+        valid[job.client_row] += 1
+        return answer
+
+    finished = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(fail_some)))
+
+    np.testing.assert_array_equal(finished.last.records.participations, [valid[row] for row in range(CLIENTS)])
+
+
+def test_the_labels_that_clients_hold_are_those_of_their_own_groups() -> None:
+    finished = run(rules(PartitionAt(2.0)), world(dropout=0.2))
+    labels = finished.last.records.clusters()[:, 0]
+    has_label = labels >= 0
+
+    assert has_label.sum() > CLIENTS / 2
+    assert DATA.groups is not None
+    assert agreement(labels[has_label], DATA.groups[has_label]) > 0.8
+
+
+def test_participations_spent_are_the_updates_that_rounds_aggregated(finished: Run) -> None:
+    assert finished.last.spent.participations == sum(event.participants for event in finished.of(RoundClosed))
+
+
+def test_everybody_who_was_selected_is_accounted_for_once(finished: Run) -> None:
+    spent = finished.last.spent
+
+    assert spent.participations + spent.wasted_participations == sum(
+        len(opened.clients) for _, _, _, opened in finished.openings()
+    )
+
+
+def test_every_participant_of_a_round_is_counted_once_in_what_is_told_of_it() -> None:
+    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+        return replace(answer, examples=0) if job.client_row % 4 == 0 else answer
+
+    finished = run(rules(Never()), world(engine=SpoiltBy(bad), dropout=0.1))
+    selected = [len(opened.clients) for _, _, _, opened in finished.openings()]
+    told = [event.participants + event.late + event.failed + event.rejected for event in finished.of(RoundClosed)]
+
+    assert finished.of(UpdateRejected)
+    assert told == selected
+
+
+def test_halves_of_the_samples_alternate_from_visit_to_visit_once_clustering_has_begun(finished: Run) -> None:
+    start_round = finished.simulation.coordinator.settings.start_round
+    folds = set()
+    for before, _, cohort, opened in finished.openings():
+        visits = before.records.participations[opened.clients]
+        has_begun = before.coordinator.cohorts[cohort].round + 1 >= start_round
+        expected = visits % 2 if has_begun else np.full(len(visits), -1)
+        np.testing.assert_array_equal(opened.participants.fold, expected)
+        folds |= set(opened.participants.fold.tolist())
+
+    assert folds == {-1, 0, 1}
