@@ -216,7 +216,7 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
         json_file.write_text(json.dumps(headline(summary), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     _show_result(summary, directory)
     if "oracle" in config.methods and summary["oracle"] is None:
-        typer.echo("oracle: left out, because no groups of these clients are known")
+        typer.echo("oracle: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {write_report(directory)}")
 
 

@@ -105,7 +105,10 @@ def test_every_problem_is_told_at_once_with_where_it_came_from() -> None:
         (["population.file=a.npz"], "'a.npz' is given, but population.source = \"digits\""),
         (["population.samples=[60, 20]"], "expected [fewest, most], got [60, 20]"),
         (["population.groups=3000"], "at most as many groups as clients (2000), got 3000"),
-        (["auxo.partition_from=0.9", "auxo.partition_until=0.7"], "expected at most auxo.partition_until (0.7), got 0.9"),
+        (
+            ["auxo.partition_from=0.9", "auxo.partition_until=0.7"],
+            "expected at most auxo.partition_until (0.7), got 0.9",
+        ),
         (["methods=['base', 'base']"], "expected each at most once"),
         (["name=../elsewhere"], "name: expected letters, digits"),
         (["population.source=synthetic", "training.model=cnn"], '"cnn" needs images'),

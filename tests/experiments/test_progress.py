@@ -33,6 +33,7 @@ def closed(cohort: str, round: int, participants: int) -> RoundClosed:
         heterogeneity=0.5,
         children=1,
         restarted=False,
+        misfits=0,
     )
 
 

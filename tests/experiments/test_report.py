@@ -27,7 +27,7 @@ def closed(time_h: float, cohort: str, number: int, *, gain: float | None = None
     used, late, failed, rejected = 100, 12, 5, 1
     known, labelled, judged = 0, 0, 0 if gain is None else 50
     counts = (used, late, failed, rejected, 900.0, known, labelled, judged)
-    return RoundClosed(time_h * HOUR, cohort, number, *counts, gain, needed, 0.8, 1, restarted=number == 2)
+    return RoundClosed(time_h * HOUR, cohort, number, *counts, gain, needed, 0.8, 1, restarted=number == 2, misfits=0)
 
 
 def evaluated(

@@ -214,3 +214,24 @@ def test_nothing_half_written_is_left_behind(run: RunDirectory) -> None:
     run.write_report("<p>")
     names = {path.name for path in run.path.rglob("*") if path.is_file()}
     assert names == {"config.toml", "summary.json", "clients.npz", "report.html"}
+
+
+def test_replaced_events_are_all_that_is_left(run: RunDirectory) -> None:
+    first, second = EmptyRound(1.0, "0", 1, "nobody on line"), EmptyRound(2.0, "0", 1, "no usable update")
+    with run.event_writer("oracle") as write:
+        write(first)
+        write(first)
+    run.replace_events("oracle", [second])
+    assert run.events("oracle").events == (second,)
+
+
+def test_a_run_that_never_began_can_be_taken_back(run: RunDirectory) -> None:
+    run.discard()
+    assert not run.path.exists()
+
+
+def test_a_run_that_has_begun_is_never_discarded(run: RunDirectory) -> None:
+    with run.event_writer("base") as write:
+        write(EmptyRound(1.0, "0", 1, "nobody on line"))
+    run.discard()
+    assert len(RunDirectory.open(run.path).events("base").events) == 1

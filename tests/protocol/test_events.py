@@ -48,8 +48,8 @@ any_event = st.one_of(
     ),
 )
 EVENTS: list[Event] = [
-    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 8, 0.031, 0.07, 0.9, 2, False),
-    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 0, None, 0.07, 0.9, 1, True),
+    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 8, 0.031, 0.07, 0.9, 2, False, 0),
+    RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 0, None, 0.07, 0.9, 1, True, 4),
     EmptyRound(60.0, "0", 1, "nobody on line"),
     Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), 0.12),
     UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo import AuxoSettings, Participants, RateScaling, Returned, RoundOutcome
+from auxo.algorithms.auxo import AuxoSettings, Folded, Participants, RateScaling, Returned, RoundOutcome
 from auxo.core.affinity import AffinityRecords, AffinitySettings, FeedbackColumns, Requests, hear, learn, request
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.clustering import ClusteringSettings
@@ -115,7 +115,7 @@ def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_exampl
 
 @pytest.mark.parametrize("returned", [[], [Returned(0, None, 1)], [Returned(0, WEIGHTS, 1, late=True)]])
 def test_a_round_without_a_usable_update_closes_nothing(returned: list[Returned]) -> None:
-    assert RULES.close(RULES.start(WEIGHTS), ROOT, participants(1), iter(returned)) is None
+    assert isinstance(RULES.close(RULES.start(WEIGHTS), ROOT, participants(1), iter(returned)), Folded)
 
 
 def test_closing_a_round_leaves_the_state_it_began_with_and_the_updates_untouched() -> None:

@@ -119,9 +119,14 @@ class Folded:
     rows: IntArray  # participants with a valid update, late ones included
     late: BoolArray
     directions: FloatArray  # (len(rows), width)
-    used: int  # updates in the mean
+    aggregated: IntArray  # participants whose update is in the mean
     misfits: int  # valid and in time, but kept out of the mean
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+
+    @property
+    def used(self) -> int:
+        """Return the number of updates in the mean."""
+        return len(self.aggregated)
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,8 @@ def fold_updates(
     compared with them before its update may move the model. Otherwise, where most participants are newcomers,
     every cohort's model would be trained by everybody.
     """
-    total, weight_sum, used, misfits = np.zeros(fingerprint.n_params), 0.0, 0, 0
+    total, weight_sum, misfits = np.zeros(fingerprint.n_params), 0.0, 0
+    aggregated: list[int] = []
     rows: list[int] = []
     late: list[bool] = []
     directions: list[FloatArray] = []
@@ -201,13 +207,13 @@ def fold_updates(
         weight = update_weight(settings.weighting, examples)
         total += update.astype(np.float64) * weight
         weight_sum += weight
-        used += 1
+        aggregated.append(answer.row)
     return Folded(
-        mean=total / weight_sum if used else None,
+        mean=total / weight_sum if aggregated else None,
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
-        used=used,
+        aggregated=np.array(aggregated, dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
     )

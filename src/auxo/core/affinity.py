@@ -153,17 +153,17 @@ def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random
 
 def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:
     """Return the records after every row has received its row of ``feedback``."""
-    records = hear(records, feedback.tree, settings)
+    records = widen(records, feedback.tree)
     at = records.tree.index[feedback.cohort]
+    # Before the partition is heard of, so that the cluster index of this very round leads to a child.
+    similarity, generation = _learn_similarity(records, at, feedback, settings)
+    records = hear(replace(records, similarity=similarity, generation=generation), feedback.tree, settings)
     explored = records.explored.copy()
     explored[:, at] = True
-    similarity, generation = _learn_similarity(records, at, feedback, settings)
     return replace(
         records,
         reward=_learn_reward(records, at, feedback.instant_reward, settings),
         explored=explored,
-        similarity=similarity,
-        generation=generation,
         participations=records.participations + 1,
     )
 
@@ -179,7 +179,7 @@ def hear(records: AffinityRecords, tree: CohortTree, settings: AffinitySettings)
     for number, branch in enumerate(tree.branches):
         parent = tree.index[branch.cohort]
         routes = np.array([*branch.routes, -1])
-        mine = clusters[:, parent]
+        mine = np.where(records.generation[:, parent] == branch.generation, clusters[:, parent], -1)
         child_of_mine = routes[np.where(mine < len(branch.routes), mine, -1)]
         news = records.heard <= number
         for child_number, child in enumerate(branch.children):

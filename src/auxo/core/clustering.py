@@ -9,7 +9,7 @@ from auxo.core.fingerprint import unit_rows
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 
-_NEGLIGIBLE = 1e-20  # squared length below which a centre has no direction
+_NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def cluster_round(
     """
     points = cluster_space(directions)
     if state.centres is None:
-        if len(points) < 2 * settings.clusters:
+        if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
             return state, None
         seed = int(rng.integers(2**31))
         start = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)

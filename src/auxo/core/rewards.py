@@ -38,6 +38,6 @@ def instant_rewards(directions: FloatArray, known: BoolArray, settings: RewardSe
     distance = np.linalg.norm(directions - centres, axis=1)
     scale = distance[members] if settings.scale_by_known else distance
     zero = float(scale.mean() + scale.std())
-    if zero <= 0.0:
-        return np.where(distance > 0, -1.0, 1.0)
+    if zero <= 1e-12:  # identical updates: what remains is rounding
+        return np.where(distance > 1e-12, -1.0, 1.0)
     return np.clip(1.0 - distance / zero, -1.0, 1.0)

@@ -15,6 +15,6 @@ def stream(seed: int, *path: int | str) -> np.random.Generator:
     np.True_
     """
     # Numbers and names are told apart, so that 7 and "7" differ, but a row taken from an array is the number it shows.
-    text = "\x1f".join(part if isinstance(part, str) else f"#{int(part)}" for part in (seed, *path))
+    text = "".join(f"s{len(part)}:{part}" if isinstance(part, str) else f"i{int(part)};" for part in (seed, *path))
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))

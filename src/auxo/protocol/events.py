@@ -26,6 +26,7 @@ class RoundClosed:
     heterogeneity: float  # mean squared distance of normalised updates to their mean
     children: int  # cohorts the best grouping would make; 1 when none pays
     restarted: bool  # clustering threw its labels away in this round
+    misfits: int  # in time and valid, but kept out: newcomers that do not fit the cohort (wasted)
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,12 @@ def from_json(line: str) -> Event:
     name = fields.pop("type", None) if isinstance(fields, dict) else None
     if not isinstance(name, str) or name not in _TYPES:
         raise ValueError(f"unknown event type {name!r}: expected one of {sorted(_TYPES)}")
-    if name == "Evaluated":
-        fields["cohorts"] = tuple(CohortScore(**score) for score in fields["cohorts"])
-    if name == "Partitioned":
-        fields["children"], fields["shares"] = tuple(fields["children"]), tuple(fields["shares"])
     try:
+        if name == "Evaluated" and "cohorts" in fields:
+            fields["cohorts"] = tuple(CohortScore(**score) for score in fields["cohorts"])
+        for column in ("children", "shares"):
+            if name == "Partitioned" and column in fields:
+                fields[column] = tuple(fields[column])
         return _TYPES[name](**fields)
     except TypeError as error:
         raise ValueError(f"event {name}: {error}") from error

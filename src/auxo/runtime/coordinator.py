@@ -10,6 +10,7 @@ import numpy as np
 from auxo.algorithms.auxo import (
     AuxoSettings,
     CohortState,
+    Folded,
     Participants,
     Returned,
     RoundOutcome,
@@ -117,16 +118,17 @@ class Coordinator:
 
     def close(
         self, state: CoordinatorState, cohort: CohortId, participants: Participants, returned: Iterator[Returned]
-    ) -> tuple[CoordinatorState, RoundOutcome, FeedbackColumns] | None:
+    ) -> tuple[CoordinatorState, RoundOutcome, FeedbackColumns] | Folded:
         """Close a cohort's round: aggregate, cluster, reward, decide, and act on the decision.
 
         Returns:
-            The next state, the outcome and the feedback; None when no update could be used, and nothing has changed.
+            The next state, the outcome and the feedback; when no update could be used, what came instead, and
+            nothing has changed.
         """
         before = state.cohorts[cohort]
         folded = fold_updates(returned, participants, self.fingerprint, self.settings, len(state.tree.leaves) == 1)
         if folded.mean is None:
-            return None
+            return folded
         outlook = Outlook(
             progress=(before.round + 1) / self.total_rounds,
             total_participants=self.total_participants,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Participants, Returned, RoundOutcome, folds_for
+from auxo.algorithms.auxo import Folded, Participants, Returned, RoundOutcome, folds_for
 from auxo.core.affinity import AffinityRecords, learn, put_rows, request, take_rows, widen
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import Partition
@@ -26,6 +26,8 @@ from auxo.simulation.devices import Devices, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 
 _BYTES_PER_PARAMETER = 4
+_MAX_STARVED = 1000  # times in a row that a cohort may find nobody before it ends, about a week; our choice
+_MAX_FUTILE = 100  # rounds in a row that may come to nothing before a cohort ends; our choice
 _LOOK_AGAIN_S = 60.0  # how long a cohort that found too few waits before it looks again; our choice
 
 
@@ -34,6 +36,7 @@ class OpenRound:
     """A round between its two events; rows are positions in ``clients``, in the order in which updates are folded."""
 
     opened_s: float
+    round: int  # its number, counted along the cohort's lineage
     clients: IntArray  # rows of the population
     kept: BoolArray
     late: BoolArray  # neither kept nor late: failed
@@ -48,6 +51,7 @@ class Pace:
     next_event_s: float
     open_round: OpenRound | None = None
     waiting_since_s: float | None = None  # for enough clients to open a round with
+    empty: int = 0  # rounds in a row that came to nothing
     attempts: int = 0  # rounds opened or tried so far; names the round's random streams
     ended: bool = False
 
@@ -115,8 +119,13 @@ class Simulation:
 
     def step(self, state: SimulationState) -> SimulationState:
         """Return the state after the next event in virtual time, ties by cohort id."""
-        running = [(pace.next_event_s, cohort) for cohort, pace in state.paces.items() if not pace.ended]
-        time_s, cohort = min(running)
+        # At the same time rounds close before others open: until then their participants are not free.
+        running = [
+            (pace.next_event_s, pace.open_round is None, cohort)
+            for cohort, pace in state.paces.items()
+            if not pace.ended
+        ]
+        time_s, _, cohort = min(running)
         state = replace(state, clock_s=time_s)
         if state.paces[cohort].open_round is None:
             return self._open(state, cohort)
@@ -167,15 +176,16 @@ class Simulation:
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         busy = state.busy_until_s.copy()
         busy[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
-        opened = OpenRound(now, clients, kept, late, brought, timing.spent_s)
-        after = Pace(timing.closes_at_s, opened, attempts=pace.attempts + 1)
+        opened = OpenRound(now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s)
+        after = Pace(timing.closes_at_s, opened, empty=pace.empty, attempts=pace.attempts + 1)
         return replace(state, busy_until_s=busy, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
         closed = self.coordinator.close(state.coordinator, cohort, opened.participants, self._train(state, cohort, opened))
-        if closed is None:
+        if isinstance(closed, Folded):
+            self._report_rejected(state, cohort, opened, closed)
             wasted = Spent(0, len(opened.clients), 0.0, float(opened.spent_s.sum()))
             return self._try_later(_spend(state, wasted), cohort, "no usable update")
         coordinator, outcome, feedback = closed
@@ -206,10 +216,8 @@ class Simulation:
         self, state: SimulationState, cohort: CohortId, opened: OpenRound, outcome: RoundOutcome, before: CohortTree
     ) -> None:
         folded, verdict, number = outcome.folded, outcome.verdict, outcome.state.round
-        for row, reason in folded.rejected:
-            name = self.world.data.client_names[int(opened.clients[row])]
-            self.on_event(UpdateRejected(state.clock_s, cohort, number, name, reason))
-        late = int(opened.late.sum())
+        self._report_rejected(state, cohort, opened, folded)
+        late = int(opened.late.sum()) - sum(bool(opened.late[row]) for row, _ in folded.rejected)
         rejected_in_time = sum(not opened.late[row] for row, _ in folded.rejected)
         answered_in_time = int((~folded.late).sum()) + rejected_in_time
         self.on_event(
@@ -219,7 +227,7 @@ class Simulation:
                 round=number,
                 participants=folded.used,
                 late=late,
-                failed=len(opened.clients) - late - answered_in_time,
+                failed=int((~opened.late).sum()) - answered_in_time,
                 rejected=len(folded.rejected),
                 duration_s=state.clock_s - opened.opened_s,
                 known=int((opened.participants.known & opened.kept).sum()),
@@ -230,6 +238,7 @@ class Simulation:
                 heterogeneity=outcome.heterogeneity,
                 children=verdict.children,
                 restarted=outcome.restarted,
+                misfits=folded.misfits,
             )
         )
         if isinstance(verdict.decision, Partition):
@@ -237,6 +246,12 @@ class Simulation:
             children = tree.branches[len(before.branches)].children
             shares = tuple(state.coordinator.share(child, self.coordinator.total_participants) for child in children)
             self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, verdict.gain or 0.0))
+
+    def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, folded: Folded) -> None:
+        number = opened.round
+        for row, reason in folded.rejected:
+            name = self.world.data.client_names[int(opened.clients[row])]
+            self.on_event(UpdateRejected(state.clock_s, cohort, number, name, reason))
 
     def _go_on(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         """Start the next round of the cohort or of its children, or end it."""
@@ -255,13 +270,17 @@ class Simulation:
         """Let the clock go on: an empty round is an outcome, and whoever is off line or busy now may be free later."""
         pace, now = state.paces[cohort], state.clock_s
         later = self._later(state)
-        gives_up = not np.isfinite(later)
+        if not np.isfinite(later) and self.world.availability.online(now).any():
+            later = now + _LOOK_AGAIN_S
+        limit = _MAX_STARVED if pace.open_round is None else _MAX_FUTILE
+        gives_up = not np.isfinite(later) or pace.empty + 1 >= limit
         self.on_event(EmptyRound(now, cohort, state.coordinator.cohorts[cohort].round + 1, reason))
         after = replace(
             pace,
             next_event_s=now if gives_up else later,
             open_round=None,
             waiting_since_s=None,
+            empty=pace.empty + 1,
             attempts=pace.attempts + 1,
             ended=gives_up,
         )
@@ -293,7 +312,7 @@ class Simulation:
 
 def _spent(opened: OpenRound, outcome: RoundOutcome) -> Spent:
     used = np.zeros(len(opened.clients), dtype=np.bool_)
-    used[outcome.folded.rows[~outcome.folded.late]] = True
+    used[outcome.folded.aggregated] = True
     return Spent(
         participations=int(used.sum()),
         wasted_participations=int((~used).sum()),

@@ -1,0 +1,385 @@
+"""The runner: real small runs of every method, what they leave behind, and what must not matter to them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from auxo.cli import app
+from auxo.core.rng import stream
+from auxo.experiments import runner
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.progress import OnEvent
+from auxo.experiments.report import write_report
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.runner import MethodResult, has_groups, run_experiment, run_method
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.population_file import save_population
+from auxo.protocol.events import Evaluated, Event, Partitioned
+
+# Two groups that name the classes differently: a partition pays, and is found within a few rounds.
+SMALL = """
+[population]
+source = "synthetic"
+clients = 90
+groups = 2
+heterogeneity = "concept"
+features = 6
+classes = 3
+samples = [20, 30]
+test_samples = 10
+
+[training]
+algorithm = "fedavg"
+rounds = 24
+participants = 40
+learning_rate = 0.1
+batch_size = 10
+
+[auxo]
+start_round = 2
+window = 5
+min_judged = 60
+min_participants = 8
+partition_from = 0.2
+partition_until = 0.9
+
+[run]
+evaluate_every = 6
+"""
+
+
+def small(*overrides: str) -> Config:
+    return parse_config(SMALL, overrides)
+
+
+def ignore(label: str, event: Event) -> None:
+    pass
+
+
+def run(path: Path, config: Config) -> tuple[RunDirectory, dict[str, object]]:
+    directory = RunDirectory.create(path, to_toml(config))
+    return directory, run_experiment(config, directory, ignore)
+
+
+def weights(result: MethodResult) -> dict[str, bytes]:
+    cohorts = result.state.coordinator.cohorts
+    return {cohort: state.server.weights.tobytes() for cohort, state in cohorts.items()}
+
+
+def evaluations(events: Sequence[Event]) -> list[Evaluated]:
+    return [event for event in events if isinstance(event, Evaluated)]
+
+
+@pytest.fixture(scope="module")
+def data() -> FederatedData:
+    return make_population(small())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, dict[str, object]]:
+    return run(tmp_path_factory.mktemp("runs") / "finished", small())
+
+
+def scores_of(summary: dict[str, object], method: str) -> dict[str, float]:
+    scores = summary[method]
+    assert isinstance(scores, dict)
+    return scores
+
+
+def test_auxo_beats_the_base_where_groups_contradict_each_other(
+    finished: tuple[RunDirectory, dict[str, object]],
+) -> None:
+    directory, summary = finished
+    base, auxo, oracle = (scores_of(summary, method)["final_accuracy"] for method in ("base", "auxo", "oracle"))
+    assert base < auxo <= oracle + 0.05
+    assert any(isinstance(event, Partitioned) for event in directory.events("auxo").events)
+    assert summary["oracle_gain_share"] == pytest.approx((auxo - base) / (oracle - base))
+
+
+def test_the_summary_is_written_as_it_is_returned(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+    directory, summary = finished
+    assert directory.read_summary() == summary
+    assert summary["status"] == "finished"
+    assert set(scores_of(summary, "auxo")) == {
+        *("final_accuracy", "variance", "variance_beyond_binomial", "worst_10", "best_10"),
+        *("time_s", "participations", "wasted_participations", "device_s", "wasted_device_s"),
+    }
+
+
+def test_recorded_events_end_with_the_evaluation_the_summary_tells(
+    finished: tuple[RunDirectory, dict[str, object]],
+) -> None:
+    directory, summary = finished
+    for method in directory.methods():
+        last = directory.events(method).events[-1]
+        assert isinstance(last, Evaluated)
+        assert last.accuracy == scores_of(summary, method)["final_accuracy"]
+        assert last.participations == scores_of(summary, method)["participations"]
+
+
+def test_client_scores_are_those_of_the_last_evaluation(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+    directory, summary = finished
+    clients = directory.read_clients("auxo")
+    assert clients is not None
+    assert clients.accuracy.mean() == pytest.approx(scores_of(summary, "auxo")["final_accuracy"])
+    last = evaluations(directory.events("auxo").events)[-1]
+    names, counts = np.unique(clients.cohort, return_counts=True)
+    assert {score.cohort: score.clients for score in last.cohorts} == dict(zip(names, counts, strict=True))
+    assert clients.group is not None
+
+
+def test_every_cohort_is_counted(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+    directory, summary = finished
+    partitions = [event for event in directory.events("auxo").events if isinstance(event, Partitioned)]
+    assert summary["cohorts"] == 1 + sum(len(partition.children) - 1 for partition in partitions)
+
+
+def test_evaluations_come_every_so_many_whole_rounds_and_at_the_end(data: FederatedData) -> None:
+    curve = run_method("base", small("training.rounds=20"), data).curve
+    assert [point.round for point in curve] == [6, 12, 18, 20]
+    curve = run_method("base", small("training.rounds=12"), data).curve
+    assert [point.round for point in curve] == [6, 12]
+
+
+def test_two_runs_are_equal(finished: tuple[RunDirectory, dict[str, object]], tmp_path: Path) -> None:
+    directory, summary = finished
+    again, again_summary = run(tmp_path / "again", small())
+    assert again_summary == summary
+    for method in directory.methods():
+        first, second = (one.path / method / "events.jsonl" for one in (directory, again))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_another_seed_is_another_run(data: FederatedData) -> None:
+    assert weights(run_method("base", small("seed=1"), data)) != weights(run_method("base", small(), data))
+
+
+def test_workers_do_not_change_a_bit(data: FederatedData) -> None:
+    alone, together = (run_method("auxo", small(f"run.workers={workers}"), data) for workers in (1, 2))
+    assert len(weights(alone)) > 1
+    assert weights(alone) == weights(together)
+    assert alone.events == together.events
+
+
+def test_groups_are_hidden_from_auxo(data: FederatedData) -> None:
+    assert data.groups is not None
+    shuffled = replace(data, groups=stream(1, "groups").permutation(data.groups))
+    told, lied, blind = (run_method("auxo", small(), one) for one in (data, shuffled, replace(data, groups=None)))
+    assert len(weights(told)) > 1
+    assert weights(told) == weights(lied) == weights(blind)
+    assert told.final.ari != lied.final.ari
+    assert blind.final.ari is None
+
+
+def test_the_base_keeps_one_cohort(data: FederatedData) -> None:
+    result = run_method("base", small(), data)
+    assert result.state.coordinator.tree.leaves == ("0",)
+    assert result.final.participations == 24 * 40
+
+
+def test_the_better_one_of_the_oracles_two_runs_counts(tmp_path: Path) -> None:
+    told: dict[str, list[Event]] = {}
+    config = small('methods=["oracle"]')
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    summary = run_experiment(config, directory, lambda label, event: told.setdefault(label, []).append(event))
+    ends = {label: evaluations(events)[-1] for label, events in told.items()}
+    assert len(ends) == 2
+    best = max(ends, key=lambda label: ends[label].accuracy)
+    assert directory.events("oracle").events == tuple(told[best])
+    assert scores_of(summary, "oracle")["final_accuracy"] == ends[best].accuracy
+    assert all(end.ari == 1.0 and len(end.cohorts) == 2 for end in ends.values())
+    assert (summary["base"], summary["auxo"], summary["speedup"]) == (None, None, None)
+
+
+def test_events_of_the_second_oracle_replace_those_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: FederatedData
+) -> None:
+    second = run_method("base", small("training.rounds=2"), data)
+
+    def run_two(method: str, config: Config, data: FederatedData, on_event: OnEvent) -> MethodResult:
+        on_event("first", second.events[0])
+        for event in second.events:
+            on_event(second.label, event)
+        return second
+
+    monkeypatch.setattr(runner, "run_method", run_two)
+    directory, _ = run(tmp_path / "run", small('methods=["oracle"]'))
+    assert directory.events("oracle").events == second.events
+
+
+@pytest.mark.parametrize("has_one_group", [False, True])
+def test_the_oracle_is_left_out_without_groups_to_tell_apart(tmp_path: Path, has_one_group: bool) -> None:
+    path, data = tmp_path / "clients.npz", make_population(small())
+    save_population(path, replace(data, groups=np.zeros(90, dtype=np.int64) if has_one_group else None))
+    settings = ("population.source=file", f"population.file={path}", "training.rounds=2")
+    directory, summary = run(tmp_path / "run", small(*settings))
+    assert directory.methods() == ("base", "auxo")
+    assert (summary["oracle"], summary["oracle_gain_share"]) == (None, None)
+    assert summary["population"] == "clients"
+
+
+def test_a_population_file_gives_the_run_of_the_population_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "clients.npz"
+    save_population(path, make_population(small()))
+    _, summary = run(tmp_path / "run", small("population.source=file", f"population.file={path}"))
+    base, auxo = (scores_of(summary, method)["final_accuracy"] for method in ("base", "auxo"))
+    assert auxo > base
+
+
+def test_an_interrupted_run_keeps_all_that_was_done(tmp_path: Path) -> None:
+    config = small()
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    told: list[Event] = []
+
+    def interrupt(label: str, event: Event) -> None:
+        if label == "auxo":
+            told.append(event)
+            if len(evaluations(told)) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(config, directory, interrupt)
+    summary = RunDirectory.open(directory.path).read_summary()
+    assert summary is not None
+    assert summary["status"] == "interrupted"
+    assert scores_of(summary, "base")["participations"] == 24 * 40
+    assert (summary["auxo"], summary["oracle"]) == (None, None)
+    assert directory.events("auxo").events == tuple(told)
+    assert directory.read_clients("base") is not None
+    assert directory.read_clients("auxo") is None
+    assert "This run did not finish" in write_report(directory).read_text(encoding="utf-8")
+
+
+def test_an_interrupted_oracle_leaves_its_first_run(tmp_path: Path) -> None:
+    config = small('methods=["oracle"]')
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    first: list[Event] = []
+
+    def interrupt(label: str, event: Event) -> None:
+        if label == "oracle 2":
+            raise KeyboardInterrupt
+        first.append(event)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(config, directory, interrupt)
+    assert directory.events("oracle").events == tuple(first)
+
+
+def test_the_papers_variant_runs_to_its_end(data: FederatedData) -> None:
+    result = run_method("auxo", small("auxo.variant=paper"), data)
+    assert all(cohort.round == 24 for cohort in result.state.coordinator.cohorts.values())
+    assert result.final.accuracy > 0.5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["devices.availability=day-night", "devices.share_online=0.6"],
+        ["devices.kind=equal", "devices.dropout=0.3", "devices.deadline_s=60"],
+        ["training.algorithm=fedyogi", "training.model=mlp"],
+        ["population.source=digits", "population.heterogeneity=affine", "population.noise=0.3"],
+        ["population.source=digits", "population.heterogeneity=label", "training.model=cnn"],
+    ],
+)
+def test_other_worlds_and_models_run_to_their_end(settings: list[str]) -> None:
+    config = small("training.rounds=3", "training.participants=20", *settings)
+    result = run_method("auxo", config, make_population(config))
+    assert all(cohort.round == 3 for cohort in result.state.coordinator.cohorts.values())
+
+
+def test_slower_devices_take_longer(data: FederatedData) -> None:
+    fast, slow = (run_method("base", small(f"devices.slowdown={factor}"), data) for factor in (1, 20))
+    assert slow.final.time_s > 10 * fast.final.time_s
+
+
+def test_no_heterogeneity_means_no_groups() -> None:
+    assert not has_groups(make_population(small("population.heterogeneity=none")))
+    assert has_groups(make_population(small()))
+
+
+def test_rounds_that_never_succeed_end_the_run_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, data: FederatedData
+) -> None:
+    monkeypatch.setattr(runner, "_MAX_EMPTY_ROUNDS", 5)
+    with pytest.raises(ConfigError, match=r"the last 5 came to nothing .* raise devices\.deadline_s"):
+        run_method("base", small("devices.deadline_s=0.001"), data)
+
+
+def test_more_participants_than_clients_in_the_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "clients.npz"
+    save_population(path, make_population(small()))
+    config = small("population.source=file", f"population.file={path}", "training.participants=91")
+    with pytest.raises(ConfigError, match="expected at most the 90 clients of clients, got 91; lower it"):
+        make_population(config)
+
+
+def test_a_model_that_cannot_take_the_inputs_is_refused(tmp_path: Path, data: FederatedData) -> None:
+    path = tmp_path / "clients.npz"
+    save_population(path, data)
+    config = small("population.source=file", f"population.file={path}", "training.model=cnn")
+    with pytest.raises(ConfigError, match=r'training\.model: "cnn" cannot be used: .* square images'):
+        trainer_for(config, data)
+
+
+def test_what_the_generators_refuse_names_the_setting() -> None:
+    with pytest.raises(ConfigError, match=r"population\.groups: .* at most one group for each of the 3 classes"):
+        make_population(small("population.groups=4"))
+
+
+def test_the_last_methods_problem_shows_before_the_first_has_run(tmp_path: Path) -> None:
+    config = small("population.heterogeneity=rotation", "population.groups=45")
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    with pytest.raises(ConfigError, match="the oracle needs a participant a round for each of the 45 groups"):
+        run_experiment(config, directory, ignore)
+    assert directory.methods() == ()
+
+
+def test_a_population_that_cannot_be_used_is_one_message_and_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.npz").write_bytes(b"PK")
+    result = CliRunner().invoke(app, ["run", "--population", "bad.npz", "--out", "run"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("auxo: bad.npz: file: expected an npz archive")
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(SMALL)
+    # A process started in the background may have been told to ignore SIGINT, and its children with it.
+    (tmp_path / "start.py").write_text(
+        "import signal\nfrom auxo.cli import main\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nmain()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "start.py", "run", "study.toml", "--set", "training.rounds=20000", "--out", "run"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "writing to run\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.splitlines()[-1].startswith("auxo: interrupted; the report of what was done so far: ")
+    assert "Traceback" not in told
+    directory = RunDirectory.open(tmp_path / "run")
+    summary = directory.read_summary()
+    assert summary is not None
+    assert summary["status"] == "interrupted"
+    assert directory.events("base").events
+    assert (directory.path / "report.html").is_file()
