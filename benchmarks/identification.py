@@ -4,8 +4,8 @@
     python benchmarks/identification.py --only concept label --seeds 2 --json FILE
     python benchmarks/identification.py --population my_clients.npz --json FILE
 
-Every record compares the base algorithm, Auxo and, where groups are known, an oracle with a model for each true group, on
-the same clients, the same held-out samples and the same budget. Auxo never sees the groups. Results do not depend on
+Every record compares the base algorithm, Auxo and, where groups are known, an oracle with a model for each true group,
+on the same clients, the same held-out samples and the same budget. Auxo never sees the groups. Results do not depend on
 --jobs. Populations named extra-writers and extra-speech need the real data: --data DIR or the variable AUXO_DATA.
 """
 
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +82,9 @@ def planted(
     return make
 
 
-def real(build: Callable[[Path], FederatedData | None]) -> Callable[[int, Path | None], tuple[Config, FederatedData] | None]:
+def real(
+    build: Callable[[Path], FederatedData | None],
+) -> Callable[[int, Path | None], tuple[Config, FederatedData] | None]:
     """Return a maker of a population from the real data; there is none where the data are not."""
 
     def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
@@ -113,7 +115,10 @@ WORKLOADS = (
     Workload("label", 5, 2, planted(_digits(heterogeneity="label", noise=0.6))),
     Workload("homogeneous", 20, 3, planted(_digits(heterogeneity="none", noise=0.6), LONG)),
     Workload(
-        "homogeneous-skew", 10, 2, planted(_digits(heterogeneity="none", noise=0.6, client_label_concentration=1.0), LONG)
+        "homogeneous-skew",
+        10,
+        2,
+        planted(_digits(heterogeneity="none", noise=0.6, client_label_concentration=1.0), LONG),
     ),
     Workload("extra-3-unequal", 3, 1, planted(_digits(heterogeneity="concept", groups=(5.0, 3.0, 2.0)))),
     Workload("extra-6-unequal", 3, 0, planted(_digits(heterogeneity="concept", groups=(6.0, 5.0, 4.0, 3.0, 2.0, 1.0)))),
@@ -137,7 +142,7 @@ WORKLOADS = (
 
 def from_file(path: Path, seeds: int) -> Workload:
     """Return the workload of a population file."""
-    data = load_population(path)
+    data = load_population(path).standardised()
     return Workload(path.stem, seeds, seeds, lambda seed, folder: (given(data, seed), data))
 
 
@@ -202,7 +207,9 @@ def run_all(
 
 def table(records: Sequence[Record]) -> Table:
     """Return one line for each population."""
-    shown = Table("population", "seeds", "base", "auxo", "oracle", "auxo - base", "gain share (min)", "ARI (min)", "partitions")
+    shown = Table(
+        "population", "seeds", "base", "auxo", "oracle", "auxo - base", "gain share (min)", "ARI (min)", "partitions"
+    )
     for name in dict.fromkeys(record.population for record in records):
         mine = [record for record in records if record.population == name]
         difference = np.array([record.auxo - record.base for record in mine])
@@ -228,7 +235,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few seeds of the main populations, in at most 5 minutes")
     parser.add_argument("--seeds", type=int, help="seeds for each population (default: 3 to 20, by population)")
-    parser.add_argument("--population", type=Path, nargs="+", default=[], metavar="FILE", help="population files to run")
+    parser.add_argument(
+        "--population", type=Path, nargs="+", default=[], metavar="FILE", help="population files to run"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only these built-in populations")
     parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")

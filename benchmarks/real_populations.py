@@ -1,4 +1,4 @@
-"""Real clients for the benchmarks, from files that are not part of the project: writers of digits and two sources of speech."""
+"""Real clients for the benchmarks, from files outside the project: writers of digits and two sources of speech."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, Float32Array, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.population_file import population_of
 
@@ -39,7 +39,7 @@ def writers_population(folder: Path) -> FederatedData | None:
 
 @lru_cache(maxsize=1)
 def speech_population(folder: Path) -> FederatedData | None:
-    """Return spoken words of two sources, each speaker cut into parts, on 96 principal components; None without files."""
+    """Return words of two sources, each speaker cut into parts, on 96 principal components; None without files."""
     paths = (folder / "audiomnist_mel32.npz", folder / "dspspeech20_mel32.npz")
     if not all(path.is_file() for path in paths):
         return None
@@ -66,8 +66,9 @@ def _test_samples(client: IntArray) -> BoolArray:
     return test
 
 
-def _components(x: Float32Array, train: BoolArray, count: int) -> Float32Array:
+def _components(x: FloatArray, train: BoolArray, count: int) -> Float32Array:
     """Return the principal components of the training samples, scaled to about one."""
     fitted = PCA(count, random_state=0).fit(x[train][:20_000])
     components = fitted.transform(x)
-    return (components / components[train].std(axis=0).mean()).astype(np.float32)
+    scaled: Float32Array = (components / components[train].std(axis=0).mean()).astype(np.float32)
+    return scaled

@@ -1,4 +1,4 @@
-"""Auxo: federated learning for clients that differ. Cohorts are found while training goes on, and each trains its model.
+"""Auxo: federated learning for clients that differ; cohorts are found while training goes on, each with its model.
 
 `Server` and `Client` are the two halves for an FL loop of your own; `auxo` on the command line simulates whole
 populations.

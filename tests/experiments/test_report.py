@@ -27,7 +27,7 @@ def closed(time_h: float, cohort: str, number: int, *, gain: float | None = None
     used, late, failed, rejected = 100, 12, 5, 1
     known, labelled, judged = 0, 0, 0 if gain is None else 50
     counts = (used, late, failed, rejected, 900.0, known, labelled, judged)
-    return RoundClosed(time_h * HOUR, cohort, number, *counts, gain, needed, 0.8, 1, restarted=number == 2, misfits=0)
+    return RoundClosed(time_h * HOUR, cohort, number, *counts, gain, needed, 0.8, 1, restarted=number == 2, misfits=3)
 
 
 def evaluated(
@@ -324,8 +324,8 @@ def test_tenth_child_comes_after_the_ninth(run: RunDirectory) -> None:
 
 def test_rounds_are_added_up_for_each_cohort(run: RunDirectory) -> None:
     seen = words(page(finished(run)))
-    assert "Auxo 0 2 200 24 10 2 0 1 15 min" in seen
-    assert "0.1 1 100 12 5 1 0 0 15 min" in seen
+    assert "Auxo 0 2 200 24 10 2 6 0 1 15 min" in seen
+    assert "0.1 1 100 12 5 1 3 0 0 15 min" in seen
     assert "No update was rejected and no round was empty" in seen
 
 

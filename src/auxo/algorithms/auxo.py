@@ -12,9 +12,9 @@ import numpy as np
 from auxo.core.affinity import FOLDS, AffinitySettings, FeedbackColumns, Requests
 from auxo.core.aggregators import Aggregator, FedYogi, ServerState, Weighting, update_weight
 from auxo.core.clustering import (
-    Clusters,
     ClusteringSettings,
     ClusteringState,
+    Clusters,
     cluster_round,
     note_explained,
 )
@@ -22,7 +22,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.grouping import grouping_gains
 from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
-from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.rewards import RewardSettings, distances_to_members, instant_rewards, relative_length
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
 
@@ -33,10 +33,10 @@ RateScaling = Literal["none", "sqrt", "linear"]
 class AuxoSettings:
     """Everything that can be set about Auxo's server half."""
 
-    affinity: AffinitySettings = AffinitySettings()
-    clustering: ClusteringSettings = ClusteringSettings()
-    rewards: RewardSettings = RewardSettings()
-    criterion: PartitionCriterion = CrossFittedGain()
+    affinity: AffinitySettings = field(default_factory=AffinitySettings)
+    clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
+    rewards: RewardSettings = field(default_factory=RewardSettings)
+    criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
     start_round: int = 5  # first round that is clustered; measured, see docs/departures.md
     cross_fit: bool = True  # participants alternate between halves of their samples while partitions are possible
     late_feedback: bool = True  # participants that finish after the round has closed still learn how they fitted
@@ -53,7 +53,7 @@ class CohortState:
 
     server: ServerState
     round: int = 0  # rounds closed along the lineage from the root
-    clustering: ClusteringState = ClusteringState()
+    clustering: ClusteringState = field(default_factory=ClusteringState)
     evidence: tuple[RoundEvidence, ...] = ()
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
 
@@ -119,6 +119,7 @@ class Folded:
     rows: IntArray  # participants with a valid update, late ones included
     late: BoolArray
     directions: FloatArray  # (len(rows), width)
+    lengths: FloatArray  # (len(rows),) relative to the root of the examples
     aggregated: IntArray  # participants whose update is in the mean
     misfits: int  # valid and in time, but kept out of the mean
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
@@ -144,7 +145,7 @@ class RoundOutcome:
     restarted: bool
 
     def feedback(self, cohort: CohortId, tree: CohortTree, participants: Participants) -> FeedbackColumns:
-        """Return the affinity feedback to ``folded.rows``; ``tree`` is the one after the verdict has been acted upon."""
+        """Return the affinity feedback to ``folded.rows``; ``tree`` is the one after acting upon the verdict."""
         return FeedbackColumns(
             cohort=cohort,
             tree=tree,
@@ -161,7 +162,7 @@ def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
 
 
 def folds_for(settings: AuxoSettings, state: CohortState, progress: float, participations: IntArray) -> IntArray:
-    """Return the half each participant is to train on: alternating from visit to visit while partitions are possible."""
+    """Return the half each participant trains on: alternating from visit to visit while partitions are possible."""
     limits = getattr(settings.criterion, "limits", None)
     deciding = limits is not None and progress <= limits.end and state.round + 1 >= settings.start_round
     if not (settings.cross_fit and deciding):
@@ -187,6 +188,7 @@ def fold_updates(
     rows: list[int] = []
     late: list[bool] = []
     directions: list[FloatArray] = []
+    lengths: list[float] = []
     rejected: list[tuple[int, Reason]] = []
     gate = _Gate(settings, alone)
     for answer in returned:
@@ -199,9 +201,10 @@ def fold_updates(
         rows.append(answer.row)
         late.append(answer.late)
         directions.append(direction)
+        lengths.append(relative_length(update, examples))
         if answer.late:
             continue
-        if not gate.admits(direction, bool(participants.known[answer.row])):
+        if not gate.admits(direction, lengths[-1], bool(participants.known[answer.row])):
             misfits += 1
             continue
         weight = update_weight(settings.weighting, examples)
@@ -213,6 +216,7 @@ def fold_updates(
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
+        lengths=np.array(lengths),
         aggregated=np.array(aggregated, dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
@@ -224,26 +228,34 @@ class _Gate:
 
     def __init__(self, settings: AuxoSettings, alone: bool) -> None:
         self._open = settings.admit_misfits or alone
-        self._min_known = settings.rewards.min_known
-        self._members: list[FloatArray] = []
-        self._centre: FloatArray | None = None
-        self._limit = np.inf
+        self._settings = settings.rewards
+        self._directions: list[FloatArray] = []  # of the members so far
+        self._lengths: list[float] = []
 
-    def admits(self, direction: FloatArray, known: bool) -> bool:
+    def admits(self, direction: FloatArray, length: float, known: bool) -> bool:
         if self._open:
             return True
         if known:
-            self._members.append(direction)
-            self._centre = None
+            self._directions.append(direction)
+            self._lengths.append(length)
             return True
-        if len(self._members) < self._min_known:
+        if len(self._directions) < self._settings.min_known:
             return True
-        if self._centre is None:
-            members = np.array(self._members)
-            total = members.sum(axis=0)
-            own = np.linalg.norm(members - (total - members) / (len(members) - 1), axis=1)
-            self._centre, self._limit = total / len(members), float(own.mean() + own.std())
-        return bool(np.linalg.norm(direction - self._centre) <= self._limit)
+        everybody, lengths = np.array([*self._directions, direction]), np.array([*self._lengths, length])
+        members = np.arange(len(everybody)) < len(everybody) - 1
+        distance = distances_to_members(everybody, members, self._settings, lengths)
+        return bool(distance[-1] <= distance[members].mean() + distance[members].std())
+
+
+def server_step(state: CohortState, folded: Folded, settings: AuxoSettings, scale: float) -> CohortState:
+    """Return the cohort after its model has moved by the mean update; ``scale`` multiplies the server learning rate.
+
+    Raises:
+        ValueError: there is no mean; an empty round is an outcome of its own and moves nothing.
+    """
+    if folded.mean is None:
+        raise ValueError("folded.mean: expected at least one usable update; an empty round is not closed")
+    return replace(state, server=settings.aggregator.step(state.server, folded.mean, scale), round=state.round + 1)
 
 
 def close_round(
@@ -252,20 +264,15 @@ def close_round(
     folded: Folded,
     outlook: Outlook,
     settings: AuxoSettings,
-    scale: float,
     rng: np.random.Generator,
 ) -> RoundOutcome:
-    """Return what the cohort is after the round; ``folded.mean`` must not be None (an empty round closes nothing)."""
-    if folded.mean is None:
-        raise ValueError("folded.mean: expected at least one usable update; an empty round is not closed")
+    """Return what the cohort is after clustering, rewards and the criterion; ``state`` has taken its `server_step`."""
     alone = outlook.cohorts == 1
     brought = participants.take(folded.rows)
     reward = np.full(len(folded.rows), np.nan)
     if not alone:
-        reward = instant_rewards(folded.directions, brought.known & ~folded.late, settings.rewards)
-    state = replace(
-        state, server=settings.aggregator.step(state.server, folded.mean, scale), round=state.round + 1
-    )
+        known = brought.known & ~folded.late
+        reward = instant_rewards(folded.directions, known, settings.rewards, folded.lengths)
     clustering, clusters, evidence = _cluster(state, brought, folded, outlook, settings, rng)
     labelled = (brought.label >= 0) & (brought.generation == clustering.generation)
     outlook = replace(outlook, labelled=float(labelled.mean()))
@@ -339,4 +346,3 @@ def _dispersion_within(directions: FloatArray, labels: IntArray, clusters: int) 
         mine = directions[labels == cluster]
         total += _dispersion(mine) * len(mine)
     return total / max(len(directions), 1)
-

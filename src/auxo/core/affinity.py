@@ -1,4 +1,4 @@
-"""The client half of Auxo: affinity records, what a client asks for, and what it learns from feedback (section 4.3, 5.1).
+"""The client half of Auxo: affinity records, what a client asks for, what it learns (sections 4.3 and 5.1).
 
 A device holds one row, a simulation holds the whole population as rows; both run this code and nothing else.
 The server never sees a record: only the request a client chooses to send.

@@ -1,13 +1,11 @@
-"""Online clustering of a cohort from one round's participants, with labels that travel with the clients (section 4.2)."""
+"""Online clustering of a cohort from one round's participants; labels travel with the clients (section 4.2)."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from auxo.core.fingerprint import unit_rows
 from auxo.core.types import BoolArray, FloatArray, IntArray
-
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
 
@@ -85,6 +83,8 @@ def cluster_round(
     if state.centres is None:
         if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
             return state, None
+        from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
+
         seed = int(rng.integers(2**31))
         start = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
         similarity = points @ unit_rows(start.cluster_centers_).T

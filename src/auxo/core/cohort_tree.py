@@ -1,4 +1,4 @@
-"""The cohort tree: which cohorts there have been, which are leaves, and where a request of any age leads (section 5.1)."""
+"""The cohort tree: which cohorts there were, which are leaves, where a request of any age leads (section 5.1)."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Fingerprints: a fixed-size sketch of a whole update, taken as the update arrives, so that updates need not be kept."""
+"""Fingerprints: a fixed-size sketch of a whole update, taken as it arrives, so that updates need not be kept."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,8 @@ class Fingerprint:
 
     @cached_property
     def _signs(self) -> FloatArray:
-        return stream(self.seed, "fingerprint", "signs").integers(0, 2, self.n_params) * 2.0 - 1.0
+        coins = stream(self.seed, "fingerprint", "signs").integers(0, 2, self.n_params)
+        return np.asarray(coins * 2.0 - 1.0, dtype=np.float64)
 
     def of(self, update: Float32Array) -> FloatArray:
         """Return the fingerprint of one flat update, scaled to length one (zero updates stay zero).
@@ -48,14 +49,15 @@ class Fingerprint:
         steps there were. Scaling here, in float64 and by the largest entry first, is what keeps updates of any scale
         from 1e-12 to 1e6 apart from overflow and underflow.
         """
-        values = update.astype(np.float64)
+        values: FloatArray = update.astype(np.float64)
         largest = np.max(np.abs(values), initial=0.0)
         if largest == 0.0:
             return np.zeros(self.width)
         values /= largest
         if self.n_params > self.size:
-            values = np.bincount(self._buckets, weights=self._signs * values, minlength=self.size)
-        return unit_rows(values[None, :])[0]
+            values = np.bincount(self._buckets, self._signs * values, self.size).astype(np.float64)
+        direction: FloatArray = unit_rows(values[None, :])[0]
+        return direction
 
 
 def unit_rows(vectors: FloatArray) -> FloatArray:

@@ -130,8 +130,9 @@ class CrossFittedGain:
         judged = sum(seen.judged for seen in recent)
         if judged == 0:
             return Verdict(Keep(), None, self.min_gain, 1)
-        gains = sum(np.array(seen.gains) * seen.judged for seen in recent) / judged
-        members = sum(np.array(seen.members) for seen in recent)
+        weights_of_rounds = np.array([seen.judged for seen in recent], dtype=np.float64)
+        gains: FloatArray = weights_of_rounds @ np.array([seen.gains for seen in recent]) / judged
+        members: IntArray = np.array([seen.members for seen in recent]).sum(axis=0)
         # Only this cohort's members gain, about one in `cohorts` of all, but a further cohort thins out every share.
         price = self.min_gain * outlook.cohorts
         best = best_grouping(gains, members, outlook, self.limits, price)
@@ -204,6 +205,8 @@ class Lemma:
         pays = bool(fall >= needed and outlook.shares(children)[0] >= floor)
         allowed = self.limits.is_open(outlook) and self.limits.allow(weights, outlook)
         decision = (
-            Partition(tuple(range(children)), tuple(float(weight) for weight in weights)) if pays and allowed else Keep()
+            Partition(tuple(range(children)), tuple(float(weight) for weight in weights))
+            if pays and allowed
+            else Keep()
         )
         return Verdict(decision, fall, needed, children if pays else 1)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import BoolArray, FloatArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray
+
+_ROUNDING = 1e-12  # distances of unit vectors that are no distances
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,7 @@ class RewardSettings:
 
     min_known: int = 5  # fewer known participants than this: the centre is that of all (our choice)
     leave_one_out: bool = True  # compare a participant with a centre that does not contain it
+    weigh_length: bool = True  # a participant whose update is unusually long is farther away
     scale_by_known: bool = True  # take avg + std over the known; newcomers would otherwise move the zero
 
     def __post_init__(self) -> None:
@@ -20,24 +23,49 @@ class RewardSettings:
             raise ValueError(f"min_known: expected at least 2, got {self.min_known}")
 
 
-def instant_rewards(directions: FloatArray, known: BoolArray, settings: RewardSettings) -> FloatArray:
+def instant_rewards(
+    directions: FloatArray, known: BoolArray, settings: RewardSettings, lengths: FloatArray | None = None
+) -> FloatArray:
     """Return ``1 - D / (avg(D) + std(D))`` of each participant, in [-1, 1].
 
     Args:
         directions: (participants, width) updates scaled to length one, the mean not subtracted.
         known: which participants' own records rank this cohort first with a positive reward.
         settings: see `RewardSettings`.
+        lengths: (participants,) `relative_length` of the updates; None: directions alone decide.
     """
     n = len(directions)
     if n < 2:
         return np.zeros(n)
     members = known if known.sum() >= settings.min_known else np.ones(n, dtype=np.bool_)
-    total, count = directions[members].sum(axis=0), int(members.sum())
-    inside = (members & settings.leave_one_out)[:, None]
-    centres = (total - np.where(inside, directions, 0.0)) / (count - inside)
-    distance = np.linalg.norm(directions - centres, axis=1)
+    distance = distances_to_members(directions, members, settings, lengths)
     scale = distance[members] if settings.scale_by_known else distance
     zero = float(scale.mean() + scale.std())
-    if zero <= 1e-12:  # identical updates: what remains is rounding
-        return np.where(distance > 1e-12, -1.0, 1.0)
-    return np.clip(1.0 - distance / zero, -1.0, 1.0)
+    if zero <= _ROUNDING:  # identical updates
+        return np.where(distance > _ROUNDING, -1.0, 1.0)
+    rewards: FloatArray = np.clip(1.0 - distance / zero, -1.0, 1.0)
+    return rewards
+
+
+def distances_to_members(
+    directions: FloatArray, members: BoolArray, settings: RewardSettings, lengths: FloatArray | None = None
+) -> FloatArray:
+    """Return D of section 4.3 for each participant: the distance to the centre of ``members``.
+
+    Late in training the updates of members are mostly noise, every direction is about as far from the centre as any
+    other, and what tells a stranger is that the model still has far to go for it. So a participant whose update is
+    longer than avg + std of the members' is moved away in proportion.
+    """
+    total, count = directions[members].sum(axis=0), int(members.sum())
+    inside = (members & settings.leave_one_out & (count > 1))[:, None]
+    centres = (total - np.where(inside, directions, 0.0)) / np.maximum(count - inside, 1)
+    distance: FloatArray = np.linalg.norm(directions - centres, axis=1)
+    if lengths is None or not settings.weigh_length:
+        return distance
+    usual = float(lengths[members].mean() + lengths[members].std())
+    return distance * np.maximum(1.0, lengths / usual) if usual > 0 else distance
+
+
+def relative_length(update: Float32Array, examples: int) -> float:
+    """Return the length of an update over the root of its examples, so that data size alone does not make it long."""
+    return float(np.linalg.norm(update.astype(np.float64)) / np.sqrt(examples))

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -34,7 +35,9 @@ class InProcess:
         """Return itself; there is nothing to start."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Do nothing; there is nothing to stop."""
 
 
@@ -85,7 +88,9 @@ class WorkerProcesses:
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Stop the workers; what they are training is lost, nothing else."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -96,6 +101,8 @@ _worker: list[InProcess] = []  # of a worker process, set once when it starts
 
 
 def _become_worker(engine: InProcess) -> None:
+    # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     _worker[:] = [engine]
 

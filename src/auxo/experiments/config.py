@@ -49,6 +49,10 @@ class PopulationConfig(Section):
         default=None,
         description='Population file (.npz), relative to the working directory. Only with source = "file".',
     )
+    standardise: bool = Field(
+        default=True,
+        description="Shift and scale a file's inputs by one mean and one deviation. Only with source = file.",
+    )
     clients: PositiveInt = Field(default=2000, description="Clients in the population. A file brings its own number.")
     groups: PositiveInt | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
         default=4, description="Planted groups: how many of equal size, or a list of relative sizes."
@@ -279,6 +283,11 @@ class AuxoConfig(Section):
     leave_one_out: bool | None = Field(
         default=None,
         description="Compare a participant with centres that do not contain it. "
+        "Not set: as the variant has it, false in the paper's.",
+    )
+    weigh_length: bool | None = Field(
+        default=None,
+        description="Participants whose updates are unusually long are farther from the cohort. "
         "Not set: as the variant has it, false in the paper's.",
     )
     scale_by_known: bool | None = Field(

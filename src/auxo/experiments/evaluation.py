@@ -35,9 +35,7 @@ def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation,
     return Scores(correct, data.test.counts(), leaf)
 
 
-def place_clients(
-    trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState
-) -> IntArray:
+def place_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> IntArray:
     """Return the cohort (position in the tree's cohorts) whose model each client uses.
 
     A client uses the cohort its own request leads to. One whose request says nothing, most often because it never

@@ -42,6 +42,10 @@ class ByGroup:
         leaf = self.groups[clients] + 1 if is_partitioned else np.zeros(len(clients), dtype=np.int64)
         return Matched(leaf, np.ones(len(clients), dtype=np.bool_))
 
+    def place(self, tree: CohortTree, clients: IntArray, requests: Requests, rng: np.random.Generator) -> Matched:
+        """Return the leaf of each client's group."""
+        return self.match(tree, clients, requests, rng)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -157,6 +161,7 @@ def auxo_settings(config: Config) -> AuxoSettings:
             rewards,
             leave_one_out=_first(auxo.leave_one_out, rewards.leave_one_out),
             scale_by_known=_first(auxo.scale_by_known, rewards.scale_by_known),
+            weigh_length=_first(auxo.weigh_length, rewards.weigh_length),
         ),
         criterion=_criterion(auxo),
         start_round=_first(auxo.start_round, variant.start_round),

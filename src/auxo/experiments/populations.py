@@ -50,7 +50,8 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
     match population.source:
         case "file":
             assert population.file is not None  # noqa: S101 - the configuration has checked it
-            return load_population(population.file)
+            data = load_population(population.file)
+            return data.standardised() if population.standardise else data
         case "digits":
             return digits_population(
                 clients=population.clients,

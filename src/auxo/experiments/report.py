@@ -218,7 +218,10 @@ def _rounds_section(facts: RunFacts) -> Markup:
         if incidents is None
         else joined([tag("h3", escaped("Rejected updates and empty rounds")), incidents])
     )
-    words = "Late, failed and rejected updates were wasted. At a restart, clustering threw its labels away."
+    words = (
+        "Late, failed and rejected updates were wasted, and so were those of misfits: newcomers whose updates did not "
+        "fit the cohort. At a restart, clustering threw its labels away."
+    )
     return _section("Rounds", tag("p", escaped(words), class_="soft"), rounds_table(facts), tail)
 
 

@@ -19,6 +19,7 @@ class _Totals:
     late: int
     failed: int
     rejected: int
+    misfits: int
     empty: int
     restarts: int
     mean_duration_s: float | None
@@ -44,7 +45,10 @@ def comparison_table(facts: RunFacts) -> Markup:
 
 def rounds_table(facts: RunFacts) -> Markup:
     """Return each cohort's totals, grouped by method."""
-    heads = ("Cohort", "Rounds", "Updates used", "Late", "Failed", "Rejected", "Empty rounds", "Restarts", "Mean round")
+    heads = (
+        *("Cohort", "Rounds", "Updates used", "Late", "Failed", "Rejected"),
+        *("Misfits", "Empty rounds", "Restarts", "Mean round"),
+    )
     head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
     bodies = []
     for run in facts.methods.values():
@@ -115,8 +119,10 @@ def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
 
 
 def _totals_by_cohort(run: MethodFacts) -> dict[str, _Totals]:
-    cohorts = dict.fromkeys((*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)))
-    return {cohort: _totals(cohort, run) for cohort in cohorts}
+    cohorts = {*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)}
+    # By length first, so that "0.10" comes after "0.9".
+    in_order = sorted(cohorts, key=lambda cohort: [(len(part), part) for part in cohort.split(".")])
+    return {cohort: _totals(cohort, run) for cohort in in_order}
 
 
 def _totals(cohort: str, run: MethodFacts) -> _Totals:
@@ -127,6 +133,7 @@ def _totals(cohort: str, run: MethodFacts) -> _Totals:
         late=sum(one.late for one in closed),
         failed=sum(one.failed for one in closed),
         rejected=sum(one.rejected for one in closed),
+        misfits=sum(one.misfits for one in closed),
         empty=sum(one.cohort == cohort for one in run.empty_rounds),
         restarts=sum(one.restarted for one in closed),
         mean_duration_s=sum(one.duration_s for one in closed) / len(closed) if closed else None,
@@ -140,6 +147,7 @@ def _totals_row(cohort: str, totals: _Totals) -> Markup:
         totals.late,
         totals.failed,
         totals.rejected,
+        totals.misfits,
         totals.empty,
         totals.restarts,
     )

@@ -15,10 +15,8 @@ from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import Status, summarise
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Trainer
-from auxo.protocol.events import EmptyRound, Evaluated, Event, RoundClosed
+from auxo.protocol.events import Evaluated, Event
 from auxo.simulation.virtual_time import SimulationState
-
-_MAX_EMPTY_ROUNDS = 3_000  # in a row: two days or more, since a cohort tries once a minute at most; our choice
 
 
 @dataclass(frozen=True)
@@ -93,15 +91,18 @@ def _simulate(
     engine: InProcess | WorkerProcesses,
     on_event: OnEvent,
 ) -> MethodResult:
-    recorder = _Recorder(plan.label, on_event)
-    simulation, state = build(plan, config, data, trainer, engine, recorder.on_event)
+    events: list[Event] = []
+
+    def tell(event: Event) -> None:
+        events.append(event)
+        on_event(plan.label, event)
+
+    simulation, state = build(plan, config, data, trainer, engine, tell)
     every = config.run.evaluate_every * config.training.participants
-    curve: list[Evaluated] = []
 
     def evaluate() -> Scores:
         scores = score_clients(trainer, data, simulation, state)
-        curve.append(evaluated(scores, data, state, config.training.participants, data.groups))
-        recorder.on_event(curve[-1])
+        tell(evaluated(scores, data, state, config.training.participants, data.groups))
         return scores
 
     scores: Scores | None = None
@@ -109,32 +110,15 @@ def _simulate(
         due = (state.spent.participations // every + 1) * every
         state = simulation.step(state)
         scores = evaluate() if state.spent.participations >= due else None
+    if state.spent.participations == 0:
+        raise ConfigError(
+            f"devices: expected rounds to succeed, but none of {plan.label} did; "
+            "raise devices.deadline_s or devices.share_online, or lower devices.dropout"
+        )
     if scores is None:
         scores = evaluate()
-    return MethodResult(plan.label, curve[-1], tuple(curve), scores, state, tuple(recorder.events))
-
-
-class _Recorder:
-    """Keeps a run's events and passes them on; gives up on a run in which nothing succeeds."""
-
-    def __init__(self, label: str, on_event: OnEvent) -> None:
-        self.events: list[Event] = []
-        self._label = label
-        self._on_event = on_event
-        self._empty_rounds = 0
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
-        self._on_event(self._label, event)
-        if isinstance(event, RoundClosed):
-            self._empty_rounds = 0
-        elif isinstance(event, EmptyRound):
-            self._empty_rounds += 1
-            if self._empty_rounds >= _MAX_EMPTY_ROUNDS:
-                raise ConfigError(
-                    f"devices: expected rounds to succeed, but the last {self._empty_rounds:,} came to nothing "
-                    f"({event.reason}); raise devices.deadline_s or devices.share_online, or lower devices.dropout"
-                )
+    curve = tuple(event for event in events if isinstance(event, Evaluated))
+    return MethodResult(plan.label, curve[-1], curve, scores, state, tuple(events))
 
 
 def _record(method: Method, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent) -> None:

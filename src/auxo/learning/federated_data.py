@@ -1,6 +1,6 @@
 """Federated data as columns: every client's training and test samples, without a copy per client."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,15 @@ class FederatedData:
                 )
         if self.groups is not None and len(self.groups) != clients:
             raise ValueError(f"groups: expected {clients} entries, got {len(self.groups)}")
+
+    def standardised(self) -> "FederatedData":
+        """Return the population with all inputs shifted and scaled by one mean and one deviation of training inputs.
+
+        One of each for all features: what is small stays small, as among the pixels of an image.
+        """
+        inputs = self.x[self.train.x_rows]
+        mean, deviation = float(inputs.mean(dtype=np.float64)), float(inputs.std(dtype=np.float64))
+        return replace(self, x=((self.x - np.float32(mean)) / np.float32(deviation or 1.0)).astype(np.float32))
 
     @property
     def n_clients(self) -> int:

@@ -95,7 +95,8 @@ class TorchTrainer:
         found = np.empty(len(y))
         for number, logits in enumerate(self._logits(weights, x)):
             rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-            found[rows] = functional.cross_entropy(logits, torch.from_numpy(np.array(y[rows])), reduction="none").numpy()
+            labels = torch.from_numpy(np.array(y[rows]))
+            found[rows] = functional.cross_entropy(logits, labels, reduction="none").numpy()
         return found
 
     def _logits(self, weights: Float32Array, x: Float32Array) -> list[torch.Tensor]:

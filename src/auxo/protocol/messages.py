@@ -1,6 +1,6 @@
 """The affinity protocol: every message between a client and the server, and which side fills it in (section 5.1).
 
-The round of messages is CheckIn -> Task -> TaskResult or TaskFailure -> AffinityFeedback. Nothing else is asked of a client.
+The order is CheckIn -> Task -> TaskResult or TaskFailure -> AffinityFeedback. Nothing else is asked of a client.
 docs/protocol.md tells it in prose, with the formula each side runs.
 """
 
@@ -70,6 +70,6 @@ class AffinityFeedback:
     cohort: CohortId
     tree: CohortTree  # the cohorts that exist now and their place in the tree
     instant_reward: float | None  # delta R of section 4.3; None while there is only one cohort
-    similarity: tuple[float | None, ...]  # to each cluster's centre of this round; empty: no clustering took place
+    similarity: tuple[float | None, ...]  # to each cluster's centre of this round; None: it had none
     fold: int | None
     generation: int

@@ -1,12 +1,26 @@
 """The client half on a device: one affinity record, a check-in before training, feedback after it."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from auxo.core.affinity import AffinityRecords, AffinitySettings, FeedbackColumns, learn, request
+from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, learn, request
 from auxo.core.rng import stream
 from auxo.core.types import ClientId
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
+
+
+@dataclass(frozen=True)
+class ClientRecord:
+    """All that a device keeps between check-ins."""
+
+    affinity: AffinityRecords | None = None  # one row; None before the first feedback
+    check_ins: int = 0  # so far; names the random stream of the next
+
+    def __post_init__(self) -> None:
+        if self.affinity is not None and len(self.affinity.heard) != 1:
+            raise ValueError(f"affinity: expected the record of 1 client, got {len(self.affinity.heard)}")
 
 
 class Client:
@@ -27,16 +41,15 @@ class Client:
         self.client = ClientId(client)
         self._seed = seed
         self._settings = settings or AffinitySettings()
-        self._check_ins = 0
-        self._record: AffinityRecords | None = None
+        self._record = ClientRecord()
 
     def check_in(self) -> CheckIn:
         """Return what to send when the device is ready to train."""
-        self._check_ins += 1
-        if self._record is None:
+        self._record = replace(self._record, check_ins=self._record.check_ins + 1)
+        if self._record.affinity is None:
             return CheckIn(self.client)
-        rng = stream(self._seed, "client", self.client, self._check_ins)
-        asked = request(self._record, self._settings, rng)
+        rng = stream(self._seed, "client", self.client, self._record.check_ins)
+        asked = request(self._record.affinity, self._settings, rng)
         first, second = asked.cluster_by_fold[0].tolist()
         wish = AffinityRequest(
             cohort=asked.tree.cohorts[int(asked.cohort[0])],
@@ -52,25 +65,24 @@ class Client:
         """Learn from the feedback to the last task.
 
         Raises:
-            ValueError: the feedback is for another client, or of another run than the record.
+            ValueError: the feedback is for another client, of another run than the record, or older than a partition
+                the client has heard of; nothing was learnt.
         """
-        if feedback.client != self.client:
-            raise ValueError(f"feedback.client: expected {self.client}, got {feedback.client}; deliver it to its client")
-        similarity = np.array([np.nan if value is None else value for value in feedback.similarity], dtype=np.float64)
-        record = self._record or AffinityRecords.empty(1, len(similarity))
+        affinity = self._record.affinity or AffinityRecords.empty(1, len(feedback.similarity))
+        self._check(feedback, affinity)
         columns = FeedbackColumns(
             cohort=feedback.cohort,
             tree=feedback.tree,
             instant_reward=np.array([np.nan if feedback.instant_reward is None else feedback.instant_reward]),
-            similarity=similarity[None, :],
+            similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
             fold=np.array([-1 if feedback.fold is None else feedback.fold]),
             generation=feedback.generation,
         )
-        self._record = learn(record, columns, self._settings)
+        self._record = replace(self._record, affinity=learn(affinity, columns, self._settings))
 
-    def record_to_bytes(self) -> bytes | None:
-        """Return the affinity record for the device to keep; None while there is none."""
-        return None if self._record is None else to_bytes(self._record)
+    def record_to_bytes(self) -> bytes:
+        """Return the record for the device to keep."""
+        return to_bytes(self._record)
 
     def record_from_bytes(self, data: bytes) -> None:
         """Take up a record that was kept; losing it is no harm beyond having to explore again.
@@ -78,4 +90,28 @@ class Client:
         Raises:
             CodecError: the bytes are damaged or not a record.
         """
-        self._record = from_bytes(AffinityRecords, data)
+        self._record = from_bytes(ClientRecord, data)
+
+    def _check(self, feedback: AffinityFeedback, affinity: AffinityRecords) -> None:
+        if feedback.client != self.client:
+            raise ValueError(
+                f"feedback.client: expected {self.client}, got {feedback.client}; deliver it to its client"
+            )
+        if feedback.cohort not in feedback.tree.index:
+            raise ValueError(
+                f"feedback.cohort: {feedback.cohort} is not in feedback.tree; pass on what the server gave"
+            )
+        if feedback.fold not in (None, *range(FOLDS)):
+            raise ValueError(f"feedback.fold: expected None or a number below {FOLDS}, got {feedback.fold}")
+        clusters = affinity.similarity.shape[-1]
+        if clusters == 0 or len(feedback.similarity) != clusters:
+            raise ValueError(
+                f"feedback.similarity: expected {clusters or 'at least 1'} as in the record, "
+                f"got {len(feedback.similarity)}; make a new Client to join another run"
+            )
+        known = affinity.tree.branches
+        if feedback.tree.branches[: len(known)] != known:
+            raise ValueError(
+                f"feedback.tree: expected a later state of {affinity.tree.cohorts}, got {feedback.tree.cohorts}, of "
+                "another run or of an earlier time; leave it, or make a new Client to join another run"
+            )

@@ -17,6 +17,7 @@ from auxo.algorithms.auxo import (
     close_round,
     fold_updates,
     rate_scale,
+    server_step,
 )
 from auxo.core.affinity import FeedbackColumns, Requests
 from auxo.core.cohort_tree import CohortTree
@@ -56,6 +57,10 @@ class Matching(Protocol):
         """Return a leaf for each row of ``requests``; ``clients`` are the rows' clients in the population."""
         ...
 
+    def place(self, tree: CohortTree, clients: IntArray, requests: Requests, rng: np.random.Generator) -> Matched:
+        """Return whose model each client is to use; ``vouched`` where it has reason to, beyond a draw or a guess."""
+        ...
+
 
 @dataclass(frozen=True)
 class ByRequest:
@@ -68,6 +73,11 @@ class ByRequest:
         cohorts = translate[np.where(in_range, requests.cohort, -1)]
         leaf, vouched = tree.resolve(cohorts, requests.cluster, requests.generation, rng)
         return Matched(leaf, vouched)
+
+    def place(self, tree: CohortTree, clients: IntArray, requests: Requests, rng: np.random.Generator) -> Matched:
+        """Return the same leaves; a request that only follows a predicted reward gives no reason to use a model."""
+        matched = self.match(tree, clients, requests, rng)
+        return Matched(matched.leaf, matched.vouched & requests.supported)
 
 
 @dataclass(frozen=True)
@@ -136,15 +146,10 @@ class Coordinator:
             check_ins=before.check_ins,
         )
         share = state.share(cohort, self.total_participants)
-        outcome = close_round(
-            before,
-            participants,
-            folded,
-            outlook,
-            self.settings,
-            rate_scale(self.settings.rate_scaling, share, self.total_participants),
-            stream(self.seed, "cluster", cohort, before.round),
-        )
+        scale = rate_scale(self.settings.rate_scaling, share, self.total_participants)
+        moved = server_step(before, folded, self.settings, scale)
+        rng = stream(self.seed, "cluster", cohort, before.round)
+        outcome = close_round(moved, participants, folded, outlook, self.settings, rng)
         after = replace(state, cohorts={**state.cohorts, cohort: outcome.state})
         if isinstance(outcome.verdict.decision, Partition):
             after = self._act(after, cohort, outcome.verdict.decision)
@@ -164,4 +169,3 @@ class Coordinator:
         for child, weight in zip(children, partition.weights, strict=True):
             cohorts[child] = CohortState(parent.server, parent.round, check_ins=parent.check_ins * weight)
         return CoordinatorState(tree, cohorts)
-

@@ -1,18 +1,21 @@
-"""The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop itself stays the user's."""
+"""The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo import AuxoSettings, Folded, Participants, Returned, folds_for
+from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, Returned, folds_for
 from auxo.core.affinity import FOLDS, Requests
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, ClientId, CohortId, Float32Array, IntArray
+from auxo.core.types import BoolArray, ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.coordinator import Coordinator, CoordinatorState
+
+_TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,14 @@ class Rejection:
 
     client: ClientId
     reason: Reason
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """All of a server that must survive a crash."""
+
+    state: CoordinatorState
+    turns: int  # matches made and rounds opened so far; names their random streams
 
 
 @dataclass(frozen=True)
@@ -57,12 +68,14 @@ class Server:
             settings: see `AuxoSettings`; the aggregator is among them.
             seed: of selection, clustering and fingerprints.
         """
-        if not isinstance(weights, np.ndarray) or weights.ndim != 1 or weights.dtype.kind != "f" or not len(weights):
-            raise ValueError("weights: expected a flat, non-empty array of floats; concatenate your layers' raveled arrays")
+        if weights.ndim != 1 or weights.dtype.kind != "f" or not len(weights) or not np.isfinite(weights).all():
+            raise ValueError(
+                "weights: expected a flat, non-empty array of finite floats; concatenate your layers' raveled arrays"
+            )
         self._rules = Coordinator(settings or AuxoSettings(), len(weights), participants, rounds, seed)
         self._state = self._rules.start(weights.astype(np.float32))
         self._open: dict[CohortId, _Open] = {}
-        self._matches = 0
+        self._turns = 0
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
 
     @property
@@ -76,21 +89,33 @@ class Server:
         return all(self.round(cohort) >= self._rules.total_rounds for cohort in self.cohorts)
 
     def weights(self, cohort: CohortId) -> Float32Array:
-        """Return the cohort's model, flattened; a copy."""
-        return self._state.cohorts[cohort].server.weights.copy()
+        """Return the cohort's model, flattened; a copy.
+
+        Raises:
+            KeyError: the cohort does not train now.
+        """
+        return self._of(cohort).server.weights.copy()
 
     def round(self, cohort: CohortId) -> int:
-        """Return how many rounds the cohort has closed, its ancestors' included."""
-        return self._state.cohorts[cohort].round
+        """Return how many rounds the cohort has closed, its ancestors' included.
+
+        Raises:
+            KeyError: the cohort does not train now.
+        """
+        return self._of(cohort).round
 
     def match(self, check_ins: Sequence[CheckIn], *, everybody: bool = False) -> dict[CohortId, list[CheckIn]]:
         """Return the check-ins of each cohort that still trains; a request of any age, or none, finds a leaf.
 
-        With ``everybody``, cohorts that have trained all their rounds are among them: whose model is for whom.
+        Of a client that checks in more than once the last check-in counts. With ``everybody``, cohorts that have
+        trained all their rounds are among the answer: whose model is for whom. To ask that changes nothing.
         """
-        self._matches += 1
-        rng = stream(self._rules.seed, "match", self._matches)
-        leaf = self._rules.match(self._state, _rows(check_ins), self._requests(check_ins), rng).leaf
+        check_ins = _once(check_ins)
+        if not everybody:
+            self._turns += 1
+        rng = stream(self._rules.seed, "placement" if everybody else "match", self._turns)
+        requests = _requests(check_ins, self._state.tree)
+        leaf = self._rules.match(self._state, np.arange(len(check_ins)), requests, rng).leaf
         found: dict[CohortId, list[CheckIn]] = {
             cohort: [] for cohort in self.cohorts if everybody or self.round(cohort) < self._rules.total_rounds
         }
@@ -106,17 +131,18 @@ class Server:
         Raises:
             KeyError: the cohort does not train now.
         """
-        state = self._state.cohorts[cohort]
+        state, check_ins = self._of(cohort), _once(check_ins)
+        self._turns += 1
         self._state = self._rules.note_check_ins(self._state, cohort, len(check_ins))
         wanted, _ = self._rules.wanted(self._state, cohort)
-        once = list({check_in.client: check_in for check_in in check_ins}.values())
-        select = stream(self._rules.seed, "select", cohort, self._matches)
-        chosen = [once[int(row)] for row in np.sort(select.permutation(len(once))[:wanted])]
-        requests = self._requests(chosen)
+        select = stream(self._rules.seed, "select", cohort, self._turns)
+        chosen = [check_ins[int(row)] for row in np.sort(select.permutation(len(check_ins))[:wanted])]
+        requests = _requests(chosen, self._state.tree)
         fold = folds_for(
             self._rules.settings, state, self._rules.progress(self._state, cohort), requests.participations
         )
-        brought = Participants.of(requests, _rows(chosen), self._vouched(requests, cohort), cohort, fold)
+        rows = np.arange(len(chosen))
+        brought = Participants.of(requests, rows, self._vouched(requests, cohort), cohort, fold)
         order = np.argsort(~brought.known, kind="stable")
         tasks = tuple(
             Task(chosen[int(row)].client, cohort, state.round + 1, None if fold[row] < 0 else int(fold[row]))
@@ -128,19 +154,21 @@ class Server:
     def close_round(self, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]) -> list[AffinityFeedback]:
         """Aggregate, cluster, reward and perhaps partition; return the feedback to send.
 
-        Results may come in any order. A participant without a result has failed. `rejections` tells which results
-        took part in nothing, and why. Without any usable result nothing changes and no feedback is due.
+        Results may come in any order. A participant without a result has failed, and so has one with several.
+        `rejections` tells which results took part in nothing, and why. Without any usable result nothing changes and
+        no feedback is due.
 
         Raises:
             KeyError: no round of this cohort is open.
         """
-        opened = self._open.pop(cohort)
-        rejected: list[Rejection] = []
-        answers = self._sorted_answers(cohort, opened, results, rejected)
-        closed = self._rules.close(self._state, cohort, opened.participants, answers)
+        opened = self._open.pop(cohort, None)
+        if opened is None:
+            raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
+        answers, rejected = _sort_out(opened, cohort, self.round(cohort) + 1, results)
+        closed = self._rules.close(self._state, cohort, opened.participants, iter(answers))
         folded = closed if isinstance(closed, Folded) else closed[1].folded
-        rejected.extend(Rejection(opened.tasks[row].client, reason) for row, reason in folded.rejected)
-        self.rejections = tuple(rejected)
+        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in folded.rejected]
+        self.rejections = tuple(sorted(rejected, key=lambda one: (one.client, one.reason)))
         if isinstance(closed, Folded):
             return []
         self._state, outcome, columns = closed
@@ -161,76 +189,101 @@ class Server:
 
     def to_bytes(self) -> bytes:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
-        return to_bytes(self._state)
+        return to_bytes(ServerRecord(self._state, self._turns))
 
     def restore(self, data: bytes) -> None:
-        """Take up a state that `to_bytes` gave.
+        """Take up a record that `to_bytes` gave, on a server that was made with the same arguments.
 
         Raises:
-            CodecError: the bytes are damaged or not such a state.
+            CodecError: the bytes are damaged or not such a record.
+            ValueError: they are of another model.
         """
-        self._state = from_bytes(CoordinatorState, data)
-        self._open = {}
+        record = from_bytes(ServerRecord, data)
+        for cohort, kept in record.state.cohorts.items():
+            if len(kept.server.weights) != self._rules.n_params:
+                raise ValueError(
+                    f"{cohort}: expected {self._rules.n_params} parameters, got {len(kept.server.weights)}; "
+                    "make the server with the model that the record is of"
+                )
+        self._state, self._turns = record.state, record.turns
+        self._open, self.rejections = {}, ()
 
-    def _sorted_answers(
-        self,
-        cohort: CohortId,
-        opened: _Open,
-        results: Sequence[TaskResult | TaskFailure],
-        rejected: list[Rejection],
-    ) -> Iterator[Returned]:
-        """Yield results in the order of the tasks, so that their order of arrival decides nothing."""
-        row_of = {task.client: row for row, task in enumerate(opened.tasks)}
-        number = self._state.cohorts[cohort].round + 1
-        mine: dict[int, TaskResult] = {}
-        for result in results:
-            if isinstance(result, TaskFailure):
-                continue
-            row = row_of.get(result.client)
-            if result.cohort != cohort:
-                rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
-            elif row is None or row in mine or result.round != number:
-                rejected.append(Rejection(result.client, "NOT_SELECTED"))
-            else:
-                mine[row] = result
-        for row in sorted(mine):
-            yield Returned(row, mine[row].update, mine[row].examples)
+    def _of(self, cohort: CohortId) -> CohortState:
+        if cohort not in self._state.cohorts:
+            raise KeyError(f"{cohort}: not a cohort that trains now; these do: {_listed(self.cohorts)}")
+        return self._state.cohorts[cohort]
 
     def _vouched(self, requests: Requests, cohort: CohortId) -> BoolArray:
         """Return whose own request leads to the cohort without a draw."""
-        rng = stream(self._rules.seed, "vouch", self._matches)
+        rng = stream(self._rules.seed, "vouch", self._turns)
         matched = self._rules.match(self._state, np.arange(len(requests.cohort)), requests, rng)
-        return matched.vouched & (matched.leaf == self._state.tree.index[cohort])
-
-    def _requests(self, check_ins: Sequence[CheckIn]) -> Requests:
-        """Return check-ins as columns; a request for a cohort that never was counts as no preference."""
-        tree = self._state.tree
-        wishes = [check_in.request for check_in in check_ins]
-        none = -np.ones(len(wishes), dtype=np.int64)
-        requests = Requests(
-            tree=tree,
-            cohort=none.copy(),
-            cluster=none.copy(),
-            cluster_by_fold=np.full((len(wishes), FOLDS), -1, dtype=np.int64),
-            generation=none.copy(),
-            reward=np.zeros(len(wishes)),
-            ranked_first=np.zeros(len(wishes), dtype=np.bool_),
-            supported=np.zeros(len(wishes), dtype=np.bool_),
-            participations=np.array([max(check_in.participations, 0) for check_in in check_ins], dtype=np.int64),
-        )
-        for row, wish in enumerate(wishes):
-            if wish is None or wish.cohort not in tree.index:
-                continue
-            requests.cohort[row] = tree.index[wish.cohort]
-            requests.cluster[row] = wish.cluster
-            requests.cluster_by_fold[row] = wish.cluster_by_fold
-            requests.generation[row] = wish.generation
-            requests.reward[row] = wish.reward if np.isfinite(wish.reward) else 0.0
-            requests.ranked_first[row] = wish.ranked_first
-        return requests
+        led_here: BoolArray = matched.vouched & (matched.leaf == self._state.tree.index[cohort])
+        return led_here
 
 
-def _rows(check_ins: Sequence[CheckIn]) -> IntArray:
-    return np.arange(len(check_ins))
+def _once(check_ins: Sequence[CheckIn]) -> list[CheckIn]:
+    return list({check_in.client: check_in for check_in in check_ins}.values())
 
 
+def _listed(cohorts: Iterable[CohortId]) -> str:
+    return ", ".join(cohorts) or "none"
+
+
+def _sort_out(
+    opened: _Open, cohort: CohortId, number: int, results: Sequence[TaskResult | TaskFailure]
+) -> tuple[list[Returned], list[Rejection]]:
+    """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
+    row_of = {task.client: row for row, task in enumerate(opened.tasks)}
+    answers: dict[int, list[TaskResult]] = {}
+    rejected: list[Rejection] = []
+    for result in results:
+        if isinstance(result, TaskFailure):
+            continue
+        row = row_of.get(result.client)
+        if result.cohort != cohort:
+            rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
+        elif row is None or result.round != number:
+            rejected.append(Rejection(result.client, "NOT_SELECTED"))
+        else:
+            answers.setdefault(row, []).append(result)
+    # To take the first of several would let the order of arrival decide.
+    several = [answer for same in answers.values() if len(same) > 1 for answer in same]
+    rejected += [Rejection(answer.client, "NOT_SELECTED") for answer in several]
+    single = [
+        Returned(row, answers[row][0].update, answers[row][0].examples)
+        for row in sorted(answers)
+        if len(answers[row]) == 1
+    ]
+    return single, rejected
+
+
+def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
+    """Return check-ins as columns; whatever in them cannot be counts as nothing said."""
+    n = len(check_ins)
+    requests = Requests(
+        tree=tree,
+        cohort=np.full(n, -1),
+        cluster=np.full(n, -1),
+        cluster_by_fold=np.full((n, FOLDS), -1),
+        generation=np.full(n, -1),
+        reward=np.zeros(n),
+        ranked_first=np.zeros(n, dtype=np.bool_),
+        supported=np.zeros(n, dtype=np.bool_),
+        participations=np.array([_count(one.participations, 0) for one in check_ins], dtype=np.int64),
+    )
+    for row, check_in in enumerate(check_ins):
+        wish = check_in.request
+        if wish is None or wish.cohort not in tree.index:
+            continue
+        requests.cohort[row] = tree.index[wish.cohort]
+        requests.cluster[row] = _count(wish.cluster, -1)
+        if len(wish.cluster_by_fold) == FOLDS:
+            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in wish.cluster_by_fold]
+        requests.generation[row] = _count(wish.generation, -1)
+        requests.reward[row] = wish.reward if np.isfinite(wish.reward) else 0.0
+        requests.ranked_first[row] = wish.ranked_first
+    return requests
+
+
+def _count(value: int, otherwise: int) -> int:
+    return value if 0 <= value < _TOO_MANY else otherwise

@@ -1,4 +1,4 @@
-"""A federation in virtual time: cohorts at their own pace, in one order of events that alone decides what each round sees.
+"""A federation in virtual time: cohorts at their own pace, in one order of events that decides what each round sees.
 
 A cohort's round is two events. At the first it opens: clients check in, are matched and selected, and the clock says
 who will be kept and when it closes. At the second it closes: participants train, the cohort learns and answers.
@@ -176,14 +176,18 @@ class Simulation:
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         busy = state.busy_until_s.copy()
         busy[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
-        opened = OpenRound(now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s)
+        opened = OpenRound(
+            now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s
+        )
         after = Pace(timing.closes_at_s, opened, empty=pace.empty, attempts=pace.attempts + 1)
         return replace(state, busy_until_s=busy, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
-        closed = self.coordinator.close(state.coordinator, cohort, opened.participants, self._train(state, cohort, opened))
+        closed = self.coordinator.close(
+            state.coordinator, cohort, opened.participants, self._train(state, cohort, opened)
+        )
         if isinstance(closed, Folded):
             self._report_rejected(state, cohort, opened, closed)
             wasted = Spent(0, len(opened.clients), 0.0, float(opened.spent_s.sum()))
@@ -306,8 +310,7 @@ class Simulation:
         clients = np.arange(self.world.data.n_clients)
         requests = request(state.records, self.coordinator.settings.affinity, None)
         rng = stream(self.coordinator.seed, "placement")
-        matched = self.coordinator.match(state.coordinator, clients, requests, rng)
-        return Matched(matched.leaf, matched.vouched & requests.supported)
+        return self.coordinator.matching.place(state.coordinator.tree, clients, requests, rng)
 
 
 def _spent(opened: OpenRound, outcome: RoundOutcome) -> Spent:

@@ -1,0 +1,148 @@
+"""What does each departure from the paper buy? Auxo as it is, with one rule at a time put back, and to the letter.
+
+    python benchmarks/departures.py --json build/departures.json
+
+Prints a table in Markdown: for each population the part of the oracle's gain that is reached, or the gain over the base
+where there are no groups, and the number of partitions.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from identification import WORKLOADS
+from rich.console import Console
+
+from auxo.core.metrics import oracle_gain_share
+from auxo.experiments.config_file import parse_config
+from auxo.experiments.runner import has_groups, run_method
+from auxo.protocol.events import Partitioned
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "Auxo as it is": (),
+    "the paper's rules, all of them": ('auxo.variant="paper"', 'training.rate_scaling="linear"'),
+    "criterion: Lemma 1 to the letter": ('auxo.criterion="lemma"',),
+    "judge labels on the samples they come from": ("auxo.cross_fit=false",),
+    "two clusters, never more (K = 2)": ("auxo.max_children=2",),
+    "partition without waiting for labels": ("auxo.wait_for_labels=0.0",),
+    "label of the last visit only": ("auxo.label_memory=0.0",),
+    "margins of labels do not count": ("auxo.label_trust=0.0",),
+    "no memory of centres": ("auxo.centre_memory=0.0",),
+    "centres contain the client": ("auxo.leave_one_out=false",),
+    "predicted rewards add up": ("auxo.accumulate_predictions=true", "auxo.label_trust=0.0"),
+    "directions alone make rewards": ("auxo.weigh_length=false",),
+    "avg + std over all participants": ("auxo.scale_by_known=false",),
+    "newcomers that do not fit are aggregated": ("auxo.admit_misfits=true",),
+    "late participants learn nothing": ("auxo.late_feedback=false",),
+    "linear scaling of the server's rate": ('training.rate_scaling="linear"',),
+}
+POPULATIONS = ("concept", "label", "homogeneous", "homogeneous-skew", "extra-low-availability", "extra-writers")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One variant on one population with one seed."""
+
+    variant: str
+    population: str
+    seed: int
+    accuracy: float
+    gain: float  # over the base
+    oracle_gain_share: float | None
+    ari: float | None
+    partitions: int
+
+
+def run_population(name: str, seed: int, folder: Path | None, variants: Sequence[str]) -> list[Outcome]:
+    """Run all variants on one population; the base and the oracle are run once."""
+    made = next(workload for workload in WORKLOADS if workload.name == name).make(seed, folder)
+    if made is None:
+        return []
+    config, data = made
+    base = run_method("base", config, data).final.accuracy
+    oracle = run_method("oracle", config, data).final.accuracy if has_groups(data) else None
+    outcomes = []
+    for variant in variants:
+        changed = parse_config("", VARIANTS[variant])
+        scaling = {"rate_scaling": changed.training.rate_scaling}
+        result = run_method(
+            "auxo",
+            config.model_copy(
+                update={"auxo": changed.auxo, "training": config.training.model_copy(update=scaling)},
+            ),
+            data,
+        )
+        ours = result.final
+        outcomes.append(
+            Outcome(
+                variant,
+                name,
+                seed,
+                ours.accuracy,
+                ours.accuracy - base,
+                None if oracle is None else oracle_gain_share(base, ours.accuracy, oracle),
+                ours.ari,
+                sum(isinstance(event, Partitioned) for event in result.events),
+            )
+        )
+    return outcomes
+
+
+def markdown(outcomes: Sequence[Outcome], variants: Sequence[str], populations: Sequence[str]) -> str:
+    """Return the table: a row for each variant, a column for each population."""
+    lines = ["| | " + " | ".join(populations) + " |", "|---" * (len(populations) + 1) + "|"]
+    for variant in variants:
+        cells = [
+            _cell([one for one in outcomes if one.variant == variant and one.population == p]) for p in populations
+        ]
+        lines.append(f"| {variant} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(mine: Sequence[Outcome]) -> str:
+    if not mine:
+        return "-"
+    partitions = " ".join(str(one.partitions) for one in mine)
+    shares = [one.oracle_gain_share for one in mine if one.oracle_gain_share is not None]
+    if shares:
+        ari = np.mean([one.ari for one in mine if one.ari is not None])
+        return f"{100 * np.mean(shares):.0f} %, ARI {ari:.2f}, partitions {partitions}"
+    return f"{100 * np.mean([one.gain for one in mine]):+.2f} points, partitions {partitions}"
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the variants and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", nargs="+", default=list(POPULATIONS), choices=POPULATIONS, metavar="POPULATION")
+    parser.add_argument("--variant", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="VARIANT")
+    parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments, console = parser.parse_args(argv), Console()
+    folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
+    outcomes: list[Outcome] = []
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        jobs = [
+            pool.submit(run_population, name, seed, folder, arguments.variant)
+            for seed in range(arguments.seeds)
+            for name in arguments.only
+        ]
+        for done, job in enumerate(as_completed(jobs), start=1):
+            outcomes.extend(job.result())
+            arguments.json.write_text(json.dumps([asdict(one) for one in outcomes], indent=1))
+            console.print(f"{done} of {len(jobs)} done")
+    outcomes.sort(key=lambda one: (one.population, one.seed))
+    sys.stdout.write(markdown(outcomes, arguments.variant, arguments.only) + "\n")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(sys.argv[1:])

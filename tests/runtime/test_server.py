@@ -1,0 +1,609 @@
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo import (
+    AffinityFeedback,
+    AffinityRequest,
+    AuxoSettings,
+    CheckIn,
+    Client,
+    FedAvg,
+    FedYogi,
+    Rejection,
+    Server,
+    Task,
+    TaskFailure,
+    TaskResult,
+)
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
+from auxo.core.rewards import RewardSettings
+from auxo.core.rng import stream
+from auxo.core.types import ROOT, ClientId, CohortId, Float32Array
+from auxo.core.validation import Reason
+from auxo.protocol.codec import CodecError
+
+N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
+LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
+LEAVES = ("0.1", "0.0.0", "0.0.1")  # after both partitions
+HALVES = Partition((0, 1), (0.5, 0.5))
+ALWAYS = PartitionLimits(begin=0.0, end=1.0)
+
+
+@dataclass(frozen=True)
+class TwoPartitions:
+    """Partition the root after 3 of 10 rounds, and whichever cohort closes its 6th first, whatever the evidence."""
+
+    limits: PartitionLimits = ALWAYS
+    window: int = 3
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        due = outlook.progress >= {1: 0.3, 2: 0.6}.get(outlook.cohorts, 2.0)
+        return Verdict(HALVES if due else Keep(), None, 0.0, 2 if due else 1)
+
+
+def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
+    return Server(
+        np.zeros(N_PARAMS, dtype=np.float32),
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        settings=AuxoSettings(
+            clustering=ClusteringSettings(clusters=2),
+            rewards=RewardSettings(min_known=3),
+            criterion=TwoPartitions(),
+            start_round=2,
+            aggregator=aggregator or FedAvg(),
+        ),
+        seed=seed,
+    )
+
+
+def trained(client: int, task: Task) -> Float32Array:
+    """Return an update of one of two groups, the same whenever this client gets this task."""
+    noise = stream(0, "update", client, task.round, str(task.fold)).standard_normal(N_PARAMS)
+    update: Float32Array = (np.eye(N_PARAMS)[0] + np.eye(N_PARAMS)[1 + client % 2] + 0.1 * noise).astype(np.float32)
+    return update
+
+
+def good(task: Task) -> TaskResult:
+    return TaskResult(task.client, task.cohort, task.round, trained(task.client, task), 5 + task.client)
+
+
+def failure(task: Task) -> TaskFailure:
+    return TaskFailure(task.client, task.cohort, task.round, "battery")
+
+
+Answer = Callable[[list[Task]], Sequence[TaskResult | TaskFailure]]
+
+
+def everybody(tasks: list[Task]) -> list[TaskResult]:
+    return [good(task) for task in tasks]
+
+
+@dataclass
+class Federation:
+    """A server, its clients, and a loop."""
+
+    server: Server = field(default_factory=new_server)
+    clients: list[Client] = field(default_factory=lambda: [Client(number) for number in range(CLIENTS)])
+
+    def check_ins(self) -> list[CheckIn]:
+        return [client.check_in() for client in self.clients]
+
+    def play(self, loops: int, answer: Answer = everybody) -> "Federation":
+        """Train one round of every cohort that still trains, ``loops`` times."""
+        for _ in range(loops):
+            for cohort, check_ins in self.server.match(self.check_ins()).items():
+                tasks = self.server.open_round(cohort, check_ins)
+                for feedback in self.server.close_round(cohort, answer(tasks)):
+                    self.clients[feedback.client].receive(feedback)
+        return self
+
+    def copy(self) -> "Federation":
+        """Return the same federation in other processes, as it were: all that is left are bytes."""
+        again = Federation()
+        again.server.restore(self.server.to_bytes())
+        for old, new in zip(self.clients, again.clients, strict=True):
+            new.record_from_bytes(old.record_to_bytes())
+        return again
+
+    def to_bytes(self) -> list[bytes]:
+        return [self.server.to_bytes(), *(client.record_to_bytes() for client in self.clients)]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A federation at one time, to begin from again and again."""
+
+    record: bytes
+    check_ins: tuple[CheckIn, ...]  # of everybody
+
+    @property
+    def server(self) -> Server:
+        server = new_server()
+        server.restore(self.record)
+        return server
+
+    def opened(self, cohort: CohortId) -> tuple[Server, list[Task]]:
+        """Return a server that has just opened the cohort's round, and its tasks."""
+        server = self.server
+        return server, server.open_round(cohort, server.match(self.check_ins)[cohort])
+
+
+def after(loops: int) -> Snapshot:
+    federation = Federation().play(loops)
+    return Snapshot(federation.server.to_bytes(), tuple(federation.check_ins()))
+
+
+YOUNG, GROWN = after(2), after(7)  # before the first partition, with labels in many records; after both
+AGES = pytest.mark.parametrize("snapshot", [YOUNG, GROWN], ids=["young", "grown"])
+
+
+# A loop.
+
+
+def test_before_the_first_round_there_is_one_cohort_with_the_initial_weights() -> None:
+    server = new_server()
+
+    assert server.cohorts == (ROOT,)
+    assert server.round(ROOT) == 0
+    assert not server.is_over
+    np.testing.assert_array_equal(server.weights(ROOT), np.zeros(N_PARAMS))
+
+
+def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_examples() -> None:
+    server = new_server()
+    tasks = server.open_round(ROOT, [CheckIn(ClientId(number)) for number in range(CLIENTS)])
+    server.close_round(ROOT, everybody(tasks))
+    updates = np.array([trained(task.client, task) for task in tasks], dtype=np.float64)
+
+    expected = np.average(updates, axis=0, weights=[5 + task.client for task in tasks])
+    np.testing.assert_allclose(server.weights(ROOT), expected, rtol=1e-5)
+    assert server.round(ROOT) == 1
+    assert server.rejections == ()
+
+
+def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds() -> None:
+    federation = Federation()
+    seen = []
+    while not federation.server.is_over:
+        seen.append(federation.server.cohorts)
+        federation.play(1)
+
+    assert list(dict.fromkeys(seen)) == [("0",), ("0.0", "0.1"), LEAVES]
+    assert [federation.server.round(cohort) for cohort in federation.server.cohorts] == [ROUNDS] * 3
+    assert federation.server.match(federation.check_ins()) == {}
+
+
+def test_tasks_are_at_most_the_cohorts_share_and_of_clients_that_checked_in() -> None:
+    server = GROWN.server
+    for cohort, check_ins in server.match(GROWN.check_ins).items():
+        tasks = server.open_round(cohort, check_ins)
+
+        assert 0 < len(tasks) <= PARTICIPANTS // 3
+        assert {task.client for task in tasks} <= {check_in.client for check_in in check_ins}
+        assert {(task.cohort, task.round) for task in tasks} == {(cohort, server.round(cohort) + 1)}
+
+
+def test_feedback_goes_once_to_each_participant_with_a_usable_result() -> None:
+    server, tasks = YOUNG.opened(ROOT)
+    feedback = server.close_round(ROOT, [good(task) for task in tasks[1:]])
+
+    assert [told.client for told in feedback] == [task.client for task in tasks[1:]]
+    assert [told.fold for told in feedback] == [task.fold for task in tasks[1:]]
+
+
+def test_weights_are_a_copy() -> None:
+    server = new_server()
+    server.weights(ROOT)[:] = 7
+
+    np.testing.assert_array_equal(server.weights(ROOT), np.zeros(N_PARAMS))
+
+
+def test_to_ask_whose_model_is_for_whom_changes_nothing_and_leaves_nobody_out() -> None:
+    federation = Federation().play(ROUNDS)
+    before = federation.server.to_bytes()
+    members = federation.server.match(federation.check_ins(), everybody=True)
+
+    assert federation.server.is_over
+    assert tuple(members) == LEAVES
+    assert sorted(check_in.client for mine in members.values() for check_in in mine) == list(range(CLIENTS))
+    assert federation.server.to_bytes() == before
+
+
+def test_another_seed_selects_other_participants() -> None:
+    check_ins = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    one, other = new_server(seed=0).open_round(ROOT, check_ins), new_server(seed=1).open_round(ROOT, check_ins)
+
+    assert {task.client for task in one} != {task.client for task in other}
+
+
+def test_a_round_that_is_opened_again_selects_anew() -> None:
+    server, check_ins = new_server(), [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    one, other = server.open_round(ROOT, check_ins), server.open_round(ROOT, check_ins)
+
+    assert {task.client for task in one} != {task.client for task in other}
+
+
+# Equalities.
+
+
+def test_the_order_in_which_results_arrive_decides_nothing() -> None:
+    for cohort in GROWN.server.cohorts:
+        server, tasks = GROWN.opened(cohort)
+        results: list[TaskResult | TaskFailure] = [*everybody(tasks[1:]), failure(tasks[0])]
+        results += [replace(good(tasks[1]), client=ClientId(900)), good(tasks[2])]
+        feedback = server.close_round(cohort, results)
+        for number in range(4):
+            order = stream(number, "arrival").permutation(len(results))
+            again, _ = GROWN.opened(cohort)
+
+            assert again.close_round(cohort, [results[place] for place in order]) == feedback
+            assert again.to_bytes() == server.to_bytes()
+            assert again.rejections == server.rejections
+
+
+@dataclass
+class Renamed(Federation):
+    """The same federation, in which clients have other names on the wire."""
+
+    names: Mapping[int, int] = field(default_factory=lambda: dict(enumerate(range(CLIENTS))))
+
+    def play_renamed(self, loops: int) -> list[list[int]]:
+        """Return the clients of each round's tasks, by their old names."""
+        old = {new: number for number, new in self.names.items()}
+        rounds = []
+        for _ in range(loops):
+            online = [replace(one, client=ClientId(self.names[one.client])) for one in self.check_ins()]
+            for cohort, check_ins in self.server.match(online).items():
+                tasks = self.server.open_round(cohort, check_ins)
+                rounds.append([old[task.client] for task in tasks])
+                results = [
+                    replace(good(replace(task, client=ClientId(old[task.client]))), client=task.client)
+                    for task in tasks
+                ]
+                for told in self.server.close_round(cohort, results):
+                    number = old[told.client]
+                    self.clients[number].receive(replace(told, client=ClientId(number)))
+        return rounds
+
+
+@settings(max_examples=3)
+@given(st.permutations(range(CLIENTS)), st.integers(0, 10**12))
+def test_names_of_clients_decide_nothing_but_names(order: list[int], offset: int) -> None:
+    one = Renamed()
+    other = Renamed(names={number: name + offset for number, name in enumerate(order)})
+
+    assert one.play_renamed(ROUNDS) == other.play_renamed(ROUNDS)
+    assert one.server.cohorts == LEAVES
+    assert one.to_bytes() == other.to_bytes()
+
+
+@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
+@pytest.mark.parametrize("loops", [0, 1, 3, 5, 8])
+def test_a_restored_federation_goes_on_with_the_bits_of_an_uninterrupted_one(
+    loops: int, aggregator: FedAvg | FedYogi
+) -> None:
+    whole = Federation(new_server(aggregator)).play(ROUNDS)
+    first = Federation(new_server(aggregator)).play(loops)
+    second = first.copy()
+    second.server = new_server(aggregator)
+    second.server.restore(first.server.to_bytes())
+    second.play(ROUNDS - loops)
+
+    assert second.server.is_over
+    assert second.to_bytes() == whole.to_bytes()
+
+
+def test_a_round_that_was_open_when_the_server_went_down_is_opened_again() -> None:
+    server, tasks = YOUNG.opened(ROOT)
+    restored = new_server()
+    restored.restore(server.to_bytes())
+
+    with pytest.raises(KeyError, match="no round is open"):
+        restored.close_round(ROOT, everybody(tasks))
+    tasks = restored.open_round(ROOT, YOUNG.check_ins)
+    assert restored.close_round(ROOT, everybody(tasks))
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 100])
+def test_damaged_bytes_are_refused_and_change_nothing(damage: bytes) -> None:
+    server = YOUNG.server
+    before = server.to_bytes()
+    for data in (damage, before[: len(before) // 2], before[:-1] + bytes([before[-1] ^ 1])):
+        with pytest.raises(CodecError):
+            server.restore(data)
+
+    assert server.to_bytes() == before
+
+
+def test_the_bytes_of_a_client_are_no_server() -> None:
+    with pytest.raises(CodecError, match="ServerRecord"):
+        new_server().restore(Client(0).record_to_bytes())
+
+
+def test_the_bytes_of_another_model_are_refused() -> None:
+    other = Server(np.zeros(N_PARAMS + 1, dtype=np.float32), participants=4, rounds=4)
+
+    with pytest.raises(ValueError, match="0: expected 7 parameters, got 6"):
+        other.restore(YOUNG.record)
+    assert other.cohorts == (ROOT,)
+
+
+# Bad results.
+
+
+def with_update(update: Callable[[Float32Array], object]) -> Callable[[Task], list[TaskResult]]:
+    def send(task: Task) -> list[TaskResult]:
+        spoilt: Any = update(trained(task.client, task))
+        return [replace(good(task), update=spoilt)]
+
+    return send
+
+
+def with_examples(examples: Any) -> Callable[[Task], list[TaskResult]]:
+    return lambda task: [replace(good(task), examples=examples)]
+
+
+BAD: Mapping[str, tuple[Callable[[Task], list[TaskResult]], Reason]] = {
+    "NaN": (with_update(lambda u: np.where(np.arange(N_PARAMS) == 2, np.nan, u).astype(np.float32)), "NON_FINITE"),
+    "Inf": (with_update(lambda u: np.where(np.arange(N_PARAMS) == 2, np.inf, u).astype(np.float32)), "NON_FINITE"),
+    "-Inf": (with_update(lambda u: np.full(N_PARAMS, -np.inf, dtype=np.float32)), "NON_FINITE"),
+    "too large for float32": (with_update(lambda u: u.astype(np.float64) * 1e300), "NON_FINITE"),
+    "too long": (with_update(lambda u: np.append(u, u[:1])), "SCHEMA_MISMATCH"),
+    "one number": (with_update(lambda u: u[:1]), "SCHEMA_MISMATCH"),
+    "a column": (with_update(lambda u: u[:, None]), "SCHEMA_MISMATCH"),
+    "empty": (with_update(lambda u: u[:0]), "SCHEMA_MISMATCH"),
+    "whole numbers": (with_update(lambda u: u.astype(np.int64)), "SCHEMA_MISMATCH"),
+    "complex numbers": (with_update(lambda u: u.astype(np.complex64)), "SCHEMA_MISMATCH"),
+    "objects": (with_update(lambda u: u.astype(object)), "SCHEMA_MISMATCH"),
+    "a list": (with_update(lambda u: u.tolist()), "SCHEMA_MISMATCH"),
+    "no update": (with_update(lambda u: None), "SCHEMA_MISMATCH"),
+    "no examples": (with_examples(0), "BAD_WEIGHT"),
+    "fewer than no examples": (with_examples(-5), "BAD_WEIGHT"),
+    "absurdly many examples": (with_examples(10**30), "BAD_WEIGHT"),
+    "half an example": (with_examples(0.5), "BAD_WEIGHT"),
+    "NaN examples": (with_examples(float("nan")), "BAD_WEIGHT"),
+    "no number of examples": (with_examples(None), "BAD_WEIGHT"),
+    "unknown cohort": (lambda task: [replace(good(task), cohort=CohortId("0.9"))], "UNKNOWN_COHORT"),
+    "past round": (lambda task: [replace(good(task), round=task.round - 1)], "NOT_SELECTED"),
+    "future round": (lambda task: [replace(good(task), round=task.round + 1)], "NOT_SELECTED"),
+    "the same twice": (lambda task: [good(task), good(task)], "NOT_SELECTED"),
+    "two different ones": (lambda task: [good(task), replace(good(task), examples=1)], "NOT_SELECTED"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@AGES
+def test_a_bad_result_is_listed_with_its_reason_and_counts_as_a_failure(name: str, snapshot: Snapshot) -> None:
+    send, reason = BAD[name]
+    cohort = snapshot.server.cohorts[0]
+    rejecting, tasks = snapshot.opened(cohort)
+    failing, same_tasks = snapshot.opened(cohort)
+    culprit, others = tasks[1], [good(task) for task in tasks if task is not tasks[1]]
+    sent = send(culprit)
+    told = rejecting.close_round(cohort, [*others[:1], *sent, *others[1:]])
+
+    assert tasks == same_tasks
+    assert failing.close_round(cohort, [failure(culprit), *others]) == told
+    assert rejecting.rejections == (Rejection(culprit.client, reason),) * len(sent)
+    assert failing.rejections == ()
+    assert rejecting.to_bytes() == failing.to_bytes()
+
+
+def test_the_result_of_a_client_that_was_not_selected_is_listed_and_takes_part_in_nothing() -> None:
+    cohort = GROWN.server.cohorts[0]
+    server, tasks = GROWN.opened(cohort)
+    without, _ = GROWN.opened(cohort)
+    stranger = next(number for number in range(CLIENTS) if number not in {task.client for task in tasks})
+    uninvited = good(replace(tasks[0], client=ClientId(stranger)))
+    told = server.close_round(cohort, [uninvited, *everybody(tasks)])
+
+    assert server.rejections == (Rejection(ClientId(stranger), "NOT_SELECTED"),)
+    assert without.close_round(cohort, everybody(tasks)) == told
+    assert server.to_bytes() == without.to_bytes()
+
+
+def test_a_participant_that_sends_nothing_has_failed() -> None:
+    silent, tasks = YOUNG.opened(ROOT)
+    failing, _ = YOUNG.opened(ROOT)
+
+    told = silent.close_round(ROOT, everybody(tasks[:-1]))
+    assert failing.close_round(ROOT, [*everybody(tasks[:-1]), failure(tasks[-1])]) == told
+    assert silent.to_bytes() == failing.to_bytes()
+
+
+@AGES
+def test_when_all_results_are_bad_nothing_changes_and_no_feedback_is_due(snapshot: Snapshot) -> None:
+    cohort = snapshot.server.cohorts[0]
+    server, tasks = snapshot.opened(cohort)
+    before = server.to_bytes()
+    sends = [send for send, _ in BAD.values()]
+    results = [answer for row, task in enumerate(tasks) for answer in sends[row % len(sends)](task)]
+
+    assert server.close_round(cohort, results) == []
+    assert {rejection.client for rejection in server.rejections} == {task.client for task in tasks}
+    assert server.to_bytes() == before
+    assert server.close_round(cohort, everybody(server.open_round(cohort, snapshot.check_ins)))
+    assert server.rejections == ()
+
+
+def test_a_round_in_which_everybody_fails_can_be_tried_again() -> None:
+    server, tasks = YOUNG.opened(ROOT)
+
+    assert server.close_round(ROOT, [failure(task) for task in tasks]) == []
+    assert server.round(ROOT) == YOUNG.server.round(ROOT)
+
+
+# Requests of any kind.
+
+ASKS = AffinityRequest(CohortId("0"), 0.5, 1, (1, 1), 1, True)
+HOSTILE = {
+    "an unknown cohort": replace(ASKS, cohort=CohortId("0.7")),
+    "no cohort": replace(ASKS, cohort=CohortId("")),
+    "a cohort 10,000 levels down": replace(ASKS, cohort=CohortId("0" + ".0" * 10_000)),
+    "a cluster that is none": replace(ASKS, cluster=2, cluster_by_fold=(2, 2)),
+    "a negative cluster": replace(ASKS, cluster=-9, cluster_by_fold=(-9, -9)),
+    "a huge cluster": replace(ASKS, cluster=10**30, cluster_by_fold=(10**30, 2**63)),
+    "a huge generation": replace(ASKS, generation=10**30),
+    "a negative generation": replace(ASKS, generation=-(10**30)),
+    "a reward of NaN": replace(ASKS, reward=float("nan")),
+    "a reward of Inf": replace(ASKS, reward=float("inf")),
+    "a reward of -Inf": replace(ASKS, reward=float("-inf")),
+}
+
+
+@pytest.mark.parametrize("asked", HOSTILE)
+@AGES
+def test_a_check_in_of_any_kind_is_matched_to_one_leaf_and_may_take_part(asked: str, snapshot: Snapshot) -> None:
+    server = snapshot.server
+    check_ins = [
+        CheckIn(ClientId(number), HOSTILE[asked], participations)
+        for number, participations in enumerate([0, -3, 2**31, 2**64, -(10**30), 1])
+    ]
+    matched = server.match(check_ins)
+
+    assert tuple(matched) == server.cohorts
+    assert sorted(check_in.client for mine in matched.values() for check_in in mine) == list(range(6))
+    for cohort, mine in matched.items():
+        tasks = server.open_round(cohort, mine)
+        assert len(tasks) == min(len(mine), PARTICIPANTS // len(server.cohorts))
+        assert {task.fold for task in tasks} <= {0, 1}
+        assert len(server.close_round(cohort, everybody(tasks))) == len(tasks)
+
+
+SERVER = GROWN.server
+
+
+@settings(max_examples=30)
+@given(
+    cohort=st.sampled_from(["0", "0.0", "0.1", "0.0.0", "0.0.1"]) | st.text(max_size=5),
+    reward=st.floats(),
+    whole=st.lists(st.integers(), min_size=5, max_size=5),
+    ranked_first=st.booleans(),
+)
+def test_whatever_a_client_claims_it_is_matched_to_one_leaf(
+    cohort: str, reward: float, whole: list[int], ranked_first: bool
+) -> None:
+    claim = AffinityRequest(CohortId(cohort), reward, whole[0], (whole[1], whole[2]), whole[3], ranked_first)
+    matched = SERVER.match([CheckIn(ClientId(7), claim, whole[4])], everybody=True)
+
+    assert tuple(matched) == LEAVES
+    assert sum(len(mine) for mine in matched.values()) == 1
+
+
+def leaves_of(server: Server, wish: AffinityRequest) -> set[str]:
+    """Return where 60 clients with the same wish are sent."""
+    matched = server.match([CheckIn(ClientId(number), wish, 3) for number in range(60)])
+    return {cohort for cohort, mine in matched.items() if mine}
+
+
+def test_a_request_of_any_age_leads_below_the_cohort_it_is_for() -> None:
+    server = GROWN.server
+
+    assert leaves_of(server, replace(ASKS, cohort=RIGHT)) == {"0.1"}
+    for generation in (1, 99):
+        below = leaves_of(server, replace(ASKS, cohort=LEFT, cluster=0, generation=generation))
+        assert below == ({"0.0.0"} if generation == 1 else {"0.0.0", "0.0.1"})
+    assert leaves_of(server, replace(ASKS, cohort=ROOT, cluster=1)) == {"0.1"}
+    assert leaves_of(server, replace(ASKS, cohort=ROOT, cluster=0)) == {"0.0.0", "0.0.1"}
+
+
+def test_without_a_preference_clients_are_spread_over_all_leaves() -> None:
+    matched = GROWN.server.match([CheckIn(ClientId(number)) for number in range(60)])
+
+    assert all(mine for mine in matched.values())
+
+
+def test_a_federation_in_which_nobody_checks_in_waits() -> None:
+    server = GROWN.server
+
+    assert server.match([]) == {cohort: [] for cohort in server.cohorts}
+    for cohort in server.cohorts:
+        number = server.round(cohort)
+        assert server.open_round(cohort, []) == []
+        assert server.close_round(cohort, []) == []
+        assert server.round(cohort) == number
+
+
+def test_a_client_that_checks_in_several_times_gets_one_task() -> None:
+    server = new_server()
+    matched = server.match([CheckIn(ClientId(number % 3)) for number in range(9)])
+    tasks = server.open_round(ROOT, [*matched[ROOT], *matched[ROOT]])
+
+    assert len(matched[ROOT]) == 3
+    assert sorted(task.client for task in tasks) == [0, 1, 2]
+
+
+def test_a_client_that_asks_for_several_cohorts_is_sent_to_the_last_of_them() -> None:
+    asks = [CheckIn(ClientId(5), replace(ASKS, cohort=CohortId(leaf)), 3) for leaf in LEAVES]
+    matched = GROWN.server.match(asks)
+
+    assert matched == {LEAVES[0]: [], LEAVES[1]: [], LEAVES[2]: [asks[2]]}
+
+
+def test_a_client_that_checks_in_several_times_counts_once_in_what_the_criterion_hears() -> None:
+    one, other = new_server(), new_server()
+    check_ins = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    one.open_round(ROOT, check_ins)
+    other.open_round(ROOT, [*check_ins, *check_ins])
+
+    assert one.to_bytes() == other.to_bytes()
+
+
+# Mistakes in the loop.
+
+
+def test_a_cohort_that_does_not_train_is_named_together_with_those_that_do() -> None:
+    server = GROWN.server
+    before = server.to_bytes()
+
+    for cohort in (ROOT, LEFT, CohortId("0.7")):
+        for call in (server.weights, server.round, lambda cohort: server.open_round(cohort, [])):
+            with pytest.raises(KeyError, match=rf"{cohort}: not a cohort that trains now; .* 0\.1, 0\.0\.0, 0\.0\.1"):
+                call(cohort)
+    assert server.to_bytes() == before
+
+
+def test_a_round_that_is_not_open_cannot_be_closed() -> None:
+    server, tasks = YOUNG.opened(ROOT)
+    server.close_round(ROOT, everybody(tasks))
+
+    for cohort in (ROOT, CohortId("0.7")):
+        with pytest.raises(KeyError, match=rf"{cohort}: no round is open; call open_round first \(open: none\)"):
+            server.close_round(cohort, everybody(tasks))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.zeros((2, 3), dtype=np.float32),
+        np.zeros(0, dtype=np.float32),
+        np.zeros(3, dtype=np.int64),
+        np.array([0.0, np.nan], dtype=np.float32),
+    ],
+)
+def test_initial_weights_must_be_a_flat_array_of_finite_floats(weights: Any) -> None:
+    with pytest.raises(ValueError, match="weights: expected a flat, non-empty array of finite floats"):
+        Server(weights, participants=4, rounds=4)
+
+
+@pytest.mark.parametrize(("participants", "rounds"), [(0, 4), (4, 0)])
+def test_a_federation_without_participants_or_rounds_is_refused(participants: int, rounds: int) -> None:
+    with pytest.raises(ValueError, match="expected at least 1, got 0"):
+        Server(np.zeros(2, dtype=np.float32), participants=participants, rounds=rounds)
+
+
+def test_feedback_tells_the_tree_after_a_partition() -> None:
+    server, tasks = YOUNG.opened(ROOT)
+    feedback: list[AffinityFeedback] = server.close_round(ROOT, everybody(tasks))
+
+    assert server.cohorts == (LEFT, RIGHT)
+    assert {told.tree.leaves for told in feedback} == {(LEFT, RIGHT)}
+    assert {told.cohort for told in feedback} == {ROOT}

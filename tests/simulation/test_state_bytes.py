@@ -1,0 +1,204 @@
+"""The state of a run, taken to bytes and back at many of its events, open rounds included."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from auxo.algorithms.auxo import AuxoSettings
+from auxo.core.affinity import AffinitySettings
+from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.partition import (
+    CrossFittedGain,
+    Keep,
+    Outlook,
+    Partition,
+    PartitionCriterion,
+    PartitionLimits,
+    RoundEvidence,
+    Verdict,
+)
+from auxo.core.rewards import RewardSettings
+from auxo.engines.in_process import InProcess
+from auxo.learning.heterogeneity import LabelPermutation
+from auxo.learning.softmax import SoftmaxTrainer
+from auxo.learning.synthetic import synthetic_population
+from auxo.learning.trainer import LocalTraining
+from auxo.protocol.codec import from_bytes, to_bytes
+from auxo.protocol.events import Event, Partitioned
+from auxo.runtime.coordinator import Coordinator
+from auxo.simulation.availability import DayNightPattern
+from auxo.simulation.devices import SyntheticDevices
+from auxo.simulation.virtual_time import Simulation, SimulationState, World
+
+CLIENTS, EVERY = 80, 10
+ALWAYS = PartitionLimits(begin=0.0, end=1.0)
+TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)
+DATA = synthetic_population(
+    clients=CLIENTS,
+    groups=2,
+    heterogeneity=LabelPermutation(),
+    features=6,
+    classes=4,
+    samples=(8, 16),
+    test_samples=1,
+)
+ABUNDANT = World(
+    data=DATA,
+    devices=SyntheticDevices().draw(CLIENTS, 5),
+    availability=DayNightPattern(share=0.9).draw(CLIENTS, 3),
+    engine=InProcess(TRAINER, DATA, LocalTraining(learning_rate=0.1), seed=5),
+    dropout=0.1,
+)
+SCARCE = replace(ABUNDANT, availability=DayNightPattern(share=0.4).draw(CLIENTS, 3), cooldown_s=20.0)
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Partition the root a fifth of the way, and whichever cohort is first half-way, whatever the evidence."""
+
+    limits: PartitionLimits = ALWAYS
+    window: int = 3
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        due = outlook.progress >= {1: 0.2, 2: 0.5}.get(outlook.cohorts, 2.0)
+        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way a run may go."""
+
+    criterion: PartitionCriterion
+    aggregator: Aggregator
+    world: World
+
+
+CASES: Mapping[str, Case] = {
+    "many rounds open at once": Case(Twice(), FedYogi(), ABUNDANT),
+    "cohorts that wait for clients": Case(Twice(), FedAvg(), SCARCE),
+    "a partition that was found": Case(
+        CrossFittedGain(PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4), min_judged=60),
+        FedAvg(),
+        ABUNDANT,
+    ),
+}
+ALL_CASES = pytest.mark.parametrize("case", CASES)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Every state of a run, and how many of the events had been told by then."""
+
+    simulation: Simulation
+    states: list[SimulationState]
+    told: list[int]
+    events: list[Event]
+
+
+def simulation(case: str, events: list[Event]) -> Simulation:
+    settings = AuxoSettings(
+        affinity=AffinitySettings(exploration=0.3),
+        clustering=ClusteringSettings(clusters=2),
+        rewards=RewardSettings(min_known=3),
+        criterion=CASES[case].criterion,
+        start_round=2,
+        aggregator=CASES[case].aggregator,
+    )
+    rules = Coordinator(settings, TRAINER.n_params, total_participants=16, total_rounds=16, seed=7, overcommit=0.25)
+    return Simulation(rules, CASES[case].world, events.append)
+
+
+@cache
+def finished(case: str) -> Run:
+    events: list[Event] = []
+    whole = simulation(case, events)
+    states, told = [whole.start(whole.coordinator.start(TRAINER.initial_weights(0)))], [0]
+    while not whole.is_over(states[-1]):
+        assert len(states) < 2000, "the run does not end"
+        states.append(whole.step(states[-1]))
+        told.append(len(events))
+    return Run(whole, states, told, events)
+
+
+def open_rounds(state: SimulationState) -> int:
+    return sum(pace.open_round is not None for pace in state.paces.values())
+
+
+def is_waiting(state: SimulationState) -> bool:
+    return any(pace.waiting_since_s is not None for pace in state.paces.values())
+
+
+def interruptions(case: str) -> range:
+    return range(0, len(finished(case).states), EVERY)
+
+
+def assert_same(one: object, other: object, path: str) -> None:
+    """Compare value by value, so that a loss that the bytes share does not go unseen."""
+    assert type(one) is type(other), path
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        assert one.dtype == other.dtype, path
+        np.testing.assert_array_equal(one, other, err_msg=path, strict=True)
+    elif isinstance(one, Mapping) and isinstance(other, Mapping):
+        assert list(one) == list(other), path
+        for key in one:
+            assert_same(one[key], other[key], f"{path}[{key}]")
+    elif isinstance(one, tuple) and isinstance(other, tuple):
+        assert len(one) == len(other), path
+        for place, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            assert_same(mine, theirs, f"{path}[{place}]")
+    elif dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name), f"{path}.{field.name}")
+    else:
+        assert one == other, path
+
+
+def test_the_cases_are_what_they_are_called() -> None:
+    states = {case: [finished(case).states[number] for number in interruptions(case)] for case in CASES}
+
+    assert max(open_rounds(state) for state in states["many rounds open at once"]) > 1
+    assert any(is_waiting(state) for state in states["cohorts that wait for clients"])
+    for case in CASES:
+        assert any(isinstance(event, Partitioned) for event in finished(case).events)
+        assert any(open_rounds(state) for state in states[case])
+
+
+@ALL_CASES
+def test_the_state_goes_to_bytes_and_back_without_loss(case: str) -> None:
+    for number in interruptions(case):
+        state = finished(case).states[number]
+        data = to_bytes(state)
+        again = from_bytes(SimulationState, data)
+
+        assert_same(again, state, f"state {number}")
+        assert to_bytes(again) == data
+
+
+@ALL_CASES
+def test_a_run_that_goes_on_from_bytes_ends_with_the_bits_of_the_uninterrupted_one(case: str) -> None:
+    run = finished(case)
+    for start in interruptions(case):
+        events: list[Event] = []
+        again = simulation(case, events)
+        state = from_bytes(SimulationState, to_bytes(run.states[start]))
+        while not again.is_over(state):
+            state = again.step(state)
+
+        assert to_bytes(state) == to_bytes(run.states[-1])
+        assert events == run.events[run.told[start] :]
+
+
+def test_a_run_that_is_interrupted_at_every_event_ends_with_the_same_bits() -> None:
+    run = finished("many rounds open at once")
+    events: list[Event] = []
+    state = run.states[0]
+    for _ in run.states[1:]:
+        state = simulation("many rounds open at once", events).step(from_bytes(SimulationState, to_bytes(state)))
+
+    assert to_bytes(state) == to_bytes(run.states[-1])
+    assert events == run.events

@@ -1,0 +1,170 @@
+"""The documentation: links lead somewhere, commands and settings exist, code runs, and nothing listed is left out."""
+
+import importlib.util
+import re
+import shlex
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskFailure, TaskResult
+from auxo.cli import app
+from auxo.core.affinity import AffinityRecords
+from auxo.core.types import ROOT as ROOT_COHORT
+from auxo.core.types import ClientId, CohortId
+from auxo.experiments.config import Config, Section
+from auxo.experiments.config_file import parse_config
+
+ROOT = Path(__file__).parents[1]
+TEXTS = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+}
+WRITTEN_APART = "docs/departures.md"  # comes with the measurements it tells of
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def fenced(text: str, *languages: str) -> list[str]:
+    return [body for language, body in FENCE.findall(text) if language in languages]
+
+
+def code(text: str) -> list[str]:
+    """Return the lines of shell fences, and what sentences and tables show as code."""
+    lines = [line for body in fenced(text, "", "sh") for line in body.splitlines()]
+    return [*lines, *re.findall(r"`([^`\n]+)`", FENCE.sub("", text))]
+
+
+def shown(*programs: str) -> list[tuple[str, str]]:
+    """Return (document, command) for every command of these programs that a document shows."""
+    starts = tuple(f"{program} " for program in programs)
+    return [(name, line) for name, text in TEXTS.items() for line in code(text) if line.startswith(starts)]
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_link_within_the_project_leads_somewhere(name: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", TEXTS[name])):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (ROOT / name).parent.joinpath(target).resolve() if target else ROOT / name
+        if path == ROOT / WRITTEN_APART:
+            continue
+        assert path.exists(), link
+        if anchor:
+            assert anchor in anchors(path.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize(("document", "line"), shown("auxo"))
+def test_every_command_of_auxo_has_the_subcommands_and_options_that_are_shown(document: str, line: str) -> None:
+    command: click.Command = get_command(app)
+    _, *words = shlex.split(line, comments=True)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        assert words[0] in command.commands
+        command = command.commands[words.pop(0)]
+    options = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help"}
+    assert {word for word in words if word.startswith("-")} <= options
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_override_that_is_shown_is_accepted(name: str) -> None:
+    for line in code(TEXTS[name]):
+        words = shlex.split(line, comments=True) if "--set " in line and not line.startswith("python") else []
+        values = [value for option, value in pairwise(words) if option == "--set"]
+        parse_config("", values)  # raises otherwise
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_setting_that_is_named_exists(name: str) -> None:
+    for section, key in re.findall(r"`(population|devices|training|auxo|run)\.(\w+)`", TEXTS[name]):
+        settings = getattr(Config(), section)
+        assert isinstance(settings, Section)
+        assert key in type(settings).model_fields
+
+
+@pytest.mark.parametrize(("document", "line"), shown("make"))
+def test_every_make_target_that_is_shown_exists(document: str, line: str) -> None:
+    targets = re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    words = [word for word in shlex.split(line, comments=True)[1:] if "=" not in word]
+    assert words
+    assert set(words) <= set(targets)
+
+
+@pytest.mark.parametrize(("document", "line"), shown("python", ".venv/bin/python"))
+def test_every_script_that_is_shown_has_the_options_that_are_shown(document: str, line: str) -> None:
+    _, script, *words = shlex.split(line, comments=True)
+    if script == "-m":
+        return
+    options = re.findall(r'add_argument\(\s*"(--[\w-]+)"', (ROOT / script).read_text(encoding="utf-8"))
+    assert {word for word in words if word.startswith("-")} <= set(options)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in TEXTS.items() if fenced(text, "python") and name != "README.md"]
+)
+def test_the_code_in_the_documents_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for number, block in enumerate(fenced(TEXTS[name], "python"), start=1):
+        exec(compile(block, f"{name}, block {number}", "exec"), names)  # noqa: S102 - our own documents
+
+
+def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
+    spec = importlib.util.spec_from_file_location("plain_numpy", ROOT / "examples" / "plain_numpy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    initial_weights = np.zeros(example.FEATURES, np.float32)
+    names = {"initial_weights": initial_weights, "n_clients": example.CLIENTS, "train": example.train}
+    (loop,) = fenced(TEXTS["README.md"], "python")
+    exec(loop, names)  # noqa: S102 - our own document
+    server = names["server"]
+
+    assert isinstance(server, Server)
+    assert server.cohorts == ("0.0", "0.1")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_function_is_where_the_documents_say(name: str) -> None:
+    for path, functions in re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", TEXTS[name]):
+        source = (ROOT / "src" / "auxo" / path).read_text(encoding="utf-8")
+        for part in re.findall(r"\w+", functions):
+            assert re.search(rf"^\s*(def|class) {part}\b", source, re.MULTILINE), f"{path}: {part}"
+
+
+@pytest.mark.parametrize(
+    "kind", [CheckIn, AffinityRequest, Task, TaskResult, TaskFailure, AffinityFeedback, AffinityRecords]
+)
+def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
+    heading = "The client's record" if kind is AffinityRecords else kind.__name__
+    (section,) = re.findall(rf"^##+ {heading}\b.*?(?=^##)", TEXTS["docs/protocol.md"], re.MULTILINE | re.DOTALL)
+    assert {field.name for field in fields(kind)} <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() -> None:
+    server = Server(np.zeros(2, np.float32), participants=4, rounds=1)
+    good, number = np.ones(2, np.float32), 1
+    tasks = server.open_round(ROOT_COHORT, [CheckIn(ClientId(client)) for client in range(4)])
+    first, second, third, fourth = (task.client for task in tasks)
+    server.close_round(
+        ROOT_COHORT,
+        [
+            TaskResult(first, ROOT_COHORT, number, np.ones(3, np.float32), 1),
+            TaskResult(second, ROOT_COHORT, number, np.full(2, np.nan, np.float32), 1),
+            TaskResult(third, ROOT_COHORT, number, good, 0),
+            TaskResult(fourth, CohortId("0.1"), number, good, 1),
+            TaskResult(ClientId(99), ROOT_COHORT, number, good, 1),
+        ],
+    )
+    listed = re.findall(r"^\| `([A-Z_]+)` \|", TEXTS["docs/protocol.md"], re.MULTILINE)
+    assert sorted(listed) == sorted(rejection.reason for rejection in server.rejections)
