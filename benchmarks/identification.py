@@ -213,7 +213,7 @@ def table(records: Sequence[Record]) -> Table:
     for name in dict.fromkeys(record.population for record in records):
         mine = [record for record in records if record.population == name]
         difference = np.array([record.auxo - record.base for record in mine])
-        error = difference.std(ddof=1) / np.sqrt(len(mine)) if len(mine) > 1 else float("nan")
+        error = f" ± {difference.std(ddof=1) / np.sqrt(len(mine)):.4f}" if len(mine) > 1 else ""
         shares = [record.oracle_gain_share for record in mine if record.oracle_gain_share is not None]
         aris = [record.ari for record in mine if record.ari is not None and record.oracle is not None]
         oracles = [record.oracle for record in mine if record.oracle is not None]
@@ -223,7 +223,7 @@ def table(records: Sequence[Record]) -> Table:
             f"{np.mean([record.base for record in mine]):.4f}",
             f"{np.mean([record.auxo for record in mine]):.4f}",
             f"{np.mean(oracles):.4f}" if oracles else "-",
-            f"{difference.mean():+.4f} ± {error:.4f}",
+            f"{difference.mean():+.4f}{error}",
             f"{np.mean(shares):.3f} ({min(shares):.3f})" if shares else "-",
             f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-",
             " ".join(str(record.partitions) for record in mine),
@@ -268,6 +268,8 @@ def main(argv: Sequence[str]) -> None:
     from auxo.experiments.config_file import ConfigError, parse_config  # noqa: PLC0415 - only to read --set
 
     console, arguments = Console(), _arguments(argv)
+    if not console.is_terminal:
+        console.width = 160  # a table in a log is read in an editor
     try:
         chosen = _chosen(arguments)
         auxo = parse_config("", [f"auxo.{setting}" for setting in arguments.set]).auxo

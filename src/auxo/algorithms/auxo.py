@@ -163,8 +163,7 @@ def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
 
 def folds_for(settings: AuxoSettings, state: CohortState, progress: float, participations: IntArray) -> IntArray:
     """Return the half each participant trains on: alternating from visit to visit while partitions are possible."""
-    limits = getattr(settings.criterion, "limits", None)
-    deciding = limits is not None and progress <= limits.end and state.round + 1 >= settings.start_round
+    deciding = progress < settings.criterion.limits.end and state.round + 1 >= settings.start_round
     if not (settings.cross_fit and deciding):
         return np.full(len(participations), -1, dtype=np.int64)
     return participations % FOLDS
@@ -305,8 +304,7 @@ def _cluster(
     settings: AuxoSettings,
     rng: np.random.Generator,
 ) -> tuple[ClusteringState, Clusters | None, RoundEvidence | None]:
-    limits = getattr(settings.criterion, "limits", None)
-    if state.round < settings.start_round or limits is None or outlook.progress > limits.end:
+    if state.round < settings.start_round or outlook.progress > settings.criterion.limits.end:
         return state.clustering, None, None
     n_clusters = settings.clustering.clusters
     held_out = brought.held_out_label()

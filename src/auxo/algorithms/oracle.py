@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from auxo.core.partition import Keep, Outlook, Partition, RoundEvidence, Verdict
+from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.types import IntArray
 
 
@@ -20,7 +20,8 @@ def by_group(groups: IntArray) -> Partition:
 class Never:
     """The base algorithm's criterion: one cohort, for ever."""
 
-    window: int = field(default=1)
+    window: int = 1
+    limits: PartitionLimits = field(default_factory=PartitionLimits.closed)
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         """Return that the cohort stays as it is."""
@@ -33,7 +34,8 @@ class Scheduled:
 
     partition: Partition
     at: float
-    window: int = field(default=1)
+    window: int = 1
+    limits: PartitionLimits = field(default_factory=PartitionLimits.closed)
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         """Return the partition when its time has come."""

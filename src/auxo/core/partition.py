@@ -1,7 +1,7 @@
 """Partition criteria: when a cohort becomes several, and how many (section 4.4). A criterion decides; it never acts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -63,19 +63,6 @@ class Verdict:
     children: int  # that the best grouping would make; 1 when none pays
 
 
-class PartitionCriterion(Protocol):
-    """Decides from the evidence of recent rounds."""
-
-    @property
-    def window(self) -> int:
-        """Return how many rounds of evidence the cohort has to keep."""
-        ...
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        """Return the verdict after a round; pure."""
-        ...
-
-
 @dataclass(frozen=True)
 class PartitionLimits:
     """What any partition must respect."""
@@ -97,6 +84,11 @@ class PartitionLimits:
         waited = outlook.labelled >= self.labelled or outlook.progress >= self.labelled_until
         return waited and self.begin <= outlook.progress <= self.end
 
+    @staticmethod
+    def closed() -> "PartitionLimits":
+        """Return limits that allow nothing: nobody clusters, nobody is judged."""
+        return PartitionLimits(begin=0.0, end=0.0)
+
     def allow(self, weights: FloatArray, outlook: Outlook) -> bool:
         """Return whether every child could fill its round: equal shares of the resource, its own members to draw on."""
         smallest_share, largest_share = outlook.shares(len(weights))
@@ -104,11 +96,29 @@ class PartitionLimits:
         return bool(smallest_share >= self.min_participants and expected_check_ins >= largest_share)
 
 
+class PartitionCriterion(Protocol):
+    """Decides from the evidence of recent rounds."""
+
+    @property
+    def limits(self) -> PartitionLimits:
+        """Return when a partition is possible at all; cohorts cluster and cross-fit only until then."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Return how many rounds of evidence the cohort has to keep."""
+        ...
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        """Return the verdict after a round; pure."""
+        ...
+
+
 @dataclass(frozen=True)
 class CrossFittedGain:
     """Partition when the company of one's own group alone pays, judged on data the labels have not seen."""
 
-    limits: PartitionLimits = PartitionLimits()
+    limits: PartitionLimits = field(default_factory=PartitionLimits)
     rounds: int = 15  # evidence is averaged over this many rounds
     min_judged: int = 300  # participants judged in that window before anything is decided (our choice)
     min_gain: float = 0.045  # for each child beyond the first; measured, see docs/departures.md
@@ -177,7 +187,7 @@ class Lemma:
     ``alpha`` has no operational definition in the paper; it scales the floor ``alpha * sqrt(P_0 / J_0 ** 2)``.
     """
 
-    limits: PartitionLimits = PartitionLimits()
+    limits: PartitionLimits = field(default_factory=PartitionLimits)
     alpha: float = 1.0
     rounds: int = 1
     reduction: float | None = None  # heterogeneity must fall to this share; None: 1 / sqrt(K)

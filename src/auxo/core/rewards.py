@@ -6,6 +6,7 @@ import numpy as np
 
 from auxo.core.types import BoolArray, Float32Array, FloatArray
 
+_UNUSUAL = 2.0  # deviations above the mean from which an update is unusually long; measured, see docs/departures.md
 _ROUNDING = 1e-12  # distances of unit vectors that are no distances
 
 
@@ -54,7 +55,7 @@ def distances_to_members(
 
     Late in training the updates of members are mostly noise, every direction is about as far from the centre as any
     other, and what tells a stranger is that the model still has far to go for it. So a participant whose update is
-    longer than avg + std of the members' is moved away in proportion.
+    longer than avg + 2 std of the members' is moved away in proportion.
     """
     total, count = directions[members].sum(axis=0), int(members.sum())
     inside = (members & settings.leave_one_out & (count > 1))[:, None]
@@ -62,7 +63,7 @@ def distances_to_members(
     distance: FloatArray = np.linalg.norm(directions - centres, axis=1)
     if lengths is None or not settings.weigh_length:
         return distance
-    usual = float(lengths[members].mean() + lengths[members].std())
+    usual = float(lengths[members].mean() + _UNUSUAL * lengths[members].std())
     return distance * np.maximum(1.0, lengths / usual) if usual > 0 else distance
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from auxo.core.types import Float32Array
 
-Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "BAD_WEIGHT", "UNKNOWN_COHORT", "BAD_FOLD", "NOT_SELECTED"]
+Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "BAD_WEIGHT", "UNKNOWN_COHORT", "NOT_SELECTED"]
 
 MAX_EXAMPLES = 10**9  # a device that claims more owns the model; our choice
 

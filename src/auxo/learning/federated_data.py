@@ -51,8 +51,7 @@ class FederatedData:
                 )
             if len(samples.y) and not 0 <= samples.y.min() <= samples.y.max() < self.n_classes:
                 raise ValueError(
-                    f"{name}.y: expected labels in 0..{self.n_classes - 1}, "
-                    f"got {samples.y.min()}..{samples.y.max()}"
+                    f"{name}.y: expected labels in 0..{self.n_classes - 1}, got {samples.y.min()}..{samples.y.max()}"
                 )
         if self.groups is not None and len(self.groups) != clients:
             raise ValueError(f"groups: expected {clients} entries, got {len(self.groups)}")
