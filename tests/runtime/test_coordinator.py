@@ -83,7 +83,7 @@ def close(
     brought: Participants | None = None,
 ) -> tuple[CoordinatorState, RoundOutcome, FeedbackColumns]:
     closed = rules.close(state, cohort, brought or participants(len(returned)), iter(returned))
-    assert closed is not None
+    assert not isinstance(closed, Folded)
     return closed
 
 
