@@ -40,6 +40,9 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "avg + std over all participants": ("auxo.scale_by_known=false",),
     "newcomers that do not fit are aggregated": ("auxo.admit_misfits=true",),
     "late participants learn nothing": ("auxo.late_feedback=false",),
+    "clustering from the first round on": ("auxo.start_round=1",),
+    "clustering from round 30 on": ("auxo.start_round=30",),
+    "no partition before 45 % of the run": ("auxo.partition_from=0.45",),
     "linear scaling of the server's rate": ('training.rate_scaling="linear"',),
 }
 POPULATIONS = ("concept", "label", "homogeneous", "homogeneous-skew", "extra-low-availability", "extra-writers")

@@ -11,6 +11,7 @@ on the same clients, the same held-out samples and the same budget. Auxo never s
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -65,6 +66,9 @@ class Record:
     partitions: int
     cohorts: int
     oracle_gain_share: float | None
+    lost: int  # clients that had to compare models to find theirs
+    matched: float  # Auxo's accuracy if those were sent somewhere at random instead
+    matched_ari: float | None
     seconds: float
 
 
@@ -143,7 +147,7 @@ WORKLOADS = (
 def from_file(path: Path, seeds: int) -> Workload:
     """Return the workload of a population file."""
     data = load_population(path).standardised()
-    return Workload(path.stem, seeds, seeds, lambda seed, folder: (given(data, seed), data))
+    return Workload(str(path.with_suffix("")), seeds, seeds, lambda seed, folder: (given(data, seed), data))
 
 
 def run_one(workload: Workload, seed: int, folder: Path | None, auxo: AuxoConfig) -> Record | None:
@@ -169,6 +173,9 @@ def run_one(workload: Workload, seed: int, folder: Path | None, auxo: AuxoConfig
         oracle_gain_share=None
         if oracle is None
         else oracle_gain_share(base.final.accuracy, ours.final.accuracy, oracle),
+        lost=ours.final.lost,
+        matched=ours.final.matched_accuracy,
+        matched_ari=ours.final.matched_ari,
         seconds=time.perf_counter() - started,
     )
 
@@ -186,7 +193,7 @@ def run_all(
     """Yield records as they come, with a progress bar on a terminal and a line each elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        ProcessPoolExecutor(workers) as pool,
+        ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool,
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
     ):
         bar = progress.add_task("runs", total=len(jobs))

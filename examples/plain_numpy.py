@@ -45,7 +45,7 @@ def main() -> dict[str, float]:
             results = [TaskResult(t.client, cohort, t.round, *train(weights, t.client, t.fold)) for t in tasks]
             for feedback in server.close_round(cohort, results):
                 clients[feedback.client].receive(feedback)
-    members = server.match([client.check_in() for client in clients], everybody=True)
+    members = server.match([client.check_in(explore=False) for client in clients], everybody=True)
     return {cohort: accuracy(server.weights(cohort), [one.client for one in members[cohort]]) for cohort in members}
 
 

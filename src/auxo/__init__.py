@@ -5,6 +5,7 @@ populations.
 """
 
 from auxo.algorithms.auxo import AuxoSettings
+from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.client import Client
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AffinityFeedback",
     "AffinityRequest",
+    "AffinitySettings",
     "AuxoSettings",
     "CheckIn",
     "Client",

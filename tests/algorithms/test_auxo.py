@@ -26,7 +26,7 @@ from auxo.core.aggregators import FedAvg
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
+from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
@@ -40,13 +40,14 @@ WINDOW = PartitionLimits(begin=0.0, end=0.5)
 
 @dataclass(frozen=True)
 class Asks:
-    """Never partitions, and remembers in its verdict how many rounds of evidence it was shown."""
+    """Never partitions, and tells in its verdict how many rounds of evidence it was shown."""
 
+    gain: float | None = None
     limits: PartitionLimits = WINDOW
     window: int = 2
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        return Verdict(Keep(), None, float(len(evidence)), 1)
+        return Verdict(Keep(), self.gain, float(len(evidence)), 1)
 
 
 SETTINGS = AuxoSettings(
@@ -407,22 +408,17 @@ def test_no_more_evidence_is_kept_than_the_criterion_wants() -> None:
 
 
 def test_labels_that_explain_nothing_for_long_are_thrown_away_with_their_evidence() -> None:
-    settings = replace(
-        SETTINGS,
-        clustering=ClusteringSettings(clusters=2, restart_after=2),
-        criterion=CrossFittedGain(WINDOW, rounds=3, min_judged=1),
-    )
-    start = folded(answers(of_two_groups(12)), brought(12), alone=True)
-    state = close_round(STARTED, brought(12), start, OUTLOOK, settings, stream(0)).state
-    misled = brought(12, labels=np.arange(12) // 6, fold=np.zeros(12, dtype=np.int64))
+    settings = replace(SETTINGS, clustering=ClusteringSettings(clusters=2, restart_after=2), criterion=Asks(gain=-0.1))
+    labelled = brought(12, labels=np.arange(12) % 2, fold=np.zeros(12, dtype=np.int64))
+    state = STARTED
     restarted = []
-    for number in range(2):
-        result = folded(answers(of_two_groups(12, seed=number)), misled, alone=True)
-        outcome = close_round(state, misled, result, OUTLOOK, settings, stream(1, number))
+    for number in range(3):
+        result = folded(answers(of_two_groups(12, seed=number)), labelled, alone=True)
+        outcome = close_round(state, labelled, result, OUTLOOK, settings, stream(number))
         state = outcome.state
         restarted.append(outcome.restarted)
 
-    assert restarted == [False, True]
+    assert restarted == [False, False, True]  # the first round only starts the clustering and judges nobody
     assert state.clustering.centres is None
     assert state.evidence == ()
 

@@ -52,6 +52,9 @@ def evaluated(round: int, accuracy: float) -> Evaluated:
         variance_beyond_binomial=10.0,
         cohorts=(CohortScore("0", 100, accuracy),),
         ari=None,
+        lost=0,
+        matched_accuracy=accuracy,
+        matched_ari=None,
     )
 
 

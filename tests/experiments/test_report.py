@@ -48,6 +48,9 @@ def evaluated(
         variance_beyond_binomial=200.0,
         cohorts=scores,
         ari=None,
+        lost=0,
+        matched_accuracy=accuracy,
+        matched_ari=None,
     )
 
 

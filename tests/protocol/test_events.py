@@ -68,8 +68,11 @@ EVENTS: list[Event] = [
         variance_beyond_binomial=-3.25,
         cohorts=(CohortScore("0.0", 40, 0.8), CohortScore("0.1", 60, 0.82)),
         ari=0.97,
+        lost=7,
+        matched_accuracy=0.78,
+        matched_ari=0.9,
     ),
-    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None),
+    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None),
 ]
 
 

@@ -515,6 +515,16 @@ def test_a_request_of_any_age_leads_below_the_cohort_it_is_for() -> None:
     assert leaves_of(server, replace(ASKS, cohort=ROOT, cluster=0)) == {"0.0.0", "0.0.1"}
 
 
+@pytest.mark.parametrize(
+    ("reward", "is_member"), [(0.5, True), (0.0, False), (-0.5, False), (float("nan"), False), (float("inf"), False)]
+)
+def test_members_are_asked_first_and_an_impossible_reward_makes_none(reward: float, is_member: bool) -> None:
+    member = CheckIn(ClientId(9), replace(ASKS, cohort=RIGHT, reward=reward), 3)
+    tasks = GROWN.server.open_round(RIGHT, [CheckIn(ClientId(1)), CheckIn(ClientId(2)), member])
+
+    assert [task.client for task in tasks] == ([9, 1, 2] if is_member else [1, 2, 9])
+
+
 def test_without_a_preference_clients_are_spread_over_all_leaves() -> None:
     matched = GROWN.server.match([CheckIn(ClientId(number)) for number in range(60)])
 

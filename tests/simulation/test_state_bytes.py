@@ -82,7 +82,9 @@ CASES: Mapping[str, Case] = {
     "many rounds open at once": Case(Twice(), FedYogi(), ABUNDANT),
     "cohorts that wait for clients": Case(Twice(), FedAvg(), SCARCE),
     "a partition that was found": Case(
-        CrossFittedGain(PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4), min_judged=60),
+        CrossFittedGain(
+            PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4), min_judged=60, min_gain=0.02
+        ),
         FedAvg(),
         ABUNDANT,
     ),

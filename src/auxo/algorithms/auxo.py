@@ -14,13 +14,13 @@ from auxo.core.aggregators import Aggregator, FedYogi, ServerState, Weighting, u
 from auxo.core.clustering import (
     ClusteringSettings,
     ClusteringState,
-    Clusters,
     cluster_round,
+    compare,
     note_explained,
 )
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.grouping import grouping_gains
+from auxo.core.grouping import alignments
 from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings, distances_to_members, instant_rewards, relative_length
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
@@ -163,7 +163,7 @@ def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
 
 def folds_for(settings: AuxoSettings, state: CohortState, progress: float, participations: IntArray) -> IntArray:
     """Return the half each participant trains on: alternating from visit to visit while partitions are possible."""
-    deciding = progress < settings.criterion.limits.end and state.round + 1 >= settings.start_round
+    deciding = progress <= settings.criterion.limits.end and state.round + 1 >= settings.start_round
     if not (settings.cross_fit and deciding):
         return np.full(len(participations), -1, dtype=np.int64)
     return participations % FOLDS
@@ -272,17 +272,18 @@ def close_round(
     if not alone:
         known = brought.known & ~folded.late
         reward = instant_rewards(folded.directions, known, settings.rewards, folded.lengths)
-    clustering, clusters, evidence = _cluster(state, brought, folded, outlook, settings, rng)
+    clustering, similarity, evidence = _cluster(state, brought, folded, outlook, settings, rng)
     labelled = (brought.label >= 0) & (brought.generation == clustering.generation)
     outlook = replace(outlook, labelled=float(labelled.mean()))
     kept = (*state.evidence, *((evidence,) if evidence else ()))[-settings.criterion.window :]
     verdict = settings.criterion.judge(kept, outlook)
     restarted = False
     if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
-        clustering, restarted = note_explained(clustering, verdict.gain, settings.clustering)
+        clustering, restarted = note_explained(clustering, verdict.explains, settings.clustering)
     state = replace(state, clustering=clustering, evidence=() if restarted else kept)
     n_clusters = settings.clustering.clusters
-    similarity = clusters.similarity if clusters else np.full((len(folded.rows), n_clusters), np.nan)
+    if similarity is None:
+        similarity = np.full((len(folded.rows), n_clusters), np.nan)
     return RoundOutcome(
         state=state,
         verdict=verdict,
@@ -303,32 +304,36 @@ def _cluster(
     outlook: Outlook,
     settings: AuxoSettings,
     rng: np.random.Generator,
-) -> tuple[ClusteringState, Clusters | None, RoundEvidence | None]:
+) -> tuple[ClusteringState, FloatArray | None, RoundEvidence | None]:
     if state.round < settings.start_round or outlook.progress > settings.criterion.limits.end:
         return state.clustering, None, None
-    n_clusters = settings.clustering.clusters
-    held_out = brought.held_out_label()
-    labels = np.where(held_out >= 0, held_out, brought.label)
-    before = state.clustering
-    clustering, clusters = cluster_round(
-        before, folded.directions, labels, brought.generation, settings.clustering, rng
-    )
+    n_clusters, before = settings.clustering.clusters, state.clustering
+    in_time = np.flatnonzero(~folded.late)
+    present, directions = brought.take(in_time), folded.directions[in_time]
+    held_out = present.held_out_label()
+    labels = np.where(held_out >= 0, held_out, present.label)
+    clustering, clusters = cluster_round(before, directions, labels, present.generation, settings.clustering, rng)
     if clusters is None:
         return clustering, None, None
-    judged_by = held_out if settings.cross_fit else brought.label
-    judged = (judged_by >= 0) & (judged_by < n_clusters) & (brought.generation == before.generation) & ~folded.late
+    judged_by = held_out if settings.cross_fit else present.label
+    judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
     judged &= before.centres is not None
-    gains: tuple[float, ...] = ()
+    within, overall = np.zeros(0), 0.0
     if judged.sum() >= 2:
-        gains = tuple(grouping_gains(folded.directions[judged], judged_by[judged], n_clusters).tolist())
+        within, overall = alignments(directions[judged], judged_by[judged], n_clusters)
     evidence = RoundEvidence(
-        gains=gains,
-        judged=int(judged.sum()) if gains else 0,
+        alignments=tuple(within.tolist()),
+        alignment=overall,
+        judged=int(judged.sum()) if len(within) else 0,
         members=tuple(np.bincount(clusters.labels, minlength=n_clusters).tolist()),
-        dispersion=_dispersion(folded.directions),
-        dispersion_within=_dispersion_within(folded.directions, clusters.labels, n_clusters),
+        dispersion=_dispersion(directions),
+        dispersion_within=_dispersion_within(directions, clusters.labels, n_clusters),
     )
-    return clustering, clusters, evidence
+    similarity = np.empty((len(folded.rows), n_clusters))
+    similarity[in_time] = clusters.similarity
+    if folded.late.any():
+        similarity[folded.late] = compare(clustering, directions, folded.directions[folded.late])
+    return clustering, similarity, evidence
 
 
 def _dispersion(directions: FloatArray) -> float:

@@ -25,7 +25,7 @@ class Never:
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         """Return that the cohort stays as it is."""
-        return Verdict(Keep(), None, 0.0, 1)
+        return Verdict(Keep(), None, 0.0, 1, explains=False)
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,5 @@ class Scheduled:
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         """Return the partition when its time has come."""
         due = outlook.progress >= self.at and outlook.cohorts == 1
-        return Verdict(self.partition if due else Keep(), None, 0.0, len(self.partition.weights) if due else 1)
+        children = len(self.partition.weights) if due else 1
+        return Verdict(self.partition if due else Keep(), None, 0.0, children, explains=False)

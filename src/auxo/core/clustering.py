@@ -79,6 +79,8 @@ def cluster_round(
     Returns:
         The next state, and the clusters; None when there were too few participants to begin.
     """
+    if len(directions) < 2:
+        return state, None  # without the mean of others there is nothing left of an update
     points = cluster_space(directions)
     if state.centres is None:
         if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
@@ -93,6 +95,20 @@ def cluster_round(
     member = np.where(usable, labels, -1)[:, None] == np.arange(settings.clusters)[None, :]
     clusters = Clusters(_similarity(points, member, state.centres, settings), started=False)
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
+
+
+def compare(state: ClusteringState, directions: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the similarity of ``others``, who came after the round had closed, to the centres it has left behind.
+
+    Args:
+        state: after the round; it must have centres.
+        directions: (participants, width) of the round, for the mean that is subtracted.
+        others: (late participants, width).
+    """
+    if state.centres is None:
+        raise ValueError("state.centres: expected those of a clustered round, got none")
+    points = unit_rows(others - directions.mean(axis=0, keepdims=True))
+    return np.asarray(points @ unit_rows(state.centres).T)
 
 
 def _similarity(
@@ -121,7 +137,9 @@ def _next_centres(points: FloatArray, clusters: Clusters, last_centres: FloatArr
     return np.where(count > 0, means, last_centres)
 
 
-def note_explained(state: ClusteringState, gain: float, settings: ClusteringSettings) -> tuple[ClusteringState, bool]:
+def note_explained(
+    state: ClusteringState, explained: bool, settings: ClusteringSettings
+) -> tuple[ClusteringState, bool]:
     """Count rounds in which labels explain nothing; after enough of them ask for a new start.
 
     The first K-means can be wrong for ever: every later centre is made of its labels.
@@ -129,7 +147,7 @@ def note_explained(state: ClusteringState, gain: float, settings: ClusteringSett
     Returns:
         The next state, and whether the labels were thrown away.
     """
-    if gain > 0:
+    if explained:
         return replace(state, idle_rounds=0), False
     if state.idle_rounds + 1 < settings.restart_after:
         return replace(state, idle_rounds=state.idle_rounds + 1), False

@@ -1,8 +1,8 @@
-"""Does a partition pay? What participants gain from the company of their group alone, for every way to group clusters.
+"""How alike participants' updates are within groups of clusters and altogether, for every way to group clusters.
 
-For each participant that brought a label: the cosine of its update to the summed update of the *other* participants of
-its group, minus the cosine to the summed update of all others. The sum over a group is made of fewer updates and is
-noisier, so what a cohort loses to a smaller number of participants is in the figure (Lemma 1 weighs the same two).
+The mean inner product over pairs of *different* participants is an unbiased estimate of the squared length of what
+their updates have in common: noise of one participant's own samples is in no pair, whatever the size of the model. A
+participant's length being one, it is the share of an update that is signal.
 """
 
 from functools import lru_cache
@@ -30,32 +30,31 @@ def groupings(clusters: int) -> tuple[Grouping, ...]:
     return tuple(grouping for grouping in found if max(grouping) > 0)
 
 
-def grouping_gains(directions: FloatArray, labels: IntArray, clusters: int) -> FloatArray:
-    """Return the mean gain of each of `groupings` over the labelled participants of one round.
+def alignments(directions: FloatArray, labels: IntArray, clusters: int) -> tuple[FloatArray, float]:
+    """Return the mean inner product over pairs of different participants: for each of `groupings`, and of all.
+
+    For a grouping only pairs of the same group count, and each participant as much as any other.
 
     Args:
-        directions: (participants, width) updates scaled to length one; every participant has a label.
+        directions: (participants, width) updates scaled to length one; at least two participants.
         labels: (participants,) cluster index of each, in ``range(clusters)``.
         clusters: how many clusters there are.
     """
     member = (labels[:, None] == np.arange(clusters)[None, :]).astype(np.float64)
     sums = member.T @ directions
-    inner = directions @ sums.T  # participant . cluster sum
-    gram = sums @ sums.T
-    own = (directions**2).sum(axis=1)
-    everybody = _cosine_to_others(inner.sum(axis=1), np.full(len(labels), gram.sum()), own)
-    gains = np.zeros(len(groupings(clusters)))
+    gram, count = sums @ sums.T, member.sum(axis=0)
+    own = member.T @ (directions**2).sum(axis=1)  # squared lengths summed over each cluster
+    found = np.zeros(len(groupings(clusters)))
     for number, grouping in enumerate(groupings(clusters)):
-        groups = np.array(grouping)
-        joined = (groups[:, None] == groups[None, :]).astype(np.float64)
-        mine = joined[labels]  # (participants, clusters) of my group
-        sum_norms = np.einsum("ij,jk,ik->i", joined, gram, joined)[labels]
-        gains[number] = (_cosine_to_others((inner * mine).sum(axis=1), sum_norms, own) - everybody).mean()
-    return gains
+        joined = (np.array(grouping)[:, None] == np.arange(max(grouping) + 1)[None, :]).astype(np.float64)
+        pairs = np.einsum("cg,cd,dg->g", joined, gram, joined) - own @ joined
+        found[number] = _mean_over_members(pairs, count @ joined)
+    return found, float(_mean_over_members(np.array([gram.sum() - own.sum()]), np.array([count.sum()])))
 
 
-def _cosine_to_others(inner: FloatArray, sum_norm: FloatArray, own: FloatArray) -> FloatArray:
-    """Return the cosine of each update to a sum it is part of, without its own part; 0 where nobody else is in it."""
-    others = sum_norm - 2 * inner + own
-    usable = (others > 1e-12) & (own > 0)
-    return np.where(usable, (inner - own) / np.sqrt(np.where(usable, others * own, 1.0)), 0.0)
+def _mean_over_members(pairs: FloatArray, members: FloatArray) -> float:
+    """Return the groups' mean inner products, weighted by members; groups of one have no pair and do not count."""
+    counted = members > 1
+    if not counted.any():
+        return 0.0
+    return float((pairs[counted] / (members[counted] - 1)).sum() / members[counted].sum())

@@ -6,8 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from auxo.core.grouping import Grouping, groupings
-from auxo.core.types import FloatArray, IntArray
+from auxo.core.grouping import groupings
+from auxo.core.types import BoolArray, FloatArray, IntArray
+
+_FEWEST_ROUNDS = 3  # of evidence before there is anything to say
+_NO_SIGNAL = 1e-9  # squared length below which participants have nothing in common
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,9 @@ Decision = Keep | Partition
 class RoundEvidence:
     """What one round says about a partition; O(groupings), nothing about any client."""
 
-    gains: tuple[float, ...]  # mean gain of each grouping, as in `grouping_gains`; empty when nobody was judged
-    judged: int  # participants the gains were averaged over
+    alignments: tuple[float, ...]  # within the groups of each grouping, see `alignments`; empty: nobody was judged
+    alignment: float  # of all that were judged
+    judged: int  # participants that brought a label from samples they did not train on now
     members: tuple[int, ...]  # participants in each cluster by this round's labels
     dispersion: float  # mean squared distance of normalised updates to their mean
     dispersion_within: float  # the same to the means of the clusters
@@ -61,6 +65,7 @@ class Verdict:
     gain: float | None  # of the best grouping that could be made; None while there is nothing to judge
     needed: float
     children: int  # that the best grouping would make; 1 when none pays
+    explains: bool  # labels explain something at all, beyond chance
 
 
 @dataclass(frozen=True)
@@ -116,18 +121,28 @@ class PartitionCriterion(Protocol):
 
 @dataclass(frozen=True)
 class CrossFittedGain:
-    """Partition when the company of one's own group alone pays, judged on data the labels have not seen."""
+    """Partition when the company of one's own group alone pays, judged on samples the labels have not seen.
+
+    Of an update (squared length 1) let the share a be common to all, b to the group under a grouping, and c to the
+    cluster. A mean of n updates holds the share F(n b) of what its senders have in common, F(x) = x / (1 + x), and the
+    rest is noise. So of what a client's cluster needs, c, a step made by its group alone, with 1 / K of the updates,
+    gives b F(n b / K), and a step made by everybody a F(n a). The difference, over c, is the gain: 0 where groups mean
+    nothing, 1 where all is to be gained. Both sides of Lemma 1, less heterogeneity and fewer participants, are in it,
+    and neither the size of the model nor the noise of small clients shrinks it.
+    """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
     rounds: int = 15  # evidence is averaged over this many rounds
-    min_judged: int = 300  # participants judged in that window before anything is decided (our choice)
-    min_gain: float = 0.045  # for each child beyond the first; measured, see docs/departures.md
+    min_judged: int = 100  # participants judged in that window before anything is decided (our choice)
+    min_gain: float = 0.3  # for two children; measured, see docs/departures.md
+    min_gain_further: float = 0.12  # for each further child; measured
+    horizon: int = 10  # rounds over which the model averages the noise of its steps (our choice)
+    deviations: float = 4.0  # by which groups must be more aligned than everybody, so that it is not chance
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds: expected at least 1, got {self.rounds}")
-        if self.min_judged < 1:
-            raise ValueError(f"min_judged: expected at least 1, got {self.min_judged}")
+        for name in ("rounds", "min_judged", "horizon"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
 
     @property
     def window(self) -> int:
@@ -135,49 +150,71 @@ class CrossFittedGain:
         return self.rounds
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        """Return a partition into the grouping whose gain exceeds ``min_gain`` for each further child by most."""
+        """Return a partition into the grouping whose gain exceeds its price by most."""
         recent = [seen for seen in evidence[-self.rounds :] if seen.judged > 0]
-        judged = sum(seen.judged for seen in recent)
-        if judged == 0:
-            return Verdict(Keep(), None, self.min_gain, 1)
-        weights_of_rounds = np.array([seen.judged for seen in recent], dtype=np.float64)
-        gains: FloatArray = weights_of_rounds @ np.array([seen.gains for seen in recent]) / judged
-        members: IntArray = np.array([seen.members for seen in recent]).sum(axis=0)
-        # Only this cohort's members gain, about one in `cohorts` of all, but a further cohort thins out every share.
-        price = self.min_gain * outlook.cohorts
-        best = best_grouping(gains, members, outlook, self.limits, price)
+        if len(recent) < _FEWEST_ROUNDS:
+            return Verdict(Keep(), None, self.price(2, outlook), 1, explains=False)
+        judged = np.array([seen.judged for seen in recent], dtype=np.float64)
+        within = np.array([seen.alignments for seen in recent])
+        overall = np.array([seen.alignment for seen in recent])
+        gains = self.gains(judged @ within / judged.sum(), float(judged @ overall / judged.sum()), outlook)
+        is_chance = ~self._is_significant(within - overall[:, None], judged)
+        members = np.array([seen.members for seen in recent]).sum(axis=0)
+        best = self._best(np.where(is_chance, np.minimum(gains, 0.0), gains), members, outlook)
+        explains = bool((~is_chance & (gains > 0)).any())
         if best is None:
-            return Verdict(Keep(), float(gains.max()), price, 1)
+            return Verdict(Keep(), float(gains.max()), self.price(2, outlook), 1, explains)
         number, weights = best
-        gain, children = float(gains[number]), len(weights)
-        needed = price * (children - 1)
-        pays = gain >= needed
-        enough = judged >= self.min_judged and self.limits.is_open(outlook)
-        decision = Partition(_route(len(members), number), weights) if pays and enough else Keep()
-        return Verdict(decision, gain, needed, children if pays else 1)
+        gain, needed = float(gains[number]), self.price(len(weights), outlook)
+        pays = gain >= needed and not is_chance[number]
+        enough = len(recent) >= self.rounds and judged.sum() >= self.min_judged and self.limits.is_open(outlook)
+        decision = Partition(groupings(len(members))[number], weights) if pays and enough else Keep()
+        return Verdict(decision, gain, needed, len(weights) if pays else 1, explains)
+
+    def price(self, children: int, outlook: Outlook) -> float:
+        """Return the gain that ``children`` must bring.
+
+        A partition below the root has a higher price: only some of the clients gain, and every cohort's share of the
+        resource becomes smaller.
+        """
+        at_the_root = self.min_gain + self.min_gain_further * (children - 2)
+        return at_the_root * (1 + 0.5 * float(np.log2(outlook.cohorts)))
+
+    def gains(self, within: FloatArray, overall: float, outlook: Outlook) -> FloatArray:
+        """Return the gain of each grouping, in [-1, 1], from the alignments within groups and of all."""
+        updates = self.horizon * outlook.total_participants / outlook.cohorts
+        children = np.array([max(grouping) + 1 for grouping in groupings(_clusters(len(within)))])
+        needed = float(within[-1])  # the last grouping keeps every cluster apart
+        if needed <= _NO_SIGNAL:
+            return np.full(len(within), -1.0)
+        shared, grouped = max(overall, 0.0), np.maximum(within, 0.0)
+        alone, together = updates / children * grouped, updates * shared
+        difference = grouped * alone / (1 + alone) - shared * together / (1 + together)
+        return np.asarray(np.clip(difference / needed, -1.0, 1.0))
+
+    def _is_significant(self, difference: FloatArray, judged: FloatArray) -> BoolArray:
+        """Return for which groupings the difference, over rounds, is more than chance."""
+        weights = judged / judged.sum()
+        mean = weights @ difference
+        spread = np.sqrt(weights @ (difference - mean) ** 2)
+        error = spread * np.sqrt((weights**2).sum())
+        return np.asarray(mean > self.deviations * error)
+
+    def _best(self, gains: FloatArray, members: IntArray, outlook: Outlook) -> tuple[int, tuple[float, ...]] | None:
+        """Return the grouping with most gain beyond its price of those the limits allow, and its children's shares."""
+        best: tuple[float, int, tuple[float, ...]] | None = None
+        for number, grouping in enumerate(groupings(len(members))):
+            weights = np.bincount(grouping, weights=members.astype(np.float64))
+            if weights.min() <= 0 or not self.limits.allow(weights / weights.sum(), outlook):
+                continue
+            net = float(gains[number]) - self.price(len(weights), outlook)
+            if best is None or net > best[0]:
+                best = (net, number, tuple(float(weight) for weight in weights / weights.sum()))
+        return None if best is None else best[1:]
 
 
-def best_grouping(
-    gains: FloatArray, members: IntArray, outlook: Outlook, limits: PartitionLimits, price: float
-) -> tuple[int, tuple[float, ...]] | None:
-    """Return the grouping with the largest gain after ``price`` for each further child, of those ``limits`` allow.
-
-    Returns:
-        Its number and its children's believed shares of the members; None when no grouping is allowed.
-    """
-    best: tuple[float, int, tuple[float, ...]] | None = None
-    for number, grouping in enumerate(groupings(len(members))):
-        weights = np.bincount(grouping, weights=members.astype(np.float64))
-        if weights.min() <= 0 or not limits.allow(weights / weights.sum(), outlook):
-            continue
-        net = float(gains[number]) - price * (len(weights) - 1)
-        if best is None or net > best[0]:
-            best = (net, number, tuple(float(weight) for weight in weights / weights.sum()))
-    return None if best is None else best[1:]
-
-
-def _route(clusters: int, number: int) -> Grouping:
-    return groupings(clusters)[number]
+def _clusters(n_groupings: int) -> int:
+    return next(clusters for clusters in range(2, 12) if len(groupings(clusters)) == n_groupings)
 
 
 @dataclass(frozen=True)
@@ -190,7 +227,6 @@ class Lemma:
     limits: PartitionLimits = field(default_factory=PartitionLimits)
     alpha: float = 1.0
     rounds: int = 1
-    reduction: float | None = None  # heterogeneity must fall to this share; None: 1 / sqrt(K)
 
     @property
     def window(self) -> int:
@@ -201,16 +237,16 @@ class Lemma:
         """Return a partition into all clusters once the printed condition holds."""
         recent = evidence[-self.rounds :]
         if not recent or not recent[-1].members:
-            return Verdict(Keep(), None, 0.0, 1)
+            return Verdict(Keep(), None, 0.0, 1, explains=False)
         members = np.array(recent[-1].members)
         children = len(members)
         before = float(np.mean([seen.dispersion for seen in recent]))
         within = float(np.mean([seen.dispersion_within for seen in recent]))
-        needed = 1 - (self.reduction if self.reduction is not None else 1 / np.sqrt(children))
+        needed = 1 - 1 / np.sqrt(children)
         fall = 1 - within / before if before > 0 else 0.0
         floor = self.alpha * np.sqrt(outlook.total_participants / outlook.cohorts) / before if before > 0 else np.inf
         if members.min() == 0:
-            return Verdict(Keep(), fall, needed, 1)
+            return Verdict(Keep(), fall, needed, 1, explains=fall > 0)
         weights = members / members.sum()
         pays = bool(fall >= needed and outlook.shares(children)[0] >= floor)
         allowed = self.limits.is_open(outlook) and self.limits.allow(weights, outlook)
@@ -219,4 +255,4 @@ class Lemma:
             if pays and allowed
             else Keep()
         )
-        return Verdict(decision, fall, needed, children if pays else 1)
+        return Verdict(decision, fall, needed, children if pays else 1, explains=fall > 0)

@@ -6,8 +6,11 @@ import numpy as np
 
 from auxo.core.types import Float32Array
 
-Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "BAD_WEIGHT", "UNKNOWN_COHORT", "NOT_SELECTED"]
+Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "TOO_LARGE", "BAD_WEIGHT", "UNKNOWN_COHORT", "NOT_SELECTED"]
 
+MAX_CHANGE = (
+    1e8  # of one parameter by one update; a finite number beyond it would still make the model infinite; our choice
+)
 MAX_EXAMPLES = 10**9  # a device that claims more owns the model; our choice
 
 
@@ -26,4 +29,6 @@ def check_update(update: object, examples: object, n_params: int) -> tuple[Float
         values: Float32Array = update.astype(np.float32)
     if not np.isfinite(values).all():
         return "NON_FINITE"
+    if np.abs(values).max() > MAX_CHANGE:
+        return "TOO_LARGE"
     return values, int(examples)  # type: ignore[call-overload]

@@ -1,7 +1,6 @@
 """The default engine: participants train in this process, or in worker processes on the same machine."""
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -9,6 +8,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
+
+from threadpoolctl import threadpool_limits
 
 from auxo.core.types import Float32Array
 from auxo.learning.federated_data import FederatedData
@@ -103,7 +104,7 @@ _worker: list[InProcess] = []  # of a worker process, set once when it starts
 def _become_worker(engine: InProcess) -> None:
     # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    threadpool_limits(1)
     _worker[:] = [engine]
 
 

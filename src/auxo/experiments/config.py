@@ -214,10 +214,14 @@ class AuxoConfig(Section):
         default=_GAIN.rounds,
         description="Rounds over which the gain of a partition is averaged. Only with criterion = gain.",
     )
-    min_gain: float = Field(
+    min_gain: Fraction = Field(
         default=_GAIN.min_gain,
-        ge=0,
-        description="Gain a partition must bring for each child beyond the first. Only with criterion = gain.",
+        description="Gain two children must bring: 0 where groups mean nothing, 1 where all is to be gained. "
+        "Only with criterion = gain.",
+    )
+    min_gain_further: Fraction = Field(
+        default=_GAIN.min_gain_further,
+        description="Gain each child beyond the second must bring on top. Only with criterion = gain.",
     )
     min_judged: PositiveInt = Field(
         default=_GAIN.min_judged,

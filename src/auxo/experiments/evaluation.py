@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.metrics import agreement, spread
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import BoolArray, Float32Array, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Trainer
 from auxo.protocol.events import CohortScore, Evaluated
+from auxo.runtime.coordinator import Matched
 from auxo.simulation.virtual_time import Simulation, SimulationState
 
 
@@ -19,42 +20,53 @@ class Scores:
     correct: IntArray  # (clients,)
     tests: IntArray  # (clients,)
     cohort: IntArray  # (clients,) position in the tree's cohorts
+    lost: BoolArray  # (clients,) had to compare models, see `place_clients`
+    matched: IntArray  # (clients,) the cohort each would be matched to; differs from ``cohort`` for the lost only
+    matched_correct: IntArray  # (clients,) under the model of that one
 
 
 def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> Scores:
     """Score each client with the model of the cohort it would use."""
-    leaf = place_clients(trainer, data, simulation, state)
+    placed = simulation.placement(state)
+    cohort = place_clients(trainer, data, placed, state)
+    correct = _correct(trainer, data, cohort, state)
+    is_same = bool((cohort == placed.leaf).all())
+    matched_correct = correct if is_same else _correct(trainer, data, placed.leaf, state)
+    return Scores(correct, data.test.counts(), cohort, ~placed.vouched, placed.leaf, matched_correct)
+
+
+def _correct(trainer: Trainer, data: FederatedData, cohort: IntArray, state: SimulationState) -> IntArray:
+    """Return each client's hits on its test samples under the model of a cohort."""
     tree = state.coordinator.tree
     owner = np.repeat(np.arange(data.n_clients), data.test.counts())
     hit = np.zeros(len(owner), dtype=np.bool_)
-    for cohort in tree.leaves:
-        weights = state.coordinator.cohorts[cohort].server.weights
-        samples = np.flatnonzero(leaf[owner] == tree.index[cohort])
+    for name in tree.leaves:
+        weights = state.coordinator.cohorts[name].server.weights
+        samples = np.flatnonzero(cohort[owner] == tree.index[name])
         hit[samples] = _predict(trainer, weights, data, data.test.x_rows[samples]) == data.test.y[samples]
-    correct = np.bincount(owner, weights=hit, minlength=data.n_clients).astype(np.int64)
-    return Scores(correct, data.test.counts(), leaf)
+    return np.bincount(owner, weights=hit, minlength=data.n_clients).astype(np.int64)
 
 
-def place_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> IntArray:
+def place_clients(trainer: Trainer, data: FederatedData, placed: Matched, state: SimulationState) -> IntArray:
     """Return the cohort (position in the tree's cohorts) whose model each client uses.
 
     A client uses the cohort its own request leads to. One whose request says nothing, most often because it never
     took part, would be sent somewhere at random if it were to train; to use a model it compares the cohorts' models
     on its own training samples instead and takes the one with the least loss. Nothing of that leaves the client.
     """
-    matched, tree = simulation.placement(state), state.coordinator.tree
-    lost = np.flatnonzero(~matched.vouched)
+    tree = state.coordinator.tree
+    lost = np.flatnonzero(~placed.vouched)
     if len(tree.leaves) == 1 or len(lost) == 0:
-        return matched.leaf
+        return placed.leaf
     counts = data.train.counts()
-    samples = np.flatnonzero(np.repeat(~matched.vouched, counts))
+    samples = np.flatnonzero(np.repeat(~placed.vouched, counts))
     owner = np.repeat(np.arange(data.n_clients), counts)[samples]
     losses = np.zeros((len(tree.leaves), data.n_clients))
     for number, cohort in enumerate(tree.leaves):
         weights = state.coordinator.cohorts[cohort].server.weights
         here = trainer.losses(weights, data.x[data.train.x_rows[samples]], data.train.y[samples])
         losses[number] = np.bincount(owner, weights=here, minlength=data.n_clients)
-    leaf = matched.leaf.copy()
+    leaf = placed.leaf.copy()
     leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses[:, lost].argmin(axis=0)]
     return leaf
 
@@ -93,4 +105,7 @@ def evaluated(
         variance_beyond_binomial=over_clients.variance_beyond_binomial,
         cohorts=tuple(cohorts),
         ari=None if groups is None else agreement(scores.cohort, groups),
+        lost=int(scores.lost.sum()) if len(tree.leaves) > 1 else 0,
+        matched_accuracy=spread(scores.matched_correct, scores.tests).accuracy,
+        matched_ari=None if groups is None else agreement(scores.matched, groups),
     )

@@ -193,7 +193,13 @@ def _criterion(auxo: AuxoConfig) -> PartitionCriterion:
     )
     if _first(auxo.criterion, "lemma" if is_paper else "gain") == "lemma":
         return Lemma(limits, alpha=auxo.alpha)
-    return CrossFittedGain(limits, rounds=auxo.window, min_judged=auxo.min_judged, min_gain=auxo.min_gain)
+    return CrossFittedGain(
+        limits,
+        rounds=auxo.window,
+        min_judged=auxo.min_judged,
+        min_gain=auxo.min_gain,
+        min_gain_further=auxo.min_gain_further,
+    )
 
 
 def _aggregator(training: TrainingConfig) -> Aggregator:

@@ -137,7 +137,7 @@ def _ratios(methods: Mapping[str, MethodFacts]) -> tuple[float | None, float | N
     target = max(evaluated.accuracy for evaluated in base.evaluations)
     return (
         _ratio(*(run.reach(target, lambda evaluated: evaluated.time_s) for run in (base, auxo))),
-        _ratio(*(run.reach(target, lambda evaluated: evaluated.participations) for run in (base, auxo))),
+        _ratio(*(run.reach(target, lambda evaluated: evaluated.resource) for run in (base, auxo))),
     )
 
 

@@ -78,7 +78,7 @@ def summarise(
         auxo=auxo,
         oracle=oracle,
         speedup=speedup(*compared, lambda evaluated: evaluated.time_s),
-        resource_speedup=speedup(*compared, lambda evaluated: evaluated.participations),
+        resource_speedup=speedup(*compared, lambda evaluated: evaluated.resource),
         cohorts=_leaves(events["auxo"]) if curves.get("auxo") else None,
         ari=curves["auxo"][-1].ari if curves.get("auxo") else None,
         oracle_gain_share=share,

@@ -82,7 +82,12 @@ class CohortScore:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Every client's test data scored with the model of the cohort it would be matched to."""
+    """Every client's test data scored with the model of the cohort it would use.
+
+    That is the cohort its own request leads to. A client without a reason to want any (it never took part, or fitted
+    nowhere so far) compares the cohorts' models on its own training samples; ``lost`` counts these. ``matched_...``
+    are the same figures with them sent somewhere at random, as they would be if they came to train.
+    """
 
     time_s: float
     round: float  # participations so far divided by the participants of a whole round
@@ -97,6 +102,14 @@ class Evaluated:
     variance_beyond_binomial: float  # the same without what small test sets explain
     cohorts: tuple[CohortScore, ...]
     ari: float | None  # None without known groups
+    lost: int
+    matched_accuracy: float
+    matched_ari: float | None
+
+    @property
+    def resource(self) -> int:
+        """Return the participations spent, what was wasted included."""
+        return self.participations + self.wasted_participations
 
 
 Event = RoundClosed | EmptyRound | Partitioned | UpdateRejected | CohortEnded | Evaluated

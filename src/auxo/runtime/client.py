@@ -43,13 +43,13 @@ class Client:
         self._settings = settings or AffinitySettings()
         self._record = ClientRecord()
 
-    def check_in(self) -> CheckIn:
-        """Return what to send when the device is ready to train."""
+    def check_in(self, *, explore: bool = True) -> CheckIn:
+        """Return what to send when the device is ready to train, or, without exploring, to ask whose model to use."""
         self._record = replace(self._record, check_ins=self._record.check_ins + 1)
         if self._record.affinity is None:
             return CheckIn(self.client)
         rng = stream(self._seed, "client", self.client, self._record.check_ins)
-        asked = request(self._record.affinity, self._settings, rng)
+        asked = request(self._record.affinity, self._settings, rng if explore else None)
         first, second = asked.cluster_by_fold[0].tolist()
         wish = AffinityRequest(
             cohort=asked.tree.cohorts[int(asked.cohort[0])],

@@ -123,8 +123,8 @@ class Coordinator:
         return share, int(np.ceil(share * (1 + self.overcommit)))
 
     def progress(self, state: CoordinatorState, cohort: CohortId) -> float:
-        """Return the share of the cohort's rounds that are done."""
-        return state.cohorts[cohort].round / self.total_rounds
+        """Return the share of the cohort's rounds that are done once the present one has closed."""
+        return (state.cohorts[cohort].round + 1) / self.total_rounds
 
     def close(
         self, state: CoordinatorState, cohort: CohortId, participants: Participants, returned: Iterator[Returned]
@@ -140,7 +140,7 @@ class Coordinator:
         if folded.mean is None:
             return folded
         outlook = Outlook(
-            progress=(before.round + 1) / self.total_rounds,
+            progress=self.progress(state, cohort),
             total_participants=self.total_participants,
             cohorts=len(state.tree.leaves),
             check_ins=before.check_ins,

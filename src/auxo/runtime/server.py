@@ -12,7 +12,7 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
-from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.coordinator import Coordinator, CoordinatorState
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
@@ -168,7 +168,7 @@ class Server:
         closed = self._rules.close(self._state, cohort, opened.participants, iter(answers))
         folded = closed if isinstance(closed, Folded) else closed[1].folded
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in folded.rejected]
-        self.rejections = tuple(sorted(rejected, key=lambda one: (one.client, one.reason)))
+        self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
         if isinstance(closed, Folded):
             return []
         self._state, outcome, columns = closed
@@ -237,9 +237,10 @@ def _sort_out(
     answers: dict[int, list[TaskResult]] = {}
     rejected: list[Rejection] = []
     for result in results:
-        if isinstance(result, TaskFailure):
+        if not isinstance(result, TaskResult):
             continue
-        row = row_of.get(result.client)
+        sender: object = result.client
+        row = row_of.get(ClientId(int(sender))) if isinstance(sender, int | np.integer) else None
         if result.cohort != cohort:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         elif row is None or result.round != number:
@@ -272,18 +273,23 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
         participations=np.array([_count(one.participations, 0) for one in check_ins], dtype=np.int64),
     )
     for row, check_in in enumerate(check_ins):
-        wish = check_in.request
-        if wish is None or wish.cohort not in tree.index:
+        # Types are what the transport promised; a peer that breaks the promise must not break the round.
+        wish: object = check_in.request
+        cohort: object = wish.cohort if isinstance(wish, AffinityRequest) else None
+        if not isinstance(wish, AffinityRequest) or not isinstance(cohort, str) or cohort not in tree.index:
             continue
-        requests.cohort[row] = tree.index[wish.cohort]
+        requests.cohort[row] = tree.index[CohortId(cohort)]
         requests.cluster[row] = _count(wish.cluster, -1)
-        if len(wish.cluster_by_fold) == FOLDS:
-            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in wish.cluster_by_fold]
+        by_fold: object = wish.cluster_by_fold
+        if isinstance(by_fold, tuple) and len(by_fold) == FOLDS:
+            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in by_fold]
         requests.generation[row] = _count(wish.generation, -1)
-        requests.reward[row] = wish.reward if np.isfinite(wish.reward) else 0.0
-        requests.ranked_first[row] = wish.ranked_first
+        claimed: object = wish.reward
+        requests.reward[row] = claimed if isinstance(claimed, int | float) and np.isfinite(claimed) else 0.0
+        requests.ranked_first[row] = wish.ranked_first is True
     return requests
 
 
-def _count(value: int, otherwise: int) -> int:
-    return value if 0 <= value < _TOO_MANY else otherwise
+def _count(value: object, otherwise: int) -> int:
+    is_count = isinstance(value, int | np.integer) and 0 <= value < _TOO_MANY
+    return int(value) if is_count else otherwise

@@ -51,7 +51,8 @@ class Pace:
     next_event_s: float
     open_round: OpenRound | None = None
     waiting_since_s: float | None = None  # for enough clients to open a round with
-    empty: int = 0  # rounds in a row that came to nothing
+    starved: int = 0  # times in a row that nobody was there
+    futile: int = 0  # rounds in a row that came to nothing
     attempts: int = 0  # rounds opened or tried so far; names the round's random streams
     ended: bool = False
 
@@ -179,7 +180,7 @@ class Simulation:
         opened = OpenRound(
             now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s
         )
-        after = Pace(timing.closes_at_s, opened, empty=pace.empty, attempts=pace.attempts + 1)
+        after = Pace(timing.closes_at_s, opened, futile=pace.futile, attempts=pace.attempts + 1)
         return replace(state, busy_until_s=busy, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
@@ -276,15 +277,17 @@ class Simulation:
         later = self._later(state)
         if not np.isfinite(later) and self.world.availability.online(now).any():
             later = now + _LOOK_AGAIN_S
-        limit = _MAX_STARVED if pace.open_round is None else _MAX_FUTILE
-        gives_up = not np.isfinite(later) or pace.empty + 1 >= limit
+        starved = pace.starved + 1 if pace.open_round is None else 0
+        futile = pace.futile + (pace.open_round is not None)
+        gives_up = not np.isfinite(later) or starved >= _MAX_STARVED or futile >= _MAX_FUTILE
         self.on_event(EmptyRound(now, cohort, state.coordinator.cohorts[cohort].round + 1, reason))
         after = replace(
             pace,
             next_event_s=now if gives_up else later,
             open_round=None,
             waiting_since_s=None,
-            empty=pace.empty + 1,
+            starved=starved,
+            futile=futile,
             attempts=pace.attempts + 1,
             ended=gives_up,
         )
