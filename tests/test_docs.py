@@ -152,10 +152,10 @@ def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
 
 
 def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() -> None:
-    server = Server(np.zeros(2, np.float32), participants=4, rounds=1)
+    server = Server(np.zeros(2, np.float32), participants=5, rounds=1)
     good, number = np.ones(2, np.float32), 1
-    tasks = server.open_round(ROOT_COHORT, [CheckIn(ClientId(client)) for client in range(4)])
-    first, second, third, fourth = (task.client for task in tasks)
+    tasks = server.open_round(ROOT_COHORT, [CheckIn(ClientId(client)) for client in range(5)])
+    first, second, third, fourth, fifth = (task.client for task in tasks)
     server.close_round(
         ROOT_COHORT,
         [
@@ -163,6 +163,7 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
             TaskResult(second, ROOT_COHORT, number, np.full(2, np.nan, np.float32), 1),
             TaskResult(third, ROOT_COHORT, number, good, 0),
             TaskResult(fourth, CohortId("0.1"), number, good, 1),
+            TaskResult(fifth, ROOT_COHORT, number, np.full(2, 1e9, np.float32), 1),
             TaskResult(ClientId(99), ROOT_COHORT, number, good, 1),
         ],
     )

@@ -165,7 +165,7 @@ def config() -> None:
 
 @config_app.command(
     epilog=_examples(
-        "auxo config show", "auxo config show study.toml --set auxo.min_gain=0.05", "auxo config show --explain"
+        "auxo config show", "auxo config show study.toml --set auxo.min_gain=0.4", "auxo config show --explain"
     )
 )
 def show(

@@ -26,10 +26,12 @@ from auxo.core.aggregators import FedAvg
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.grouping import alignments
 from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
+from auxo.protocol.codec import to_bytes
 
 N_PARAMS = 6
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -43,11 +45,12 @@ class Asks:
     """Never partitions, and tells in its verdict how many rounds of evidence it was shown."""
 
     gain: float | None = None
+    explains: bool = False
     limits: PartitionLimits = WINDOW
     window: int = 2
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        return Verdict(Keep(), self.gain, float(len(evidence)), 1)
+        return Verdict(Keep(), self.gain, float(len(evidence)), 1, self.explains)
 
 
 SETTINGS = AuxoSettings(
@@ -221,6 +224,10 @@ def test_halves_begin_with_the_first_round_that_is_clustered() -> None:
     assert folds_for(SETTINGS, replace(FRESH, round=1), 0.1, VISITS).tolist() == [0, 1, 0, 1, 0, 1]
 
 
+def test_halves_end_with_the_last_round_in_which_a_partition_is_possible() -> None:
+    assert folds_for(SETTINGS, STARTED, 0.5, VISITS).tolist() == [0, 1, 0, 1, 0, 1]
+
+
 # The rate of the server.
 
 
@@ -364,6 +371,36 @@ def test_late_participants_are_clustered_and_answered_but_not_judged() -> None:
     assert (outcome.labelled, outcome.judged) == (12, 9)
 
 
+def test_late_participants_move_nothing_that_the_others_are_clustered_or_judged_by() -> None:
+    first = folded(answers(of_two_groups(12)), brought(12), alone=True)
+    started = close_round(STARTED, brought(12), first, OUTLOOK, SETTINGS, stream(0, "cluster"))
+    again = brought(12, labels=np.arange(12) % 2, fold=np.zeros(12, dtype=np.int64))
+    returned = answers(of_two_groups(12, seed=1), late=[3, 8, 9])
+    in_time = [answer for answer in returned if not answer.late]
+    outcomes = [
+        close_round(started.state, again, folded(which, again, alone=True), OUTLOOK, SETTINGS, stream(1, "cluster"))
+        for which in (returned, in_time)
+    ]
+
+    assert to_bytes(outcomes[0].state) == to_bytes(outcomes[1].state)
+    np.testing.assert_array_equal(outcomes[0].similarity[~outcomes[0].folded.late], outcomes[1].similarity)
+
+
+def test_the_evidence_is_how_alike_those_judged_are() -> None:
+    first = folded(answers(of_two_groups(12)), brought(12), alone=True)
+    started = close_round(STARTED, brought(12), first, OUTLOOK, SETTINGS, stream(0, "cluster"))
+    labels = np.where(np.arange(12) < 9, np.arange(12) % 2, -1)  # three bring none
+    again = brought(12, labels=labels, fold=np.zeros(12, dtype=np.int64))
+    result = folded(answers(of_two_groups(12, seed=1)), again, alone=True)
+    seen = close_round(started.state, again, result, OUTLOOK, SETTINGS, stream(1, "cluster")).state.evidence[-1]
+    within, overall = alignments(result.directions[:9], labels[:9], 2)
+
+    assert seen.judged == 9
+    assert seen.alignments == tuple(within.tolist())
+    assert seen.alignment == overall
+    assert seen.alignments[0] > seen.alignment
+
+
 def test_labels_of_another_start_of_the_clustering_are_not_judged() -> None:
     first = folded(answers(of_two_groups(12)), brought(12), alone=True)
     started = close_round(STARTED, brought(12), first, OUTLOOK, SETTINGS, stream(0, "cluster"))
@@ -421,6 +458,20 @@ def test_labels_that_explain_nothing_for_long_are_thrown_away_with_their_evidenc
     assert restarted == [False, False, True]  # the first round only starts the clustering and judges nobody
     assert state.clustering.centres is None
     assert state.evidence == ()
+
+
+@pytest.mark.parametrize("criterion", [Asks(gain=-0.1, explains=True), Asks(gain=None)], ids=["explain", "not judged"])
+def test_labels_that_explain_something_or_cannot_be_judged_yet_are_kept(criterion: Asks) -> None:
+    settings = replace(SETTINGS, clustering=ClusteringSettings(clusters=2, restart_after=1), criterion=criterion)
+    labelled = brought(12, labels=np.arange(12) % 2, fold=np.zeros(12, dtype=np.int64))
+    state = STARTED
+    for number in range(4):
+        result = folded(answers(of_two_groups(12, seed=number)), labelled, alone=True)
+        outcome = close_round(state, labelled, result, OUTLOOK, settings, stream(number))
+        state = outcome.state
+
+        assert not outcome.restarted
+    assert state.clustering.generation == 1
 
 
 def test_rewards_are_given_only_where_there_are_several_cohorts() -> None:

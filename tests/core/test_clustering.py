@@ -12,6 +12,7 @@ from auxo.core.clustering import (
     Clusters,
     cluster_round,
     cluster_space,
+    compare,
     note_explained,
 )
 from auxo.core.fingerprint import unit_rows
@@ -100,14 +101,26 @@ def test_too_few_participants_begin_nothing() -> None:
     assert state == ClusteringState()
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_a_running_clustering_goes_on_with_however_few_participants(n: int) -> None:
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_running_clustering_goes_on_with_few_participants(n: int) -> None:
     state, _ = start(GROUPS)
     after, clusters = go_on(state, updates(GROUPS[:n], seed=1), np.zeros(n, dtype=np.int64))
 
     assert clusters.similarity.shape == (n, SETTINGS.clusters)
     assert after.centres is not None
     assert np.isfinite(after.centres).all()
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_participant_by_itself_is_not_clustered_and_moves_nothing(n: int) -> None:
+    state, _ = start(GROUPS)
+    labels = np.zeros(n, dtype=np.int64)
+    after, clusters = cluster_round(
+        state, updates(GROUPS[:n], seed=1), labels, np.ones(n, dtype=np.int64), SETTINGS, stream(1, "cluster")
+    )
+
+    assert clusters is None
+    assert after is state
 
 
 def test_participants_that_cannot_be_told_apart_do_not_stop_the_clustering() -> None:
@@ -214,7 +227,7 @@ def test_permuting_participants_permutes_their_similarities(
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([0.0, 10.0]), st.booleans())
+@given(st.integers(0, 10**6), st.integers(2, 12), st.sampled_from([0.0, 10.0]), st.booleans())
 def test_similarities_are_cosines(seed: int, n: int, memory: float, leave_one_out: bool) -> None:
     clustering = replace(SETTINGS, centre_memory=memory, leave_one_out=leave_one_out)
     state, _ = start(GROUPS, clustering)
@@ -238,17 +251,43 @@ def test_inputs_are_left_untouched(started: bool) -> None:
         np.testing.assert_array_equal(now, then)
 
 
+# Those who came too late.
+
+
+def test_latecomers_are_nearest_to_the_centre_of_their_group() -> None:
+    _, started = start(GROUPS)
+    number_of_group = started.labels[:2]
+    state, _ = go_on(start(GROUPS)[0], updates(GROUPS, seed=1), number_of_group[GROUPS])
+    late = np.array([0, 0, 1, 0, 1])
+    similarity = compare(state, updates(GROUPS, seed=1), updates(late, seed=2))
+
+    np.testing.assert_array_equal(similarity.argmax(axis=1), number_of_group[late])
+    assert (np.abs(similarity) <= 1 + 1e-9).all()
+
+
+def test_a_latecomer_is_compared_by_itself_whoever_else_is_late() -> None:
+    state, _ = start(GROUPS)
+    directions, late = updates(GROUPS, seed=0), updates(GROUPS, seed=2)
+
+    np.testing.assert_allclose(compare(state, directions, late)[:1], compare(state, directions, late[:1]), atol=1e-12)
+
+
+def test_without_centres_nobody_can_be_compared() -> None:
+    with pytest.raises(ValueError, match=r"state\.centres: expected those of a clustered round"):
+        compare(ClusteringState(), updates(GROUPS, seed=0), updates(GROUPS, seed=1))
+
+
 # Starting again.
 
 
 def test_after_enough_rounds_that_explain_nothing_labels_are_thrown_away() -> None:
     state, _ = start(GROUPS)
     for idle in range(1, SETTINGS.restart_after):
-        state, restarted = note_explained(state, -0.01, SETTINGS)
+        state, restarted = note_explained(state, False, SETTINGS)
         assert not restarted
         assert state.idle_rounds == idle
         assert state.centres is not None
-    state, restarted = note_explained(state, -0.01, SETTINGS)
+    state, restarted = note_explained(state, False, SETTINGS)
 
     assert restarted
     assert state.centres is None
@@ -256,8 +295,9 @@ def test_after_enough_rounds_that_explain_nothing_labels_are_thrown_away() -> No
 
 def test_a_round_that_explains_something_sets_the_count_back() -> None:
     state, _ = start(GROUPS)
-    for gain in [-0.01] * (SETTINGS.restart_after - 1) + [0.02] + [-0.01] * (SETTINGS.restart_after - 1):
-        state, restarted = note_explained(state, gain, SETTINGS)
+    nearly = [False] * (SETTINGS.restart_after - 1)
+    for explained in [*nearly, True, *nearly]:
+        state, restarted = note_explained(state, explained, SETTINGS)
 
         assert not restarted
 
@@ -266,7 +306,7 @@ def test_a_new_start_has_a_generation_of_its_own_so_that_old_labels_are_void() -
     state, clusters = start(GROUPS)
     old_labels = clusters.labels
     for _ in range(SETTINGS.restart_after):
-        state, _ = note_explained(state, -0.01, SETTINGS)
+        state, _ = note_explained(state, False, SETTINGS)
     state, clusters = go_on(state, updates(GROUPS, seed=1), old_labels)
     assert clusters.started
     assert state.generation == 2

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from auxo.core.fingerprint import Fingerprint, unit_rows
-from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.rewards import RewardSettings, instant_rewards, relative_length
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray
 
@@ -153,3 +153,36 @@ def test_inputs_are_left_untouched(variant: RewardSettings) -> None:
 def test_a_centre_of_fewer_than_two_is_refused() -> None:
     with pytest.raises(ValueError, match="min_known: expected at least 2, got 1"):
         RewardSettings(min_known=1)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6])
+def test_rewards_with_lengths_are_bounded_and_finite_for_updates_of_any_scale(scale: float) -> None:
+    updates = (stream(1, "updates").standard_normal((12, 30)) * scale).astype(np.float32)
+    fingerprint = Fingerprint(n_params=30)
+    directions = np.array([fingerprint.of(update) for update in updates])
+    lengths = np.array([relative_length(update, 20) for update in updates])
+    rewards = instant_rewards(directions, np.arange(12) < 8, RewardSettings(), lengths)
+    assert np.isfinite(rewards).all()
+    assert (np.abs(rewards) <= 1).all()
+    unscaled = np.array([relative_length((update / scale).astype(np.float32), 20) for update in updates])
+    np.testing.assert_allclose(
+        rewards, instant_rewards(directions, np.arange(12) < 8, RewardSettings(), unscaled), atol=1e-4
+    )
+
+
+def test_an_unusually_long_update_is_an_outlier_whatever_its_direction() -> None:
+    directions = unit_rows(1.0 + 0.5 * stream(2, "directions").standard_normal((21, 40)))
+    is_known = np.arange(21) < 20
+    lengths = np.full(21, 1.0) + 0.1 * stream(3, "lengths").random(21)
+    usual = instant_rewards(directions, is_known, RewardSettings(), lengths)
+    lengths[20] = 5.0
+    long = instant_rewards(directions, is_known, RewardSettings(), lengths)
+    assert long[20] < 0 < usual[20]
+    np.testing.assert_array_equal(long[:20], usual[:20])
+    blind = instant_rewards(directions, is_known, RewardSettings(weigh_length=False), lengths)
+    assert blind[20] > 0
+
+
+def test_data_size_alone_makes_no_update_long() -> None:
+    step = stream(4, "step").standard_normal(50).astype(np.float32)
+    assert relative_length(step * 3, 90) == pytest.approx(relative_length(step, 10), rel=1e-6)

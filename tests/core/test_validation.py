@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from auxo.core.types import Float32Array
-from auxo.core.validation import MAX_EXAMPLES, Reason, check_update
+from auxo.core.validation import MAX_CHANGE, MAX_EXAMPLES, Reason, check_update
 
 N = 3
 GOOD = np.array([0.5, -1.0, 2.0], dtype=np.float32)
@@ -14,6 +14,9 @@ REFUSED: dict[str, tuple[object, object, Reason]] = {
     "not a number": (np.array([0.5, np.nan, 2.0], dtype=np.float32), 5, "NON_FINITE"),
     "infinite": (np.array([0.5, -np.inf, 2.0], dtype=np.float32), 5, "NON_FINITE"),
     "too large for float32": (np.array([0.5, 1e39, 2.0]), 5, "NON_FINITE"),
+    "a parameter changed too much": (np.array([0.5, 1.1 * MAX_CHANGE, 2.0], dtype=np.float32), 5, "TOO_LARGE"),
+    "a parameter changed too much downwards": (np.array([-1.1 * MAX_CHANGE, 0.0, 2.0]), 5, "TOO_LARGE"),
+    "too large beside not a number": (np.array([1e30, np.nan, 2.0], dtype=np.float32), 5, "NON_FINITE"),
     "too short": (GOOD[:2], 5, "SCHEMA_MISMATCH"),
     "too long": (np.zeros(4, dtype=np.float32), 5, "SCHEMA_MISMATCH"),
     "one value that would broadcast": (np.ones(1, dtype=np.float32), 5, "SCHEMA_MISMATCH"),
@@ -63,17 +66,25 @@ def test_a_good_update_comes_back_as_float32_with_whole_examples(dtype: type[np.
 
 @settings(max_examples=50)
 @given(hnp.arrays(np.float32, N, elements=st.floats(width=32)))
-def test_what_is_accepted_is_finite_and_unchanged(update: Float32Array) -> None:
+def test_what_is_accepted_is_finite_bounded_and_unchanged(update: Float32Array) -> None:
     before = update.copy()
     checked = check_update(update, 5, N)
 
     np.testing.assert_array_equal(update, before)
     if isinstance(checked, tuple):
         np.testing.assert_array_equal(checked[0], before)
-        assert np.isfinite(checked[0]).all()
+        assert (np.abs(checked[0]) <= MAX_CHANGE).all()
+    elif np.isfinite(before).all():
+        assert checked == "TOO_LARGE"
+        assert np.abs(before).max() > MAX_CHANGE
     else:
         assert checked == "NON_FINITE"
-        assert not np.isfinite(before).all()
+
+
+def test_the_largest_change_allowed_is_accepted() -> None:
+    largest = np.array([MAX_CHANGE, -MAX_CHANGE, 0.0])
+
+    assert isinstance(check_update(largest, 5, N), tuple)
 
 
 def test_the_accepted_update_is_the_servers_own() -> None:

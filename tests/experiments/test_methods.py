@@ -76,6 +76,7 @@ def test_the_papers_variant_differs_only_in_the_rules() -> None:
         ("auxo.criterion=lemma", replace(OURS, criterion=Lemma())),
         ("auxo.window=3", replace(OURS, criterion=CrossFittedGain(rounds=3))),
         ("auxo.min_gain=0.5", replace(OURS, criterion=CrossFittedGain(min_gain=0.5))),
+        ("auxo.min_gain_further=0.5", replace(OURS, criterion=CrossFittedGain(min_gain_further=0.5))),
         ("auxo.min_judged=7", replace(OURS, criterion=CrossFittedGain(min_judged=7))),
         ("training.rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),
         ("training.weighting=uniform", replace(OURS, weighting="uniform")),

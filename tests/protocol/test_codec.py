@@ -485,7 +485,7 @@ def test_a_cohort_state_comes_back(centres: FloatArray | None) -> None:
         server=FedYogi().initial(np.arange(4, dtype=np.float32)),
         round=3,
         clustering=ClusteringState(generation=1, centres=centres),
-        evidence=(RoundEvidence((0.1, float("nan")), judged=4, members=(2, 2), dispersion=1.0, dispersion_within=0.5),),
+        evidence=(RoundEvidence((0.1, float("nan")), 0.05, 4, (2, 2), dispersion=1.0, dispersion_within=0.5),),
         check_ins=12.5,
     )
     assert is_same(from_bytes(CohortState, to_bytes(state)), state)

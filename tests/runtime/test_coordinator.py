@@ -36,7 +36,7 @@ class PartitionAt:
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         due = outlook.cohorts == 1 and outlook.progress >= self.at
-        return Verdict(self.partition if due else Keep(), None, 0.0, 2 if due else 1)
+        return Verdict(self.partition if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
 
 
 SETTINGS = AuxoSettings(
@@ -99,7 +99,7 @@ def test_before_the_first_round_there_is_one_cohort_with_the_initial_weights() -
 
     assert state.tree.leaves == (ROOT,)
     np.testing.assert_array_equal(state.cohorts[ROOT].server.weights, WEIGHTS)
-    assert RULES.progress(state, ROOT) == 0.0
+    assert RULES.progress(state, ROOT) == 0.25  # once the first of four rounds has closed
 
 
 def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_examples() -> None:
@@ -110,7 +110,7 @@ def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_exampl
     np.testing.assert_allclose(state.cohorts[ROOT].server.weights, expected, rtol=1e-6)
     assert outcome.folded.used == 8
     assert state.cohorts[ROOT].round == 1
-    assert RULES.progress(state, ROOT) == 0.25
+    assert RULES.progress(state, ROOT) == 0.5
 
 
 @pytest.mark.parametrize("returned", [[], [Returned(0, None, 1)], [Returned(0, WEIGHTS, 1, late=True)]])

@@ -45,7 +45,7 @@ class TwoPartitions:
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         due = outlook.progress >= {1: 0.3, 2: 0.6}.get(outlook.cohorts, 2.0)
-        return Verdict(HALVES if due else Keep(), None, 0.0, 2 if due else 1)
+        return Verdict(HALVES if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
 
 
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:

@@ -66,7 +66,7 @@ class Twice:
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         due = outlook.progress >= {1: 0.2, 2: 0.5}.get(outlook.cohorts, 2.0)
-        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1)
+        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,7 @@ CASES: Mapping[str, Case] = {
     "many rounds open at once": Case(Twice(), FedYogi(), ABUNDANT),
     "cohorts that wait for clients": Case(Twice(), FedAvg(), SCARCE),
     "a partition that was found": Case(
-        CrossFittedGain(
-            PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4), min_judged=60, min_gain=0.02
-        ),
+        CrossFittedGain(PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4), rounds=4, min_judged=30),
         FedAvg(),
         ABUNDANT,
     ),

@@ -64,7 +64,7 @@ class PartitionAt:
 
     def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         due = outlook.cohorts == 1 and outlook.progress >= self.at
-        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1)
+        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class CrossFittedGain:
     min_gain: float = 0.3  # for two children; measured, see docs/departures.md
     min_gain_further: float = 0.12  # for each further child; measured
     horizon: int = 10  # rounds over which the model averages the noise of its steps (our choice)
-    deviations: float = 4.0  # by which groups must be more aligned than everybody, so that it is not chance
+    deviations: float = 5.0  # by which groups must be more aligned than everybody, so that it is not chance
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_judged", "horizon"):

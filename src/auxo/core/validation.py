@@ -29,6 +29,6 @@ def check_update(update: object, examples: object, n_params: int) -> tuple[Float
         values: Float32Array = update.astype(np.float32)
     if not np.isfinite(values).all():
         return "NON_FINITE"
-    if np.abs(values).max() > MAX_CHANGE:
+    if np.abs(values).max(initial=0.0) > MAX_CHANGE:
         return "TOO_LARGE"
     return values, int(examples)  # type: ignore[call-overload]

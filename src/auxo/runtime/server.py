@@ -291,5 +291,6 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
 
 
 def _count(value: object, otherwise: int) -> int:
-    is_count = isinstance(value, int | np.integer) and 0 <= value < _TOO_MANY
-    return int(value) if is_count else otherwise
+    if not isinstance(value, int | np.integer) or not 0 <= int(value) < _TOO_MANY:
+        return otherwise
+    return int(value)
