@@ -198,7 +198,11 @@ def run_all(
     ):
         bar = progress.add_task("runs", total=len(jobs))
         for future in as_completed([pool.submit(_job, name, seed, folder, auxo) for name, seed in jobs]):
-            record = future.result()
+            try:
+                record = future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # or the error would show when all others are done
+                raise
             progress.advance(bar)
             if record is None:
                 continue

@@ -542,3 +542,9 @@ def test_impossible_settings_are_refused_by_name(name: str, value: float) -> Non
 
     with pytest.raises(ValueError, match=f"{name}: expected"):
         AffinitySettings(**setting)
+
+
+def test_a_partition_with_more_children_than_clusters_leaves_requests_possible() -> None:
+    tree = CohortTree().partition(ROOT, tuple(range(6)), (1 / 6,) * 6)
+    records = hear(AffinityRecords.empty(3, n_clusters=4), tree, AffinitySettings())
+    np.testing.assert_array_equal(label_margins(records), np.zeros((3, 7)))

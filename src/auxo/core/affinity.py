@@ -220,8 +220,10 @@ def label_margins(records: AffinityRecords) -> FloatArray:
     margins = np.zeros_like(records.reward)
     for branch in records.tree.branches:
         parent = records.tree.index[branch.cohort]
-        mean = _mean_of_folds(records.similarity[:, parent])[:, : len(branch.routes)]
-        mean = np.where(np.isnan(mean) | (records.generation[:, parent] != branch.generation)[:, None], -np.inf, mean)
+        held = _mean_of_folds(records.similarity[:, parent])[:, : len(branch.routes)]
+        held = np.where(np.isnan(held) | (records.generation[:, parent] != branch.generation)[:, None], -np.inf, held)
+        missing = len(branch.routes) - held.shape[1]  # a partition by hand may have more children than clusters
+        mean = np.pad(held, [(0, 0), (0, missing)], constant_values=-np.inf)
         best = mean.max(axis=1)
         for number, child in enumerate(branch.children):
             here = mean[:, np.array(branch.routes) == number].max(axis=1)
