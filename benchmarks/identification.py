@@ -99,8 +99,8 @@ def real(
 
 
 def given(data: FederatedData, seed: int) -> Config:
-    """Return the configuration for a population that somebody brought: a quarter of it takes part, 200 at most."""
-    participants = max(1, min(200, data.n_clients // 4))
+    """Return the configuration for a population that somebody brought: a quarter of it takes part, 20 to 200."""
+    participants = min(data.n_clients, max(20, min(200, data.n_clients // 4)))
     return Config(
         seed=seed,
         devices=EVERYBODY,
@@ -296,6 +296,8 @@ def main(argv: Sequence[str]) -> None:
             records.append(record)
             ordered = sorted(records, key=lambda done: jobs.index((done.population, done.seed)))
             arguments.json.write_text(json.dumps([asdict(done) for done in ordered], indent=1))
+    except ConfigError as error:
+        raise SystemExit(f"error: {error}") from error
     except KeyboardInterrupt:
         console.print(f"interrupted; {len(records)} of {len(jobs)} records are in {arguments.json}")
         raise SystemExit(130) from None
