@@ -127,11 +127,6 @@ def test_a_population_file_brings_its_own_number_of_clients() -> None:
     assert config.population.file == Path("a.npz")
 
 
-def test_group_sizes_are_shares_of_the_population() -> None:
-    assert PopulationConfig(groups=4).group_sizes == (0.25,) * 4
-    assert PopulationConfig(groups=(3.0, 1.0)).group_sizes == (0.75, 0.25)
-
-
 def test_a_missing_file_a_directory_and_invalid_toml_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no such file; `auxo config init"):
         load_config(tmp_path / "absent.toml")

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from auxo.core.affinity import FOLDS, AffinitySettings, FeedbackColumns, Requests
-from auxo.core.aggregators import Aggregator, FedYogi, ServerState, Weighting, update_weight
+from auxo.core.aggregators import Aggregator, FedYogi, ServerState, Weighting, update_weight, weighted_mean
 from auxo.core.clustering import (
     ClusteringSettings,
     ClusteringState,
@@ -23,7 +23,7 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.grouping import alignments
 from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings, distances_to_members, instant_rewards, relative_length
-from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
+from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
 
 RateScaling = Literal["none", "sqrt", "linear"]
@@ -182,42 +182,43 @@ def fold_updates(
     compared with them before its update may move the model. Otherwise, where most participants are newcomers,
     every cohort's model would be trained by everybody.
     """
-    total, weight_sum, misfits = np.zeros(fingerprint.n_params), 0.0, 0
-    aggregated: list[int] = []
     rows: list[int] = []
     late: list[bool] = []
     directions: list[FloatArray] = []
     lengths: list[float] = []
+    aggregated: list[int] = []
+    misfits: list[int] = []
     rejected: list[tuple[int, Reason]] = []
     gate = _Gate(settings, alone)
-    for answer in returned:
-        checked = check_update(answer.update, answer.examples, fingerprint.n_params)
-        if not isinstance(checked, tuple):
-            rejected.append((answer.row, checked))
-            continue
-        update, examples = checked
-        direction = fingerprint.of(update)
-        rows.append(answer.row)
-        late.append(answer.late)
-        directions.append(direction)
-        lengths.append(relative_length(update, examples))
-        if answer.late:
-            continue
-        if not gate.admits(direction, lengths[-1], bool(participants.known[answer.row])):
-            misfits += 1
-            continue
-        weight = update_weight(settings.weighting, examples)
-        total += update.astype(np.float64) * weight
-        weight_sum += weight
-        aggregated.append(answer.row)
+
+    def admitted() -> Iterator[tuple[Float32Array, float]]:
+        for answer in returned:
+            checked = check_update(answer.update, answer.examples, fingerprint.n_params)
+            if not isinstance(checked, tuple):
+                rejected.append((answer.row, checked))
+                continue
+            update, examples = checked
+            rows.append(answer.row)
+            late.append(answer.late)
+            directions.append(fingerprint.of(update))
+            lengths.append(relative_length(update, examples))
+            if answer.late:
+                continue
+            if gate.admits(directions[-1], lengths[-1], bool(participants.known[answer.row])):
+                aggregated.append(answer.row)
+                yield update, update_weight(settings.weighting, examples)
+            else:
+                misfits.append(answer.row)
+
+    mean = weighted_mean(admitted(), fingerprint.n_params)
     return Folded(
-        mean=total / weight_sum if aggregated else None,
+        mean=mean,
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         lengths=np.array(lengths),
         aggregated=np.array(aggregated, dtype=np.int64),
-        misfits=misfits,
+        misfits=len(misfits),
         rejected=tuple(rejected),
     )
 

@@ -110,12 +110,6 @@ class PopulationConfig(Section):
         return self
 
     @property
-    def group_sizes(self) -> tuple[float, ...]:
-        """Return the groups' relative sizes, which sum to 1."""
-        sizes = (1.0,) * self.groups if isinstance(self.groups, int) else self.groups
-        return tuple(size / sum(sizes) for size in sizes)
-
-    @property
     def n_groups(self) -> int:
         """Return how many groups are planted."""
         return self.groups if isinstance(self.groups, int) else len(self.groups)

@@ -149,9 +149,3 @@ class _StackedBatches:
             y=data.train.y[filled],
             shares=np.divide(is_sample, counts, out=np.zeros(is_sample.shape), where=is_sample).astype(np.float32),
         )
-
-    def examples_per_job(self) -> IntArray:
-        """Return the samples in all batches of each job, in the order the jobs were given."""
-        examples = np.empty(len(self.job_rows), dtype=np.int64)
-        examples[self.job_rows] = np.count_nonzero(self.shares, axis=(0, 2))
-        return examples
