@@ -41,7 +41,7 @@ class AuxoSettings:
     cross_fit: bool = True  # participants alternate between halves of their samples while partitions are possible
     late_feedback: bool = True  # participants that finish after the round has closed still learn how they fitted
     admit_misfits: bool = False  # aggregate newcomers that turn out not to fit the cohort
-    sketch_size: int = 2048
+    sketch_size: int = 4096
     aggregator: Aggregator = field(default_factory=FedYogi)
     weighting: Weighting = "examples"
     rate_scaling: RateScaling = "none"  # server learning rate with the cohort's share of the participants

@@ -19,7 +19,7 @@ class Fingerprint:
     """
 
     n_params: int
-    size: int = 2048  # our choice; docs/departures.md shows what other sizes cost
+    size: int = 4096  # our choice; docs/departures.md shows what other sizes cost
     seed: int = 0
 
     def __post_init__(self) -> None:
