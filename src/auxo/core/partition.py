@@ -62,7 +62,7 @@ class Verdict:
     """A decision with what led to it, for the record."""
 
     decision: Decision
-    gain: float | None  # of the best grouping that could be made; None while there is nothing to judge
+    gain: float | None  # of the best grouping that could be made, 0 within chance; None: nothing to judge yet
     needed: float
     children: int  # that the best grouping would make; 1 when none pays
     explains: bool  # labels explain something at all, beyond chance
@@ -160,8 +160,9 @@ class CrossFittedGain:
         gains = self.gains(judged @ within / judged.sum(), float(judged @ overall / judged.sum()), outlook)
         is_chance = ~self._is_significant(within - overall[:, None], judged)
         members = np.array([seen.members for seen in recent]).sum(axis=0)
-        best = self._best(np.where(is_chance, np.minimum(gains, 0.0), gains), members, outlook)
-        explains = bool((~is_chance & (gains > 0)).any())
+        gains = np.where(is_chance, 0.0, gains)
+        best = self._best(gains, members, outlook)
+        explains = bool((gains > 0).any())
         if best is None:
             return Verdict(Keep(), float(gains.max()), self.price(2, outlook), 1, explains)
         number, weights = best

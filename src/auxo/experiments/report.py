@@ -151,7 +151,7 @@ def _accuracy_section(facts: RunFacts) -> Markup:
     if time is None or work is None:
         return _section("Accuracy", _note("No evaluation was recorded."))
     auxo = facts.methods.get("auxo")
-    caption = "Every client is tested with the model of the cohort it would be matched to."
+    caption = "Every client is tested with the model of the cohort it would use."
     if time.bands:
         caption += " The band spans Auxo\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
     caption += " Vertical lines are partitions." if auxo and auxo.partitions else ""
