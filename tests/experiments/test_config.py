@@ -182,3 +182,10 @@ configs = st.builds(
 @given(configs, st.booleans())
 def test_toml_reads_back_as_the_same_config(config: Config, explain: bool) -> None:
     assert parse_config(to_toml(config, explain)) == config
+
+
+def test_a_population_given_as_a_configuration_is_told_where_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "clients.npz"
+    path.write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(ConfigError, match="auxo run --population"):
+        load_config(path)

@@ -198,9 +198,16 @@ def test_headline_tells_cohorts_accuracies_and_share_of_the_oracle(run: RunDirec
 def test_headline_says_when_nothing_was_worth_partitioning(run: RunDirectory) -> None:
     facts = gather(finished(run, cohorts=1, auxo=result(0.62)))
     assert words(headline(facts)) == (
-        "Auxo found nothing worth partitioning and trained one model, like the base: "
-        "mean accuracy 62.0 % against 62.0 %."
+        "Auxo made no partition and trained one model, like the base: mean accuracy 62.0 % against 62.0 %."
     )
+
+
+def test_headline_says_when_an_oracle_shows_that_a_partition_was_missed(run: RunDirectory) -> None:
+    with run.event_writer("oracle") as write:
+        for event in BASE:
+            write(event)
+    facts = gather(finished(run, cohorts=1, auxo=result(0.62), oracle=result(0.94)))
+    assert "while an oracle reaches 94.0 %" in words(headline(facts))
 
 
 def test_headline_does_not_hide_a_loss(run: RunDirectory) -> None:

@@ -380,3 +380,9 @@ def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> Non
     assert summary["status"] == "interrupted"
     assert directory.events("base").events
     assert (directory.path / "report.html").is_file()
+
+
+def test_the_oracle_alone_without_groups_is_refused(tmp_path: Path) -> None:
+    config = small('methods=["oracle"]', 'population.heterogeneity="none"')
+    with pytest.raises(ConfigError, match="only the oracle is asked for"):
+        run(tmp_path / "run", config)

@@ -43,7 +43,8 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     except IsADirectoryError:
         raise ConfigError(f"{path}: expected a TOML file, got a directory; name the file in it") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8 text, got {error.reason} at byte {error.start}") from None
+        hint = f"; a population goes in by `auxo run --population {path}`" if path.suffix == ".npz" else ""
+        raise ConfigError(f"{path}: expected UTF-8 text, got {error.reason} at byte {error.start}{hint}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     return parse_config(text, overrides, source=str(path))

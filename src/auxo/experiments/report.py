@@ -48,6 +48,9 @@ def write_report(run: RunDirectory) -> Path:
     )
 
 
+_WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed partition is spoken of; our choice
+
+
 def headline(facts: RunFacts) -> str:
     """Return the run's result in one sentence."""
     base, auxo = facts.outcome("base"), facts.outcome("auxo")
@@ -58,18 +61,30 @@ def headline(facts: RunFacts) -> str:
         return "No evaluation was recorded, so there is nothing to compare."
     if after is None:
         return f"One model for everybody reaches {percent(before)}; Auxo was not evaluated."
-    found = f"found {cohorts} cohorts" if cohorts > 1 else "found nothing worth partitioning and trained one model"
+    found = f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
     opening = f"Auxo {found}" if facts.is_finished else f"So far, Auxo {found}"
     if before is None:
         return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
     if cohorts == 1:
-        return f"{opening}, like the base: mean accuracy {percent(after)} against {percent(before)}."
+        missed = _missed(facts, after)
+        return f"{opening}, like the base: mean accuracy {percent(after)} against {percent(before)}{missed}."
     if percent(before) == percent(after):
         return f"{opening}, which left mean accuracy at {percent(after)}."
     verb = "raised" if after > before else "lowered"
     share = facts.oracle_gain_share
     compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and after > before else ""
     return f"{opening} and {verb} mean accuracy from {percent(before)} to {percent(after)}{compared}."
+
+
+def _missed(facts: RunFacts, after: float) -> str:
+    """Return what to say when known groups show that a partition would have paid."""
+    oracle = facts.outcome("oracle")
+    if oracle is None or oracle.accuracy is None or oracle.accuracy < after + _WORTH_TELLING:
+        return ""
+    return (
+        f", while an oracle reaches {percent(oracle.accuracy)}: the evidence did not suffice in time, or children "
+        "would have had too few participants (auxo.min_participants); more rounds or participants may help"
+    )
 
 
 def _summary_section(facts: RunFacts) -> Markup:

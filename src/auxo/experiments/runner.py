@@ -49,6 +49,8 @@ def run_experiment(config: Config, directory: RunDirectory, on_event: OnEvent) -
     """
     data = make_population(config)
     methods = [method for method in config.methods if method != "oracle" or has_groups(data)]
+    if not methods:
+        raise ConfigError(f"methods: only the oracle is asked for, and {data.name} has no groups that it could know")
     for method in methods:  # so that the last method's problem shows before the first has run for hours
         plans(method, config, data)
     trainer_for(config, data)
