@@ -20,7 +20,7 @@ from auxo.algorithms.auxo import (
     rate_scale,
     server_step,
 )
-from auxo.algorithms.oracle import Never
+from auxo.algorithms.base import Never
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
 from auxo.core.clustering import ClusteringSettings

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from auxo.algorithms.auxo import AuxoSettings
-from auxo.algorithms.oracle import Never
+from auxo.algorithms.base import Never
 from auxo.core.affinity import AffinitySettings
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.metrics import agreement

@@ -17,18 +17,6 @@ def by_group(groups: IntArray) -> Partition:
 
 
 @dataclass(frozen=True)
-class Never:
-    """The base algorithm's criterion: one cohort, for ever."""
-
-    window: int = 1
-    limits: PartitionLimits = field(default_factory=PartitionLimits.closed)
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        """Return that the cohort stays as it is."""
-        return Verdict(Keep(), None, 0.0, 1, explains=False)
-
-
-@dataclass(frozen=True)
 class Scheduled:
     """Partition once, when the cohort has done a given share of its rounds."""
 

@@ -124,6 +124,7 @@ class DevicesConfig(Section):
     spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
     slowdown: PositiveFloat = Field(
         default=1.0,
+        le=1e6,
         description="Factor on the time training takes: above 1 for a model heavier than that of published speeds.",
     )
     availability: Literal["always", "day-night"] = Field(default="always", description="When clients are on line.")

@@ -7,7 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from auxo.algorithms.auxo import AuxoSettings
-from auxo.algorithms.oracle import Never, Scheduled, by_group
+from auxo.algorithms.base import Never
+from auxo.algorithms.oracle import Scheduled, by_group
 from auxo.algorithms.paper_variant import paper_limits, paper_settings
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import AGGREGATORS, Aggregator
