@@ -13,7 +13,7 @@ from auxo.learning.heterogeneity import LabelPermutation
 from auxo.learning.softmax import SoftmaxTrainer
 from auxo.learning.synthetic import synthetic_population
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
-from auxo.runtime.engine import TrainFailure
+from auxo.runtime.cohort_round import TrainFailure
 
 DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from auxo.algorithms.auxo import AuxoSettings
+from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
 from auxo.algorithms.base import Never
 from auxo.core.affinity import AffinitySettings
 from auxo.core.clustering import ClusteringSettings
@@ -25,8 +25,16 @@ from auxo.learning.synthetic import synthetic_population
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
+from auxo.runtime.cohort_round import (
+    Closing,
+    CohortRules,
+    TrainFailure,
+    Training,
+    close_cohort,
+    returned_by,
+)
 from auxo.runtime.coordinator import Coordinator
-from auxo.runtime.engine import Engine, TrainFailure
+from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
 from auxo.simulation.devices import EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
@@ -94,6 +102,10 @@ class SpoiltBy:
 
     spoil: Spoil
     calls: int = 0
+
+    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
+        answers = self.train(closing.state.server.weights, training.jobs)
+        return close_cohort(rules, closing, returned_by(training, answers))
 
     def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
         number, self.calls = self.calls, self.calls + 1

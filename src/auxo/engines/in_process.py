@@ -11,10 +11,11 @@ from typing import Self
 
 from threadpoolctl import threadpool_limits
 
+from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.types import Float32Array
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate, Trainer
-from auxo.runtime.engine import TrainFailure
+from auxo.runtime.cohort_round import Closing, CohortRules, TrainFailure, Training, close_cohort, returned_by
 
 _JOBS_AT_ONCE = 32  # jobs a worker gets at a time; an answer's bits do not depend on it
 
@@ -27,6 +28,11 @@ class InProcess:
     data: FederatedData
     settings: LocalTraining
     seed: int
+
+    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
+        """Return what `close_cohort` makes of the participants' updates."""
+        answers = self.train(closing.state.server.weights, training.jobs)
+        return close_cohort(rules, closing, returned_by(training, answers))
 
     def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
         """Yield one answer for each job, in order."""
@@ -57,6 +63,11 @@ class WorkerProcesses:
     def __post_init__(self) -> None:
         if self.workers < 2:
             raise ValueError(f"workers: expected at least 2, got {self.workers}; use InProcess for 1")
+
+    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
+        """Return what `close_cohort` makes of the participants' updates."""
+        answers = self.train(closing.state.server.weights, training.jobs)
+        return close_cohort(rules, closing, returned_by(training, answers))
 
     def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
         """Yield one answer for each job, in order.

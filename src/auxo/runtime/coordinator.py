@@ -14,17 +14,13 @@ from auxo.algorithms.auxo import (
     Participants,
     Returned,
     RoundOutcome,
-    close_round,
-    fold_updates,
     rate_scale,
-    server_step,
 )
 from auxo.core.affinity import FeedbackColumns, Requests
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.fingerprint import Fingerprint
 from auxo.core.partition import Outlook, Partition
-from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, IntArray
+from auxo.runtime.cohort_round import Closing, CohortRules, close_cohort
 
 _CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
 
@@ -129,36 +125,47 @@ class Coordinator:
     def close(
         self, state: CoordinatorState, cohort: CohortId, participants: Participants, returned: Iterator[Returned]
     ) -> tuple[CoordinatorState, RoundOutcome, FeedbackColumns] | Folded:
-        """Close a cohort's round: aggregate, cluster, reward, decide, and act on the decision.
+        """Close a cohort's round here: aggregate, cluster, reward, decide, and act on the decision.
 
         Returns:
             The next state, the outcome and the feedback; when no update could be used, what came instead, and
             nothing has changed.
         """
-        before = state.cohorts[cohort]
-        folded = fold_updates(returned, participants, self.fingerprint, self.settings, len(state.tree.leaves) == 1)
-        if folded.mean is None:
-            return folded
-        outlook = Outlook(
-            progress=self.progress(state, cohort),
-            total_participants=self.total_participants,
-            cohorts=len(state.tree.leaves),
-            check_ins=before.check_ins,
-        )
+        closing = self.closing(state, cohort, participants)
+        closed = close_cohort(self.rules, closing, returned)
+        return closed if isinstance(closed, Folded) else self.act(state, closing, closed)
+
+    def closing(self, state: CoordinatorState, cohort: CohortId, participants: Participants) -> Closing:
+        """Return what the cohort needs to close its round, wherever it does so."""
+        mine = state.cohorts[cohort]
         share = state.share(cohort, self.total_participants)
-        scale = rate_scale(self.settings.rate_scaling, share, self.total_participants)
-        moved = server_step(before, folded, self.settings, scale)
-        rng = stream(self.seed, "cluster", cohort, before.round)
-        outcome = close_round(moved, participants, folded, outlook, self.settings, rng)
+        return Closing(
+            cohort=cohort,
+            state=mine,
+            participants=participants,
+            outlook=Outlook(
+                progress=self.progress(state, cohort),
+                total_participants=self.total_participants,
+                cohorts=len(state.tree.leaves),
+                check_ins=mine.check_ins,
+            ),
+            rate_scale=rate_scale(self.settings.rate_scaling, share, self.total_participants),
+        )
+
+    def act(
+        self, state: CoordinatorState, closing: Closing, outcome: RoundOutcome
+    ) -> tuple[CoordinatorState, RoundOutcome, FeedbackColumns]:
+        """Return the state after a cohort's round, its decision carried out, and the feedback to its participants."""
+        cohort = closing.cohort
         after = replace(state, cohorts={**state.cohorts, cohort: outcome.state})
         if isinstance(outcome.verdict.decision, Partition):
             after = self._act(after, cohort, outcome.verdict.decision)
-        return after, outcome, outcome.feedback(cohort, after.tree, participants)
+        return after, outcome, outcome.feedback(cohort, after.tree, closing.participants)
 
     @cached_property
-    def fingerprint(self) -> Fingerprint:
-        """Return the sketch that belongs to this run."""
-        return Fingerprint(self.n_params, self.settings.sketch_size, self.seed)
+    def rules(self) -> CohortRules:
+        """Return what all cohorts have in common."""
+        return CohortRules(self.settings, self.n_params, self.seed)
 
     def _act(self, state: CoordinatorState, cohort: CohortId, partition: Partition) -> CoordinatorState:
         """Replace a cohort by its children; each starts from the parent's weights and optimiser state."""

@@ -1,23 +1,17 @@
-"""What lies beyond the communication boundary: an engine trains participants and gives back answers, in order."""
+"""What lies beyond the communication boundary: an engine runs a cohort's round and gives back what came of it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from auxo.core.types import Float32Array
-from auxo.learning.trainer import Job, LocalUpdate
-
-
-@dataclass(frozen=True)
-class TrainFailure:
-    """A participant that gave no update; a value, because a client's failure is nobody's exception."""
-
-    reason: str
+from auxo.algorithms.auxo import Folded, RoundOutcome
+from auxo.runtime.cohort_round import Closing, CohortRules, Training
 
 
 class Engine(Protocol):
-    """Trains participants somewhere: in this process, in others, on a cluster."""
+    """Trains participants and closes rounds somewhere: in this process, in others, on a cluster."""
 
-    def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
-        """Yield one answer for each job, in the order of the jobs, whatever the order in which they finish."""
+    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
+        """Return what `close_cohort` makes of the participants' updates, taken in the order of ``training.jobs``.
+
+        Where and in which order participants train must not show in a single bit of the result.
+        """
         ...

@@ -5,12 +5,12 @@ who will be kept and when it closes. At the second it closes: participants train
 A cohort's model does not change in between, so training when the round closes gives the bits of training meanwhile.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Folded, Participants, Returned, RoundOutcome, folds_for
+from auxo.algorithms.auxo import Folded, Participants, RoundOutcome, folds_for
 from auxo.core.affinity import AffinityRecords, learn, put_rows, request, take_rows, widen
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import Partition
@@ -19,8 +19,9 @@ from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Job
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
+from auxo.runtime.cohort_round import Training
 from auxo.runtime.coordinator import Coordinator, CoordinatorState, Matched
-from auxo.runtime.engine import Engine, TrainFailure
+from auxo.runtime.engine import Engine
 from auxo.simulation.availability import Availability
 from auxo.simulation.devices import Devices, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
@@ -186,14 +187,13 @@ class Simulation:
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
-        closed = self.coordinator.close(
-            state.coordinator, cohort, opened.participants, self._train(state, cohort, opened)
-        )
+        closing = self.coordinator.closing(state.coordinator, cohort, opened.participants)
+        closed = self.world.engine.run_round(self.coordinator.rules, closing, self._training(state, opened))
         if isinstance(closed, Folded):
             self._report_rejected(state, cohort, opened, closed)
             wasted = Spent(0, len(opened.clients), 0.0, float(opened.spent_s.sum()))
             return self._try_later(_spend(state, wasted), cohort, "no usable update")
-        coordinator, outcome, feedback = closed
+        coordinator, outcome, feedback = self.coordinator.act(state.coordinator, closing, closed)
         before = state.coordinator.tree
         state = _spend(replace(state, coordinator=coordinator), _spent(opened, outcome))
         records = widen(state.records, coordinator.tree)
@@ -203,7 +203,7 @@ class Simulation:
         self._report(state, cohort, opened, outcome, before)
         return self._go_on(state, cohort)
 
-    def _train(self, state: SimulationState, cohort: CohortId, opened: OpenRound) -> Iterator[Returned]:
+    def _training(self, state: SimulationState, opened: OpenRound) -> Training:
         answers = opened.kept | (opened.late & self.coordinator.settings.late_feedback)
         rows = np.flatnonzero(answers)
         visits = state.records.participations[opened.clients[rows]]
@@ -212,10 +212,7 @@ class Simulation:
             Job(int(client), int(visit), None if fold < 0 else int(fold))
             for client, visit, fold in zip(opened.clients[rows], visits, folds, strict=True)
         ]
-        weights = state.coordinator.cohorts[cohort].server.weights
-        for row, answer in zip(rows, self.world.engine.train(weights, jobs), strict=True):
-            if not isinstance(answer, TrainFailure):
-                yield Returned(int(row), answer.delta, answer.examples, late=bool(opened.late[row]))
+        return Training(rows, jobs, opened.late[rows])
 
     def _report(
         self, state: SimulationState, cohort: CohortId, opened: OpenRound, outcome: RoundOutcome, before: CohortTree
