@@ -66,9 +66,27 @@ def test_the_sketch_is_linear_before_it_is_scaled() -> None:
     sketch = Fingerprint(n_params=40, size=8)
     update = random_update(0, 40)
     parts = [sketch.of(parameter) for parameter in np.eye(40, dtype=np.float32)]
-    added = sum((value * part for value, part in zip(update, parts, strict=True)), np.zeros(8))
+    added = sum((value * part for value, part in zip(update, parts, strict=True)), np.zeros(sketch.width))
 
-    np.testing.assert_allclose(sketch.of(update), unit_rows(added[None, :])[0], atol=1e-12)
+    np.testing.assert_allclose(sketch.of(update), unit_rows(added[None, :])[0], atol=1e-6)  # float32
+
+
+@pytest.mark.parametrize(("size", "width"), [(1, 1), (2, 2), (16, 13), (256, 251), (4093, 4093), (4096, 4093)])
+def test_a_sketch_is_as_wide_as_the_largest_prime_number_that_fits(size: int, width: int) -> None:
+    assert Fingerprint(n_params=5000, size=size).width == width
+
+
+def test_parameters_of_one_input_meet_in_a_bucket_no_more_often_than_any_others() -> None:
+    rows, inputs = 100, 64  # a matrix whose rows fit a sketch of 256 buckets four times
+    sketch = Fingerprint(n_params=rows * inputs, size=256)
+    used = np.zeros(sketch.width)
+    for row in range(rows):
+        parameter = np.zeros((rows, inputs), dtype=np.float32)
+        parameter[row, 5] = 1.0
+        used += sketch.of(parameter.ravel()) != 0
+
+    assert used.sum() == rows
+    assert used.max() == 1
 
 
 @pytest.mark.parametrize("size", [6, 7, 2048])

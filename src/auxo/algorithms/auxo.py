@@ -22,7 +22,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.grouping import alignments
 from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
-from auxo.core.rewards import RewardSettings, distances_to_members, instant_rewards, relative_length
+from auxo.core.rewards import MembersMeasure, RewardSettings, instant_rewards, relative_length
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
 
@@ -102,13 +102,27 @@ class Participants:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """A valid update with all that a round wants to know about it; only the update itself is not kept."""
+
+    update: Float32Array
+    examples: int
+    direction: FloatArray  # the fingerprint
+    length: float  # relative to the root of the examples
+
+
+@dataclass(frozen=True)
 class Returned:
-    """One participant's answer as it arrives; ``update`` and ``examples`` are whatever came over the wire."""
+    """One participant's answer as it arrives; ``update`` and ``examples`` are whatever came over the wire.
+
+    An update need only last until the next answer is asked for.
+    """
 
     row: int  # in Participants
     update: object
     examples: object
     late: bool = False  # finished after the round had closed: clustered, not aggregated
+    examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
 @dataclass(frozen=True)
@@ -169,6 +183,15 @@ def folds_for(settings: AuxoSettings, state: CohortState, progress: float, parti
     return participations % FOLDS
 
 
+def examine(update: object, examples: object, fingerprint: Fingerprint) -> Examined | Reason:
+    """Return an update with all that a round wants to know about it, or the reason why it is refused."""
+    checked = check_update(update, examples, fingerprint.n_params)
+    if not isinstance(checked, tuple):
+        return checked
+    values, count = checked
+    return Examined(values, count, fingerprint.of(values), relative_length(values, count))
+
+
 def fold_updates(
     returned: Iterator[Returned],
     participants: Participants,
@@ -193,20 +216,19 @@ def fold_updates(
 
     def admitted() -> Iterator[tuple[Float32Array, float]]:
         for answer in returned:
-            checked = check_update(answer.update, answer.examples, fingerprint.n_params)
-            if not isinstance(checked, tuple):
-                rejected.append((answer.row, checked))
+            examined = answer.examined or examine(answer.update, answer.examples, fingerprint)
+            if not isinstance(examined, Examined):
+                rejected.append((answer.row, examined))
                 continue
-            update, examples = checked
             rows.append(answer.row)
             late.append(answer.late)
-            directions.append(fingerprint.of(update))
-            lengths.append(relative_length(update, examples))
+            directions.append(examined.direction)
+            lengths.append(examined.length)
             if answer.late:
                 continue
-            if gate.admits(directions[-1], lengths[-1], bool(participants.known[answer.row])):
+            if gate.admits(examined, bool(participants.known[answer.row])):
                 aggregated.append(answer.row)
-                yield update, update_weight(settings.weighting, examples)
+                yield examined.update, update_weight(settings.weighting, examined.examples)
             else:
                 misfits.append(answer.row)
 
@@ -231,20 +253,21 @@ class _Gate:
         self._settings = settings.rewards
         self._directions: list[FloatArray] = []  # of the members so far
         self._lengths: list[float] = []
+        self._measure: MembersMeasure | None = None  # of all members so far
 
-    def admits(self, direction: FloatArray, length: float, known: bool) -> bool:
+    def admits(self, newcomer: Examined, known: bool) -> bool:
         if self._open:
             return True
         if known:
-            self._directions.append(direction)
-            self._lengths.append(length)
+            self._directions.append(newcomer.direction)
+            self._lengths.append(newcomer.length)
+            self._measure = None
             return True
         if len(self._directions) < self._settings.min_known:
             return True
-        everybody, lengths = np.array([*self._directions, direction]), np.array([*self._lengths, length])
-        members = np.arange(len(everybody)) < len(everybody) - 1
-        distance = distances_to_members(everybody, members, self._settings, lengths)
-        return bool(distance[-1] <= distance[members].mean() + distance[members].std())
+        if self._measure is None:
+            self._measure = MembersMeasure.of(np.array(self._directions), np.array(self._lengths), self._settings)
+        return self._measure.distance(newcomer.direction, newcomer.length) <= self._measure.usual_distance
 
 
 def server_step(state: CohortState, folded: Folded, settings: AuxoSettings, scale: float) -> CohortState:

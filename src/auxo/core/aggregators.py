@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
 import numpy as np
+from scipy.linalg import blas
 
 from auxo.core.types import Float32Array, FloatArray
+
+_ADDED_AT_ONCE = 16_384  # parameters; our choice: a piece in float64 stays in the cache
 
 Weighting = Literal["examples", "uniform"]
 """What an update counts for in the mean: as much as the examples behind it, or as much as any other."""
@@ -41,8 +44,7 @@ def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) 
     >>> weighted_mean([(np.float32([1, 4]), 1.0), (np.float32([5, 0]), 3.0)], n_params=2)
     array([4., 1.])
     """
-    total = np.zeros(n_params)
-    weighted = np.empty(n_params)
+    total: FloatArray | None = None  # until there is an update: nothing is set aside for a round that brings none
     total_weight = 0.0
     for delta, weight in updates:
         if delta.shape != (n_params,):
@@ -51,10 +53,17 @@ def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) 
             )
         if not 0 <= weight < float("inf"):
             raise ValueError(f"weight of an update: expected a finite number >= 0, got {weight}")
-        np.multiply(delta, weight, out=weighted, dtype=np.float64)
-        total += weighted
+        total = np.zeros(n_params) if total is None else total
+        _add_weighted(total, delta, weight)
         total_weight += weight
-    return total / total_weight if total_weight > 0 else None
+    return None if total is None or total_weight == 0 else total / total_weight
+
+
+def _add_weighted(total: FloatArray, delta: Float32Array, weight: float) -> None:
+    """Add ``weight * delta`` to ``total`` piece by piece: a copy of all of it in float64 would go through memory."""
+    for first in range(0, len(total), _ADDED_AT_ONCE):
+        piece = slice(first, first + _ADDED_AT_ONCE)
+        blas.daxpy(delta[piece].astype(np.float64), total[piece], a=weight)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from auxo.core.types import BoolArray, Float32Array, FloatArray
 
 _UNUSUAL = 2.0  # deviations above the mean from which an update is unusually long; measured, see docs/departures.md
+_SQUARES_HOLD = 1e-20  # sums of squares of float32 above this, and below its inverse, lose nothing that counts
 _ROUNDING = 1e-12  # distances of unit vectors that are no distances
 
 
@@ -67,6 +68,31 @@ def distances_to_members(
     return distance * np.maximum(1.0, lengths / usual) if usual > 0 else distance
 
 
+@dataclass(frozen=True)
+class MembersMeasure:
+    """How far from a cohort's members a participant may be that is not one of them."""
+
+    centre: FloatArray  # of the members' directions
+    usual_length: float  # 0: lengths do not count
+    usual_distance: float  # avg + std over the members, each to the others
+
+    @staticmethod
+    def of(directions: FloatArray, lengths: FloatArray, settings: RewardSettings) -> "MembersMeasure":
+        """Measure at least one member."""
+        everybody = np.ones(len(directions), dtype=np.bool_)
+        distances = distances_to_members(directions, everybody, settings, lengths)
+        usual = float(lengths.mean() + _UNUSUAL * lengths.std()) if settings.weigh_length else 0.0
+        return MembersMeasure(directions.mean(axis=0), usual, float(distances.mean() + distances.std()))
+
+    def distance(self, direction: FloatArray, length: float) -> float:
+        """Return D of section 4.3 for a participant that is not a member."""
+        distance = float(np.linalg.norm(direction - self.centre))
+        return distance * max(1.0, length / self.usual_length) if self.usual_length > 0 else distance
+
+
 def relative_length(update: Float32Array, examples: int) -> float:
     """Return the length of an update over the root of its examples, so that data size alone does not make it long."""
-    return float(np.linalg.norm(update.astype(np.float64)) / np.sqrt(examples))
+    square = float(np.dot(update, update))
+    if not _SQUARES_HOLD < square < 1 / _SQUARES_HOLD:  # squares may have been lost, or grown beyond all bounds
+        square = float(np.square(update, dtype=np.float64).sum())
+    return float(np.sqrt(square / examples))

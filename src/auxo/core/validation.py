@@ -18,7 +18,7 @@ def check_update(update: object, examples: object, n_params: int) -> tuple[Float
     """Return the update as float32 and its examples as int, or the reason why it is refused.
 
     Arrays of another shape are refused even where numpy would broadcast them; integers, objects and complex numbers
-    are refused as another dtype.
+    are refused as another dtype. An update that is float32 already comes back as it is, not as a copy.
     """
     if not isinstance(update, np.ndarray) or update.shape != (n_params,) or update.dtype.kind != "f":
         return "SCHEMA_MISMATCH"
@@ -26,9 +26,11 @@ def check_update(update: object, examples: object, n_params: int) -> tuple[Float
     if not whole or not 0 < int(examples) <= MAX_EXAMPLES:  # type: ignore[call-overload]  # whole says it is a number
         return "BAD_WEIGHT"
     with np.errstate(over="ignore"):
-        values: Float32Array = update.astype(np.float32)
-    if not np.isfinite(values).all():
+        values: Float32Array = update.astype(np.float32, copy=False)
+    # What is not a number shows in both of them, and what is infinite in one.
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if not np.isfinite(largest):
         return "NON_FINITE"
-    if np.abs(values).max(initial=0.0) > MAX_CHANGE:
+    if largest > MAX_CHANGE:
         return "TOO_LARGE"
     return values, int(examples)  # type: ignore[call-overload]

@@ -7,7 +7,8 @@ import numpy as np
 
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
-from auxo.learning.local_samples import PADDING, local_batches, local_positions
+from auxo.learning.local_samples import local_batches, local_positions
+from auxo.learning.stacked_batches import StackedBatches
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
 
 
@@ -34,7 +35,13 @@ class SoftmaxTrainer:
         return np.zeros(self.n_params, dtype=np.float32)
 
     def train(
-        self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
 
@@ -44,9 +51,9 @@ class SoftmaxTrainer:
         x = self._flat_inputs(data.x)
         for first in range(0, len(jobs), self.participants_at_once):
             chunk = jobs[first : first + self.participants_at_once]
-            batches = _StackedBatches.of(data, [local_batches(data, job, settings, seed) for job in chunk])
+            batches = StackedBatches.of(data, [local_batches(data, job, settings, seed) for job in chunk])
             params = self._descend(weights, x, batches, settings)
-            deltas = np.empty_like(params)
+            deltas = np.empty_like(params) if out is None else out[first : first + len(chunk)]
             deltas[batches.job_rows] = params - weights
             examples = [len(local_positions(data, job)) for job in chunk]
             yield from (LocalUpdate(delta, count) for delta, count in zip(deltas, examples, strict=True))
@@ -66,7 +73,7 @@ class SoftmaxTrainer:
         return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
 
     def _descend(
-        self, weights: Float32Array, x: Float32Array, batches: "_StackedBatches", settings: LocalTraining
+        self, weights: Float32Array, x: Float32Array, batches: StackedBatches, settings: LocalTraining
     ) -> Float32Array:
         """Return each participant's weights after its local SGD, (participants, parameters)."""
         params = np.tile(weights, (len(batches.job_rows), 1))
@@ -119,33 +126,3 @@ class SoftmaxTrainer:
         if features != self.n_features:
             raise ValueError(f"x: expected {self.n_features} features, got {features}; make the trainer for this data")
         return x.reshape(len(x), features)
-
-
-@dataclass(frozen=True)
-class _StackedBatches:
-    """The batches of several jobs step by step, the jobs with most steps first: those still at work are a prefix."""
-
-    job_rows: IntArray  # (jobs,) place in the order that was given
-    active: list[int]  # (steps,) jobs that have a batch at this step
-    x_rows: IntArray  # (steps, jobs, batch)
-    y: IntArray  # (steps, jobs, batch)
-    shares: Float32Array  # (steps, jobs, batch) of the sample in the batch's mean loss; 0 for padding
-
-    @staticmethod
-    def of(data: FederatedData, batches: Sequence[IntArray]) -> "_StackedBatches":
-        steps = np.array([len(of_job) for of_job in batches])
-        job_rows = np.argsort(-steps, kind="stable")
-        positions = np.full((steps.max(), len(batches), batches[0].shape[1]), PADDING)
-        for row, job_row in enumerate(job_rows):
-            positions[: steps[job_row], row] = batches[job_row]
-        is_sample = positions != PADDING
-        counts = is_sample.sum(axis=2, keepdims=True)
-        # Padding repeats a sample of the same batch, of no weight: another client's, were it not finite, would spread.
-        filled = np.where(is_sample, positions, positions[:, :, :1])
-        return _StackedBatches(
-            job_rows=job_rows,
-            active=[int(n) for n in counts[:, :, 0].astype(bool).sum(axis=1)],
-            x_rows=data.train.x_rows[filled],
-            y=data.train.y[filled],
-            shares=np.divide(is_sample, counts, out=np.zeros(is_sample.shape), where=is_sample).astype(np.float32),
-        )

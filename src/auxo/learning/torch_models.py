@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 _CONV_WIDTHS = (16, 32)  # our choice: small enough for thousands of simulated participants on a laptop
+_LEAF_WIDTHS = (32, 64)
 _MIN_SIDE = 4  # two poolings halve the side twice
 
 
@@ -36,8 +37,7 @@ class SmallCnn(nn.Module):
             ValueError: the side is below 4, so that nothing would be left after two poolings.
         """
         super().__init__()
-        if side < _MIN_SIDE:
-            raise ValueError(f"side: expected images of at least {_MIN_SIDE}x{_MIN_SIDE} pixels, got {side}x{side}")
+        _check_side(side)
         self.image = (channels, side, side)
         first, second = _CONV_WIDTHS
         self.layers = nn.Sequential(
@@ -55,6 +55,43 @@ class SmallCnn(nn.Module):
         """Return the logits, (n, classes); flat inputs become square images first."""
         logits: torch.Tensor = self.layers(x.reshape(-1, *self.image))
         return logits
+
+
+class LeafCnn(nn.Module):
+    """The network of LEAF (Caldas et al., 2018) for FEMNIST: two 5x5 convolutions with pooling and a hidden layer."""
+
+    def __init__(self, side: int, classes: int, channels: int = 1, hidden: int = 128) -> None:
+        """Take the images' side in pixels, the classes, the images' channels and the hidden units (LEAF: 2048).
+
+        Raises:
+            ValueError: the side is below 4, so that nothing would be left after two poolings.
+        """
+        super().__init__()
+        _check_side(side)
+        self.image = (channels, side, side)
+        first, second = _LEAF_WIDTHS
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, first, kernel_size=5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(first, second, kernel_size=5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(second * (side // 4) ** 2, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, classes),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the logits, (n, classes); flat inputs become square images first."""
+        logits: torch.Tensor = self.layers(x.reshape(-1, *self.image))
+        return logits
+
+
+def _check_side(side: int) -> None:
+    if side < _MIN_SIDE:
+        raise ValueError(f"side: expected images of at least {_MIN_SIDE}x{_MIN_SIDE} pixels, got {side}x{side}")
 
 
 def image_shape(features: tuple[int, ...]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""Local training of any PyTorch module: one participant after another, each from its own streams."""
+"""Local training of any PyTorch module: participants side by side where the module allows it."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.local_samples import PADDING, local_batches, local_positions
+from auxo.learning.models import Batching
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+from auxo.learning.ways_to_train import ONE_BY_ONE, TrainsTogether, WayToTrain, choose_way
 
 _ROWS_AT_ONCE = 1024  # our choice: bounds the activations a prediction holds
 
@@ -40,8 +42,11 @@ class TorchTrainer:
     built, and the module must leave its buffers alone. ``initialise`` sets the weights a run starts from; pass one that
     does nothing to start from a pretrained module.
 
-    While a job runs, torch computes on one thread and its default generator is lent a state of the job's own, so
-    dropout draws the same numbers whoever runs the job. Both are put back afterwards. Use one trainer for each thread.
+    Participants train one by one unless ``way`` says otherwise; `suited_to` finds a faster way for a module and data.
+
+    While a job runs, torch computes on one thread. One by one, its default generator is lent a state of the job's own,
+    so dropout draws the same numbers whoever runs the job. Both are put back afterwards. Use one trainer for each
+    thread.
 
     Raises:
         ValueError: the module has nothing to train, parameters other than float32, or running statistics.
@@ -49,12 +54,31 @@ class TorchTrainer:
 
     module_factory: Callable[[], nn.Module]
     initialise: Callable[[nn.Module, np.random.Generator], None] = kaiming_uniform
+    way: WayToTrain = ONE_BY_ONE
     _module: nn.Module = field(init=False, repr=False, compare=False)
+    _together: TrainsTogether | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         module = self._build()
         _check_module(module)
         object.__setattr__(self, "_module", module)
+        object.__setattr__(self, "_together", self.way.build(module))
+
+    def suited_to(self, data: FederatedData, batching: Batching = "auto") -> "TorchTrainer":
+        """Return a trainer that trains the module on such data as fast as it can.
+
+        Its ``way.note`` says why participants do not train side by side, if they do not.
+
+        Raises:
+            ValueError: ``batching`` asks for a way that does not give the right updates.
+        """
+        weights = self.initial_weights(0)
+
+        def alone(data: FederatedData, batches: IntArray) -> Float32Array:
+            return self._descend(weights, data, batches, LocalTraining(), stream(0, "trial")) - weights
+
+        with _one_thread():
+            return replace(self, way=choose_way(self._module, weights, data, alone, batching))
 
     @property
     def n_params(self) -> int:
@@ -68,22 +92,48 @@ class TorchTrainer:
         return _flatten(module)
 
     def train(
-        self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
 
         A participant whose training diverges gives back an update that is not finite; it is not an error here.
         """
         self._check_weights(weights)
-        for job in jobs:
-            batches = local_batches(data, job, settings, seed)
+        for first in range(0, len(jobs), self.way.at_once):
+            some = jobs[first : first + self.way.at_once]
+            rows = np.empty((len(some), self.n_params), dtype=np.float32)
+            if out is not None:
+                rows = out[first : first + len(some)]
+            self._train_some(weights, data, some, settings, seed, rows)
+            examples = [len(local_positions(data, job)) for job in some]
+            yield from (LocalUpdate(delta, count) for delta, count in zip(rows, examples, strict=True))
+
+    def _train_some(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array,
+    ) -> None:
+        batches = [local_batches(data, job, settings, seed) for job in jobs]
+        if self._together is not None:
+            with _one_thread():
+                self._together.train(weights, data, batches, settings, out)
+            return
+        for job, of_job, row in zip(jobs, batches, out, strict=True):
             rng = stream(seed, "torch", job.client_row, job.visit)
-            trained = self._descend(weights, data, batches, settings, rng)
-            examples = len(local_positions(data, job))
+            trained = self._descend(weights, data, of_job, settings, rng)
             # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
             with np.errstate(over="ignore", invalid="ignore"):
-                delta = trained - weights
-            yield LocalUpdate(delta, examples)
+                np.subtract(trained, weights, out=row)
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
         """Return the most likely class of each row of ``x``."""
@@ -126,7 +176,7 @@ class TorchTrainer:
         _load(self._module, weights)
         self._module.train()
         parameters = [parameter for _, parameter in _trainable(self._module)]
-        velocities = [torch.zeros_like(parameter) for parameter in parameters]
+        velocities = [torch.zeros_like(parameter) for parameter in parameters] if settings.momentum else None
         with _one_thread(), _lent_generator(rng):
             for batch in batches:
                 positions = batch[batch != PADDING]
@@ -134,9 +184,16 @@ class TorchTrainer:
                 loss = functional.cross_entropy(logits, torch.from_numpy(data.train.y[positions]))
                 gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
                 with torch.no_grad():
-                    for parameter, gradient, velocity in zip(parameters, gradients, velocities, strict=True):
-                        velocity.mul_(settings.momentum).add_(gradient).add_(parameter, alpha=settings.weight_decay)
-                        parameter.sub_(velocity, alpha=settings.learning_rate)
+                    if settings.weight_decay:
+                        gradients = tuple(
+                            gradient.add(parameter, alpha=settings.weight_decay)
+                            for parameter, gradient in zip(parameters, gradients, strict=True)
+                        )
+                    if velocities is not None:
+                        for velocity, gradient in zip(velocities, gradients, strict=True):
+                            velocity.mul_(settings.momentum).add_(gradient)
+                    for parameter, gradient in zip(parameters, velocities or gradients, strict=True):
+                        parameter.sub_(gradient, alpha=settings.learning_rate)
         return _flatten(self._module)
 
     def _check_weights(self, weights: Float32Array) -> None:

@@ -65,9 +65,24 @@ class Trainer(Protocol):
         ...
 
     def train(
-        self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
     ) -> Iterator[LocalUpdate]:
-        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are."""
+        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        Args:
+            weights: (parameters,) that every participant starts from.
+            data: the clients' samples.
+            jobs: who trains on what.
+            settings: how they train.
+            seed: of all that is random.
+            out: (jobs, parameters) memory for the updates, in the order of the jobs; None: each has its own.
+        """
         ...
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:

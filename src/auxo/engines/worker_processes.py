@@ -1,0 +1,313 @@
+"""Participants train in worker processes on this machine; weights and updates lie in memory that all of them share."""
+
+import mmap
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, examine
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.types import Float32Array, FloatArray
+from auxo.core.validation import Reason
+from auxo.engines.in_process import InProcess
+from auxo.learning.trainer import Job
+from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+
+_ROWS = 32  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next three
+_FEWEST_ROWS = 8  # fewer would not train together well
+_SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
+_TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
+_SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being folded
+_MAX_TRIES = 3  # of a chunk whose worker dies
+_HEARTBEAT_S = 1.0  # how often an idle worker looks whether it is still wanted
+
+OnNote = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Task:
+    number: int  # unique while the engine runs
+    slot: int
+    jobs: Sequence[Job]
+
+
+_Seen = tuple[int, float] | Reason  # examples and length, or why the update is refused
+
+
+@dataclass(frozen=True)
+class _Done:
+    number: int
+    seen: list[_Seen]
+    error: Exception | None = None
+
+
+@dataclass
+class _Worker:
+    process: ForkProcess
+    connection: Connection
+    tasks: list[_Task] = field(default_factory=list)  # given, not answered
+
+
+@dataclass
+class _Shared:
+    """Memory that this process and its workers see alike."""
+
+    weights: Float32Array  # (parameters,)
+    updates: Float32Array  # (slots, rows, parameters)
+    directions: FloatArray  # (slots, rows, width)
+
+
+@dataclass
+class WorkerProcesses:
+    """Trains in ``workers`` processes with one thread each; use as a context manager.
+
+    Workers are forked, so the data are shared with them and never sent. They also examine the updates they make:
+    what travels over the pipes is a few numbers for each participant. Updates are folded here, in the order of the
+    jobs. A worker that dies is replaced, and its participants train again; ``on_note`` is told.
+    """
+
+    inner: InProcess
+    workers: int
+    on_note: OnNote = lambda text: None
+    _entered: bool = field(default=False, init=False)
+    _fingerprint: Fingerprint | None = field(default=None, init=False)
+    _shared: _Shared | None = field(default=None, init=False)
+    _crew: list[_Worker] = field(default_factory=list, init=False)
+    _next_number: int = field(default=0, init=False)
+    _tries: dict[int, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if self.workers < 2:
+            raise ValueError(f"workers: expected at least 2, got {self.workers}; use InProcess for 1")
+
+    def __enter__(self) -> Self:
+        """Allow workers to be started; they are when the first round comes."""
+        self._entered = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the workers; what they are training is lost, nothing else."""
+        self._stop()
+        self._entered = False
+
+    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
+        """Return what `close_cohort` makes of the participants' updates.
+
+        Raises:
+            RuntimeError: a chunk of participants has cost several workers their lives; the message says what to do.
+        """
+        return close_cohort(rules, closing, self._returned(rules.fingerprint, closing.state.server.weights, training))
+
+    def _returned(self, fingerprint: Fingerprint, weights: Float32Array, training: Training) -> Iterator[Returned]:
+        shared = self._start(fingerprint)
+        shared.weights[:] = weights
+        row = 0
+        for task, done in self._done_in_order(training.jobs):
+            for place, seen in enumerate(done.seen):
+                examined: Examined | Reason
+                if isinstance(seen, str):
+                    examined, update, examples = seen, None, None
+                else:
+                    examples, length = seen
+                    update = shared.updates[task.slot, place]
+                    # A copy, for the round keeps it and the slot is used again.
+                    direction = shared.directions[task.slot, place].copy()
+                    examined = Examined(update, examples, direction, length)
+                yield Returned(int(training.rows[row]), update, examples, bool(training.late[row]), examined)
+                row += 1
+
+    def _done_in_order(self, jobs: Sequence[Job]) -> Iterator[tuple[_Task, _Done]]:
+        """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
+        shared = self._shared
+        assert shared is not None  # noqa: S101 - _returned has started the workers
+        slots, rows = shared.updates.shape[:2]
+        self._drain()
+        chunks = _chunks(jobs, self.workers, rows)
+        free = list(range(slots))
+        sent: dict[int, _Task] = {}  # by place in the order
+        results: dict[int, _Done] = {}  # by number
+        for place in range(len(chunks)):
+            while place not in sent or sent[place].number not in results:
+                while free and len(sent) < len(chunks) and self._idlest() is not None:
+                    sent[len(sent)] = self._give(free.pop(), chunks[len(sent)])
+                for done in self._wait():
+                    results[done.number] = done
+            task = sent[place]
+            done = results.pop(task.number)
+            if done.error is not None:
+                raise done.error
+            yield task, done
+            free.append(task.slot)
+
+    def _give(self, slot: int, jobs: Sequence[Job]) -> _Task:
+        worker = self._idlest()
+        assert worker is not None  # noqa: S101 - the caller has looked
+        task = _Task(self._next_number, slot, jobs)
+        self._next_number += 1
+        worker.tasks.append(task)
+        self._send(worker, task)
+        return task
+
+    def _idlest(self) -> _Worker | None:
+        worker = min(self._crew, key=lambda worker: len(worker.tasks))
+        return worker if len(worker.tasks) < _TASKS_AHEAD else None
+
+    def _send(self, worker: _Worker, task: _Task) -> None:
+        try:
+            worker.connection.send(task)
+        except OSError:  # it is dead; _wait will see that and give its tasks to another
+            return
+
+    def _wait(self) -> list[_Done]:
+        """Return what has been done since; replace workers that have died meanwhile."""
+        busy = [worker for worker in self._crew if worker.tasks]
+        ready = set(wait([worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]))
+        found = []
+        for worker in busy:
+            try:
+                while worker.connection.poll():
+                    done = worker.connection.recv()
+                    worker.tasks = [task for task in worker.tasks if task.number != done.number]
+                    self._tries.pop(done.number, None)
+                    found.append(done)
+            except (EOFError, OSError):
+                ready.add(worker.process.sentinel)
+            if worker.process.sentinel in ready and not worker.process.is_alive():
+                self._replace(worker)
+        return found
+
+    def _replace(self, worker: _Worker) -> None:
+        worker.process.join()
+        how = worker.process.exitcode
+        if worker.tasks:
+            first = worker.tasks[0].number
+            self._tries[first] = self._tries.get(first, 0) + 1
+            if self._tries[first] >= _MAX_TRIES:
+                raise RuntimeError(
+                    f"{_MAX_TRIES} worker processes died while training the same participants (the last with exit code "
+                    f"{how}), most often for want of memory; run again with fewer workers (--set run.workers=1)"
+                )
+        self.on_note(f"a worker process died (exit code {how}); its participants train again in a new one")
+        fresh = self._hire()
+        worker.process, worker.connection = fresh.process, fresh.connection
+        for task in worker.tasks:
+            self._send(worker, task)
+
+    def _drain(self) -> None:
+        """Let workers finish what a round that was given up has left behind."""
+        while any(worker.tasks for worker in self._crew):
+            self._wait()
+
+    def _start(self, fingerprint: Fingerprint) -> _Shared:
+        if not self._entered:
+            raise RuntimeError("the worker processes are not running; use `with WorkerProcesses(...) as engine:`")
+        if self._shared is not None and self._fingerprint == fingerprint:
+            return self._shared
+        self._stop()
+        rows = int(np.clip(_SLOT_BYTES // (4 * fingerprint.n_params), 1, _ROWS))
+        slots = self.workers * _SLOTS_A_WORKER
+        needed = 4 * fingerprint.n_params * (slots * rows + 1) + 8 * slots * rows * fingerprint.width
+        _check_memory(needed, self.workers)
+        self._shared = _Shared(
+            weights=np.frombuffer(mmap.mmap(-1, 4 * fingerprint.n_params), np.float32),
+            updates=np.frombuffer(mmap.mmap(-1, 4 * slots * rows * fingerprint.n_params), np.float32).reshape(
+                slots, rows, fingerprint.n_params
+            ),
+            directions=np.frombuffer(mmap.mmap(-1, 8 * slots * rows * fingerprint.width), np.float64).reshape(
+                slots, rows, fingerprint.width
+            ),
+        )
+        self._fingerprint = fingerprint
+        fingerprint.of(self._shared.weights)  # draws what it needs once, before the workers get their copies
+        self._crew = [self._hire() for _ in range(self.workers)]
+        return self._shared
+
+    def _hire(self) -> _Worker:
+        assert self._shared is not None  # noqa: S101 - _start has made both
+        assert self._fingerprint is not None  # noqa: S101
+        context = multiprocessing.get_context("fork")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_work, args=(theirs, self.inner, self._fingerprint, self._shared, os.getpid()), daemon=True
+        )
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _stop(self) -> None:
+        for worker in self._crew:
+            worker.process.kill()  # it holds nothing that anybody needs
+        for worker in self._crew:
+            worker.process.join()
+            worker.connection.close()
+        self._crew, self._shared, self._fingerprint = [], None, None
+
+
+def _chunks(jobs: Sequence[Job], workers: int, rows: int) -> list[Sequence[Job]]:
+    """Cut the jobs into chunks: large ones first, smaller ones in the end, so that all workers finish together."""
+    chunks, first = [], 0
+    while first < len(jobs):
+        size = -(-(len(jobs) - first) // (2 * workers))
+        size = min(rows, max(size, _FEWEST_ROWS))
+        chunks.append(jobs[first : first + size])
+        first += size
+    return chunks
+
+
+def _check_memory(needed: int, workers: int) -> None:
+    """Refuse at once what would end with a killed process later."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:  # another system: it has to tell us itself
+        return
+    free = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    available = free.get("MemAvailable", needed)
+    if needed > available:
+        raise MemoryError(
+            f"expected {needed / 2**30:.1f} GiB of free memory for the updates of {workers} workers, got "
+            f"{available / 2**30:.1f} GiB; run with fewer workers (--set run.workers=1) or a smaller model"
+        )
+
+
+def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, shared: _Shared, parent: int) -> None:
+    """Be a worker until the parent is gone or kills us."""
+    # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+    while True:
+        while not connection.poll(_HEARTBEAT_S):
+            if os.getppid() != parent:
+                return
+        try:
+            task: _Task = connection.recv()
+            connection.send(_train(task, engine, fingerprint, shared))
+        except (EOFError, OSError):
+            return
+
+
+def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
+    seen: list[_Seen] = []
+    out = shared.updates[task.slot, : len(task.jobs)]
+    try:
+        for place, update in enumerate(engine.train(shared.weights, task.jobs, out)):
+            examined = examine(update.delta, update.examples, fingerprint)
+            if isinstance(examined, Examined):
+                shared.directions[task.slot, place] = examined.direction
+                seen.append((examined.examples, examined.length))
+            else:
+                seen.append(examined)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
+        return _Done(task.number, [], error)
+    return _Done(task.number, seen)

@@ -1,0 +1,106 @@
+"""Local training of several participants side by side, each with the weights it would have alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from auxo.core.types import Float32Array, IntArray
+from auxo.learning.delayed_input import DelayedInput, InputLayer
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.stacked_batches import StackedBatches
+from auxo.learning.stacked_module import StackedModule
+from auxo.learning.trainer import LocalTraining
+
+
+@dataclass(frozen=True)
+class StackedTraining:
+    """Trains with a stacked module; ``input_layers`` are its linear layers that take the raw inputs as they are."""
+
+    stacked: StackedModule
+    input_layers: tuple[InputLayer, ...] = ()
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        batches: Sequence[IntArray],
+        settings: LocalTraining,
+        out: Float32Array,
+    ) -> None:
+        """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        stack = StackedBatches.of(data, batches)
+        start = torch.from_numpy(weights)
+        updates = [torch.from_numpy(out[job]) for job in stack.job_rows]
+        delayed = self._delayed(stack, start, updates, settings)
+        bench = self.stacked.bench
+        jobs = len(batches)
+        moved = [parameter for parameter in self.stacked.parameters if not (delayed and delayed.holds(parameter.first))]
+        bench.weights = {
+            parameter.first: start[parameter.columns].view(parameter.shape).repeat(jobs, *[1] * len(parameter.shape))
+            for parameter in moved
+        }
+        bench.velocities = {}
+        if settings.momentum:
+            bench.velocities = {first: torch.zeros_like(weight) for first, weight in bench.weights.items()}
+        bench.settings, bench.delayed = settings, delayed
+        try:
+            self._descend(data, stack, delayed)
+            for parameter in moved:
+                trained, before = bench.weights[parameter.first].flatten(1), start[parameter.columns]
+                for row, update in enumerate(updates):
+                    torch.sub(trained[row], before, out=update[parameter.columns])
+        finally:
+            bench.weights, bench.velocities, bench.delayed = {}, {}, None
+        out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
+
+    def _delayed(
+        self, stack: StackedBatches, start: Tensor, updates: Sequence[Tensor], settings: LocalTraining
+    ) -> DelayedInput | None:
+        # With momentum or decay the weights of a step are no longer the first ones plus a plain sum.
+        if not self.input_layers or settings.momentum or settings.weight_decay:
+            return None
+        steps = [int(n) for n in stack.steps]
+        return DelayedInput(self.input_layers, start, updates, steps, stack.y.shape[2], settings.learning_rate)
+
+    def _descend(self, data: FederatedData, stack: StackedBatches, delayed: DelayedInput | None) -> None:
+        bench, module = self.stacked.bench, self.stacked.module
+        features = data.x.shape[1:]
+        stretch = DelayedInput.stretch_steps(stack.y.shape[2])
+        # An input layer has all its inputs already; what is passed through the module only has their shape.
+        shape_alone = torch.zeros(1).expand(*features)
+        labels, shares = torch.from_numpy(stack.y).flatten(1), torch.from_numpy(stack.shares).flatten(1)
+        module.train()
+        for step, active in enumerate(stack.active):
+            bench.active = active
+            rows = stack.x_rows[step, :active].ravel()
+            if delayed is None:
+                x = torch.from_numpy(np.take(data.x, rows, axis=0))
+            else:
+                if step % stretch == 0:
+                    delayed.begin(_inputs_of(data, stack, step, step + stretch), step)
+                delayed.at(step)
+                x = shape_alone.expand(len(rows), *features)
+            bench.calls.clear()
+            logits = module(x)
+            logits.backward(_errors(logits, labels[step, : len(rows)], shares[step, : len(rows)]))
+            if delayed is not None and (step % stretch == stretch - 1 or step == len(stack.active) - 1):
+                delayed.end()
+
+
+def _inputs_of(data: FederatedData, stack: StackedBatches, first: int, last: int) -> list[Tensor]:
+    """Return what each job still at work reads in steps ``first`` to ``last``, one after another."""
+    flat = data.x.reshape(len(data.x), -1)
+    return [
+        torch.from_numpy(np.take(flat, stack.x_rows[first : min(last, stack.steps[job]), job].ravel(), axis=0))
+        for job in range(stack.active[first])
+    ]
+
+
+def _errors(logits: Tensor, labels: Tensor, shares: Tensor) -> Tensor:
+    """Return the gradient of the participants' mean cross entropies by the logits."""
+    with torch.no_grad():
+        shares = shares.unsqueeze(1)
+        return torch.softmax(logits, dim=1).mul_(shares).scatter_add_(1, labels.unsqueeze(1), -shares)

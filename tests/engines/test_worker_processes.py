@@ -1,0 +1,200 @@
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing import active_children
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auxo.algorithms.auxo import Folded, RoundOutcome
+from auxo.core.rng import stream
+from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.engines.in_process import InProcess
+from auxo.engines.worker_processes import WorkerProcesses
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.heterogeneity import LabelPermutation
+from auxo.learning.softmax import SoftmaxTrainer
+from auxo.learning.synthetic import synthetic_population
+from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+from tests.engines.rounds import Round, bits, round_of
+
+DATA = synthetic_population(
+    clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
+)
+TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)
+ENGINE = InProcess(TRAINER, DATA, LocalTraining(), seed=3)
+WEIGHTS = stream(0, "weights").standard_normal(TRAINER.n_params).astype(np.float32)
+# Many more jobs than workers hold at a time, halves and whole clients, one client often.
+JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(50)] + [Job(0, 1, None)] * 250
+ROUND = round_of(WEIGHTS, JOBS)
+
+
+def run(engine: InProcess | WorkerProcesses, task: Round = ROUND) -> RoundOutcome | Folded:
+    return engine.run_round(task.rules, task.closing, task.training)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_worker_processes_give_the_bits_of_one_process(workers: int) -> None:
+    with WorkerProcesses(ENGINE, workers) as engine:
+        assert bits(run(engine)) == bits(run(ENGINE))
+        # The weights of one round must not stay behind for the next.
+        another = round_of(2 * WEIGHTS, JOBS[:5])
+        assert bits(run(engine, another)) == bits(run(ENGINE, another))
+
+
+def test_a_sketch_of_another_size_is_another_matter() -> None:
+    small = replace(ROUND, rules=replace(ROUND.rules, settings=replace(ROUND.rules.settings, sketch_size=7)))
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        assert bits(run(engine)) == bits(run(ENGINE))
+        assert bits(run(engine, small)) == bits(run(ENGINE, small))
+
+
+def test_a_round_without_jobs_changes_nothing() -> None:
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        closed = run(engine, round_of(WEIGHTS, []))
+
+    assert isinstance(closed, Folded)
+    assert closed.mean is None
+
+
+def test_refused_updates_keep_their_reasons() -> None:
+    diverging = replace(ENGINE, settings=LocalTraining(learning_rate=1e30))
+    with WorkerProcesses(diverging, workers=2) as engine:
+        closed = run(engine)
+
+    assert isinstance(closed, Folded)
+    assert len(closed.rejected) == len(JOBS)
+    assert closed.rejected == run_folded(diverging).rejected
+
+
+def run_folded(engine: InProcess) -> Folded:
+    closed = run(engine)
+    assert isinstance(closed, Folded)
+    return closed
+
+
+def test_workers_train_only_while_they_run_and_leave_nobody_behind() -> None:
+    engine = WorkerProcesses(ENGINE, workers=2)
+    with pytest.raises(RuntimeError, match="with WorkerProcesses"):
+        run(engine)
+    with engine:
+        run(engine)
+        assert len(active_children()) == 2
+    assert active_children() == []
+    with pytest.raises(RuntimeError, match="with WorkerProcesses"):
+        run(engine)
+
+
+@pytest.mark.parametrize("workers", [-1, 0, 1])
+def test_one_worker_is_no_use(workers: int) -> None:
+    with pytest.raises(ValueError, match=f"workers: expected at least 2, got {workers}"):
+        WorkerProcesses(ENGINE, workers)
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """Trains like TRAINER once ``happens`` has let it."""
+
+    n_params: int = TRAINER.n_params
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        return WEIGHTS
+
+    def happens(self, jobs: Sequence[Job]) -> None: ...
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
+    ) -> Iterator[LocalUpdate]:
+        self.happens(jobs)
+        yield from TRAINER.train(weights, data, jobs, settings, seed, out)
+
+    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+        return np.zeros(len(x), dtype=np.int64)
+
+    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+        return np.zeros(len(x))
+
+
+@dataclass(frozen=True)
+class DiesOnce(Unusual):
+    """Ends its process when it meets client 7 for the first time."""
+
+    mark: Path = Path()
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        if any(job.client_row == 7 for job in jobs) and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(tmp_path: Path) -> None:
+    notes: list[str] = []
+    mortal = InProcess(DiesOnce(mark=tmp_path / "died"), DATA, LocalTraining(), seed=3)
+    with WorkerProcesses(mortal, 2, notes.append) as engine:
+        found = bits(run(engine))
+        again = bits(run(engine))
+
+    assert found == bits(run(ENGINE))
+    assert again == found
+    assert notes == ["a worker process died (exit code -9); its participants train again in a new one"]
+
+
+@dataclass(frozen=True)
+class AlwaysDies(Unusual):
+    """Ends its process instead of training."""
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        os._exit(3)
+
+
+def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do() -> None:
+    notes: list[str] = []
+    with (
+        WorkerProcesses(InProcess(AlwaysDies(), DATA, LocalTraining(), seed=3), 2, notes.append) as engine,
+        pytest.raises(RuntimeError, match=r"3 worker processes died .*exit code 3.*run again with fewer workers"),
+    ):
+        run(engine)
+    assert len(notes) >= 2
+    assert active_children() == []
+
+
+@dataclass(frozen=True)
+class Objects(Unusual):
+    """Raises for client 7."""
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        if any(job.client_row == 7 for job in jobs):
+            raise ValueError("x: expected 5 features, got 6")
+
+
+def test_what_a_trainer_raises_is_raised_here_and_the_engine_can_be_used_again() -> None:
+    with WorkerProcesses(InProcess(Objects(), DATA, LocalTraining(), seed=3), workers=2) as engine:
+        with pytest.raises(ValueError, match="expected 5 features, got 6"):
+            run(engine)
+        others = round_of(WEIGHTS, [job for job in JOBS if job.client_row != 7])
+        assert bits(run(engine, others)) == bits(run(ENGINE, others))
+
+
+@dataclass(frozen=True)
+class Giant(Unusual):
+    """Has more parameters than any machine has memory."""
+
+    n_params: int = 2**45
+
+
+def test_more_memory_than_there_is_is_refused_before_anything_starts() -> None:
+    giant = replace(ROUND, rules=replace(ROUND.rules, n_params=2**45))
+    with (
+        WorkerProcesses(InProcess(Giant(), DATA, LocalTraining(), seed=3), workers=2) as engine,
+        pytest.raises(MemoryError, match=r"expected \d+\.\d GiB of free memory .* run with fewer workers"),
+    ):
+        run(engine, giant)
+    assert active_children() == []
