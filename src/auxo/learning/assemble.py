@@ -7,6 +7,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
+from auxo.learning.federated_data import NumberedNames
 from auxo.learning.heterogeneity import Heterogeneity, NoGroups, class_shares, label_maps
 
 
@@ -78,11 +79,9 @@ class PlantedPopulation:
         """Return the label of every sample, as its client's group names it."""
         return self.label_maps[np.repeat(self.groups, drawn.counts), drawn.classes]
 
-    def client_names(self) -> tuple[str, ...]:
+    def client_names(self) -> NumberedNames:
         """Return names that sort in the order of the clients."""
-        clients = len(self.groups)
-        width = len(str(clients - 1))
-        return tuple(f"client-{row:0{width}d}" for row in range(clients))
+        return NumberedNames(len(self.groups))
 
 
 def plant(plan: PopulationPlan) -> PlantedPopulation:

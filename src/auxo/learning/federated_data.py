@@ -1,6 +1,8 @@
 """Federated data as columns: every client's training and test samples, without a copy per client."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 
@@ -15,18 +17,64 @@ class Samples:
     y: IntArray  # (samples,) class labels
     offsets: IntArray  # (clients + 1,)
 
-    def counts(self) -> IntArray:
-        """Return the number of samples of each client."""
-        return np.diff(self.offsets)
+    def counts(self, clients: IntArray | None = None) -> IntArray:
+        """Return the number of samples of each of these clients; None: of all."""
+        if clients is None:
+            return np.diff(self.offsets)
+        counts: IntArray = self.offsets[clients + 1] - self.offsets[clients]
+        return counts
+
+    def positions(self, clients: IntArray) -> IntArray:
+        """Return where in the columns the samples of these clients are, client by client."""
+        counts = self.counts(clients)
+        before = np.cumsum(counts) - counts  # samples of the clients before each
+        positions: IntArray = np.arange(counts.sum()) + np.repeat(self.offsets[clients] - before, counts)
+        return positions
 
     def of(self, client_row: int) -> slice:
         """Return the slice of the columns that belongs to one client."""
         return slice(int(self.offsets[client_row]), int(self.offsets[client_row + 1]))
 
 
+@dataclass(frozen=True, eq=False)
+class NumberedNames(Sequence[str]):
+    """The names of numbered clients, which sort in their order; none is kept, so a million of them take no memory.
+
+    >>> NumberedNames(11)[-2:]
+    ('client-09', 'client-10')
+    """
+
+    clients: int
+
+    def __len__(self) -> int:
+        return self.clients
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
+        found = range(self.clients)[place]
+        return self._name(found) if isinstance(found, int) else tuple(self._name(number) for number in found)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumberedNames):
+            return self.clients == other.clients
+        return isinstance(other, tuple) and len(other) == self.clients and tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))  # that of the tuple it equals
+
+    def _name(self, number: int) -> str:
+        width = len(str(self.clients - 1))
+        return f"client-{number:0{width}d}"
+
+
 @dataclass(frozen=True)
 class FederatedData:
-    """A federated population's data.
+    """A federated population's data. Columns may be maps of files (``np.memmap``): nothing here is written to.
 
     ``x`` holds each distinct input once; samples of several clients may point to the same row.
     ``groups`` is the planted or natural group of each client. Only the evaluation and the oracle may read it.
@@ -37,7 +85,7 @@ class FederatedData:
     train: Samples
     test: Samples
     n_classes: int
-    client_names: tuple[str, ...]
+    client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
-from auxo.learning.local_samples import local_batches, local_positions
+from auxo.learning.local_samples import local_batches, sample_counts
 from auxo.learning.stacked_batches import StackedBatches
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
 
@@ -51,12 +51,12 @@ class SoftmaxTrainer:
         x = self._flat_inputs(data.x)
         for first in range(0, len(jobs), self.participants_at_once):
             chunk = jobs[first : first + self.participants_at_once]
-            batches = StackedBatches.of(data, [local_batches(data, job, settings, seed) for job in chunk])
+            batches = StackedBatches.of(data, local_batches(data, chunk, settings, seed))
             params = self._descend(weights, x, batches, settings)
             deltas = np.empty_like(params) if out is None else out[first : first + len(chunk)]
             deltas[batches.job_rows] = params - weights
-            examples = [len(local_positions(data, job)) for job in chunk]
-            yield from (LocalUpdate(delta, count) for delta, count in zip(deltas, examples, strict=True))
+            examples = sample_counts(data, chunk)
+            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
         """Return the most likely class of each row of ``x``; of equally likely ones the first."""

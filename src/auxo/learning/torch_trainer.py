@@ -12,7 +12,7 @@ from torch.nn import functional
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
-from auxo.learning.local_samples import PADDING, local_batches, local_positions
+from auxo.learning.local_samples import PADDING, local_batches, sample_counts
 from auxo.learning.models import Batching
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
 from auxo.learning.ways_to_train import ONE_BY_ONE, TrainsTogether, WayToTrain, choose_way
@@ -111,8 +111,8 @@ class TorchTrainer:
             if out is not None:
                 rows = out[first : first + len(some)]
             self._train_some(weights, data, some, settings, seed, rows)
-            examples = [len(local_positions(data, job)) for job in some]
-            yield from (LocalUpdate(delta, count) for delta, count in zip(rows, examples, strict=True))
+            examples = sample_counts(data, some)
+            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(rows, examples, strict=True))
 
     def _train_some(
         self,
@@ -123,7 +123,7 @@ class TorchTrainer:
         seed: int,
         out: Float32Array,
     ) -> None:
-        batches = [local_batches(data, job, settings, seed) for job in jobs]
+        batches = local_batches(data, jobs, settings, seed)
         if self._together is not None:
             with _one_thread():
                 self._together.train(weights, data, batches, settings, out)

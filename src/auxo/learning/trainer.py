@@ -35,8 +35,8 @@ class LocalTraining:
 class Job:
     """One participant's local training: which samples in which order.
 
-    The order of samples is drawn from ``stream(seed, "shuffle", client_row, visit)``, so a job gives the same bits
-    whichever worker runs it.
+    The order of samples depends on the seed, ``client_row`` and ``visit`` alone, so a job gives the same bits whichever
+    worker runs it.
     """
 
     client_row: int

@@ -178,9 +178,10 @@ def _tried_batches(data: FederatedData) -> tuple[IntArray, ...]:
     """Return two steps of the first clients with samples; one batch is half empty, and one client has but one."""
     batch_size = LocalTraining().batch_size
     clients = np.flatnonzero(data.train.counts() > 0)[:_NUMBER_TRIED]
+    jobs = [Job(int(client), 0, None) for client in clients]
     tried = []
-    for number, client in enumerate(clients):
-        batches = local_batches(data, Job(int(client), 0, None), LocalTraining(), 0)[: 1 if number == 1 else 2].copy()
+    for number, all_batches in enumerate(local_batches(data, jobs, LocalTraining(), 0)):
+        batches = all_batches[: 1 if number == 1 else 2].copy()
         if number == 0:
             batches[-1, batch_size // 2 :] = PADDING
         tried.append(batches)
