@@ -13,6 +13,7 @@ from auxo.learning.heterogeneity import Heterogeneity, group_images
 
 _N_CLASSES = 10
 _TRAIN_SHARE = 2 / 3
+_CLIENTS_AT_ONCE = 8192  # whose images are drawn at a time, so that their orders take little memory
 
 
 def digits_population(  # noqa: PLR0913 - a population's settings, by keyword
@@ -108,9 +109,14 @@ def _draw_images(
     image_rows = np.empty(len(drawn.classes), dtype=np.int64)
     for digit in range(_N_CLASSES):
         pool = np.flatnonzero(is_in_split & (image_classes == digit))
-        order = rng.permuted(np.tile(np.arange(len(pool), dtype=np.int16), (clients, 1)), axis=1)
+        in_order = np.tile(np.arange(len(pool), dtype=np.int16), (min(clients, _CLIENTS_AT_ONCE), 1))
         samples = np.flatnonzero(drawn.classes == digit)
         owners = client_rows[samples]
-        nth_of_owner = np.arange(len(samples)) - np.searchsorted(owners, np.arange(clients))[owners]
-        image_rows[samples] = pool[order[owners, nth_of_owner % len(pool)]]
+        first_of_owner = np.searchsorted(owners, np.arange(clients + 1))
+        for first in range(0, clients, _CLIENTS_AT_ONCE):
+            last = min(first + _CLIENTS_AT_ONCE, clients)
+            order = rng.permuted(in_order[: last - first], axis=1)
+            some = slice(first_of_owner[first], first_of_owner[last])
+            nth_of_owner = np.arange(some.start, some.stop) - first_of_owner[owners[some]]
+            image_rows[samples[some]] = pool[order[owners[some] - first, nth_of_owner % len(pool)]]
     return image_rows

@@ -1,5 +1,6 @@
 """The models a configuration can name, each as a trainer made for the data at hand."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -51,7 +52,7 @@ def make_trainer(model: str, data: FederatedData, batching: Batching = "auto") -
     return TorchTrainer(_module_factory(model, data.x.shape[1:], data.n_classes)).suited_to(data, batching)
 
 
-def _module_factory(model: str, features: tuple[int, ...], n_classes: int) -> "partial[nn.Module]":
+def _module_factory(model: str, features: tuple[int, ...], n_classes: int) -> "Callable[[], nn.Module]":
     from auxo.learning.resnet import ResNet18  # noqa: PLC0415
     from auxo.learning.torch_models import LeafCnn, Mlp, SmallCnn, image_shape  # noqa: PLC0415
 

@@ -7,9 +7,12 @@ import numpy as np
 
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
+from auxo.learning.late_softmax import LateSoftmax, errors_at
 from auxo.learning.local_samples import local_batches, sample_counts
 from auxo.learning.stacked_batches import StackedBatches
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+
+_MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,28 @@ class SoftmaxTrainer:
         for first in range(0, len(jobs), self.participants_at_once):
             chunk = jobs[first : first + self.participants_at_once]
             batches = StackedBatches.of(data, local_batches(data, chunk, settings, seed))
-            params = self._descend(weights, x, batches, settings)
-            deltas = np.empty_like(params) if out is None else out[first : first + len(chunk)]
-            deltas[batches.job_rows] = params - weights
+            deltas = np.empty((len(chunk), self.n_params), dtype=np.float32)
+            if out is not None:
+                deltas = out[first : first + len(chunk)]
+            self._train_some(weights, x, batches, settings, deltas)
             examples = sample_counts(data, chunk)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
+
+    def _train_some(
+        self,
+        weights: Float32Array,
+        x: Float32Array,
+        batches: StackedBatches,
+        settings: LocalTraining,
+        out: Float32Array,
+    ) -> None:
+        # Divergence shows in the update that comes out, where validation looks for it; a warning would say it twice.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
+                matrix, bias = self._unpack(weights[np.newaxis])
+                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(x, batches, out)
+            else:
+                out[batches.job_rows] = self._descend(weights, x, batches, settings) - weights
 
     def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
         """Return the most likely class of each row of ``x``; of equally likely ones the first."""
@@ -79,18 +99,16 @@ class SoftmaxTrainer:
         params = np.tile(weights, (len(batches.job_rows), 1))
         gradients = np.empty_like(params)
         velocities = np.zeros_like(params) if settings.momentum else gradients
-        # Divergence shows in the update that comes out, where validation looks for it; a warning would say it twice.
-        with np.errstate(over="ignore", invalid="ignore"):
-            for step, active in enumerate(batches.active):
-                here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
-                batch_x = np.take(x, batches.x_rows[step, :active], axis=0)
-                self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
-                if settings.weight_decay:
-                    gradient += settings.weight_decay * here
-                if settings.momentum:
-                    velocity *= settings.momentum
-                    velocity += gradient
-                here -= settings.learning_rate * velocity
+        for step, active in enumerate(batches.active):
+            here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
+            batch_x = np.take(x, batches.x_rows[step, :active], axis=0)
+            self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
+            if settings.weight_decay:
+                gradient += settings.weight_decay * here
+            if settings.momentum:
+                velocity *= settings.momentum
+                velocity += gradient
+            here -= settings.learning_rate * velocity
         return params
 
     def _gradient(
@@ -103,11 +121,7 @@ class SoftmaxTrainer:
         matrix, bias = self._unpack(params)
         errors = np.matmul(x, matrix)
         errors += bias[:, np.newaxis]
-        errors -= errors.max(axis=2, keepdims=True)
-        np.exp(errors, out=errors)
-        errors /= errors.sum(axis=2, keepdims=True)
-        errors.reshape(-1, self.n_classes)[np.arange(y.size), y.ravel()] -= 1
-        errors *= shares[:, :, np.newaxis]
+        errors_at(errors, y, shares)
         matrix_gradient, bias_gradient = self._unpack(out)
         np.matmul(x.transpose(0, 2, 1), errors, out=matrix_gradient)
         np.sum(errors, axis=1, out=bias_gradient)

@@ -14,6 +14,20 @@ _UNFOLDED_WIDTH = (
 )
 
 
+def zeros_around(layer: nn.Conv2d) -> tuple[int, int] | None:
+    """Return the rows and the columns of zeros on either side; None if the layer pads in any other way."""
+    if layer.padding_mode != "zeros":
+        return None
+    if not isinstance(layer.padding, str):
+        down, across = layer.padding
+        return down, across
+    if layer.padding == "valid":
+        return 0, 0
+    # "same": as many on both sides only if a filter has a middle.
+    (high, wide), (down, across) = layer.kernel_size, layer.dilation
+    return ((high - 1) * down // 2, (wide - 1) * across // 2) if high % 2 and wide % 2 else None
+
+
 class _ConvStep(torch.autograd.Function):
     """Convolutions one participant after another: they are large enough to be worth a call each."""
 
@@ -25,7 +39,7 @@ class _ConvStep(torch.autograd.Function):
         inputs = by_participant(x, bench)
         ctx.layer, ctx.x = layer, inputs
         outputs = [
-            functional.conv2d(own, weight, bias, like.stride, like.padding, like.dilation, like.groups)
+            functional.conv2d(own, weight, bias, like.stride, layer.padding, like.dilation, like.groups)
             for own, weight, bias in zip(inputs, weights, biases, strict=True)
         ]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -53,7 +67,8 @@ class StackedConv(nn.Module):
     def __init__(self, bench: Bench, like: nn.Conv2d, weight: StackedParameter, bias: StackedParameter | None) -> None:
         super().__init__()
         self.bench, self.weight, self.bias = bench, weight, bias
-        self.like = copy.deepcopy(like).requires_grad_(False)  # for its stride, padding and so on
+        self.like = copy.deepcopy(like).requires_grad_(False)  # for its stride, dilation and so on
+        self.padding = zeros_around(like) or (0, 0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for (active x batch, channels, height, width)."""
@@ -64,7 +79,7 @@ class StackedConv(nn.Module):
         """Return one participant's gradients by its inputs (empty if unwanted), its weights and its biases."""
         like, weight = self.like, self.bench.weight(self.weight)[row]
         if not wants_dx and like.groups == 1 and like.dilation == (1, 1) and weight[0].numel() <= _UNFOLDED_WIDTH:
-            patches, errors = _patches(x, like), dy.flatten(2)
+            patches, errors = _patches(x, like, self.padding), dy.flatten(2)
             by_sample = torch.bmm(errors, patches.transpose(1, 2))
             return x[:0], by_sample.sum(dim=0).view_as(weight), errors.sum(dim=(0, 2))
         dx, dw, db = torch.ops.aten.convolution_backward(
@@ -73,7 +88,7 @@ class StackedConv(nn.Module):
             weight,
             [weight.shape[0]],
             like.stride,
-            like.padding,
+            self.padding,
             like.dilation,
             False,
             [0, 0],
@@ -83,10 +98,9 @@ class StackedConv(nn.Module):
         return dx, dw, db
 
 
-def _patches(x: Tensor, like: nn.Conv2d) -> Tensor:
+def _patches(x: Tensor, like: nn.Conv2d, padding: tuple[int, int]) -> Tensor:
     """Return what each filter position sees, (batch, inputs of a filter, positions)."""
-    assert not isinstance(like.padding, str)  # noqa: S101 - such layers are not stacked
-    down, across = like.padding
+    down, across = padding
     windows = functional.pad(x, (across, across, down, down))
     windows = windows.unfold(2, like.kernel_size[0], like.stride[0]).unfold(3, like.kernel_size[1], like.stride[1])
     batch, channels, height, width, *size = windows.shape

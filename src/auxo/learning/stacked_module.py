@@ -7,7 +7,7 @@ from torch import nn
 
 from auxo.learning.delayed_input import InputLayer
 from auxo.learning.stacked_bench import Bench, StackedParameter
-from auxo.learning.stacked_images import StackedConv, StackedPool, is_pool_of_four
+from auxo.learning.stacked_images import StackedConv, StackedPool, is_pool_of_four, zeros_around
 from auxo.learning.stacked_layers import StackedAffine, StackedEmbedding, StackedLinear
 
 
@@ -80,7 +80,7 @@ def _stack_layer(bench: Bench, layer: nn.Module, own: dict[str, StackedParameter
     # The very type: a subclass may compute something else.
     if type(layer) is nn.Linear:
         return StackedLinear(bench, weight, bias)
-    if type(layer) is nn.Conv2d and layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
+    if type(layer) is nn.Conv2d and zeros_around(layer) is not None:
         return StackedConv(bench, layer, weight, bias)
     if isinstance(layer, nn.GroupNorm | nn.LayerNorm) and type(layer) in (nn.GroupNorm, nn.LayerNorm) and bias:
         return StackedAffine(bench, layer, weight, bias)

@@ -1,0 +1,130 @@
+"""Auxo's own rounds on the workload that the peers are given, through the simulation that users run."""
+
+import time
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from peers import workload as work
+
+from auxo.core.types import Float32Array
+from auxo.engines.in_process import InProcess
+from auxo.engines.worker_processes import WorkerProcesses
+from auxo.experiments.config import Config, DevicesConfig, Method, PopulationConfig, TrainingConfig
+from auxo.experiments.methods import local_training, plans, world
+from auxo.learning.federated_data import FederatedData, Samples
+from auxo.learning.softmax import SoftmaxTrainer
+from auxo.learning.trainer import Trainer
+from auxo.protocol.events import Event, RoundClosed
+from auxo.runtime.coordinator import Coordinator
+from auxo.runtime.engine import Engine
+from auxo.simulation.virtual_time import Simulation
+
+Placed = Literal["one process", "processes", "ray"]
+
+
+def rounds_s(
+    workload: str, rounds: int, warmup: int, placed: Placed = "processes", method: Method = "base"
+) -> tuple[list[float], float]:
+    """Return the seconds of each round after the warm-up, and the training loss after the last one.
+
+    The base method does what the peers do: FedAvg with everybody in every round.
+    """
+    data = as_population(work.make_samples())
+    trainer = _trainer(workload, data)
+    start = first_weights(workload, trainer)
+    return timed(trainer, start, data, (warmup, rounds), placed, method)
+
+
+def timed(
+    trainer: Trainer,
+    weights: Float32Array,
+    data: FederatedData,
+    rounds: tuple[int, int],
+    placed: Placed = "processes",
+    method: Method = "base",
+) -> tuple[list[float], float]:
+    """Return the same for any model and population, all of which takes part in every round.
+
+    Args:
+        trainer: of the model.
+        weights: to start from.
+        data: the population.
+        rounds: of the warm-up, and those that are timed after it.
+        placed: where participants train.
+        method: what is run.
+    """
+    warmup, total = rounds[0], sum(rounds)
+    training = TrainingConfig(
+        algorithm="fedavg",
+        rounds=total,
+        participants=data.n_clients,
+        learning_rate=work.LEARNING_RATE,
+        batch_size=work.BATCH_SIZE,
+    )
+    devices = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
+    population = PopulationConfig(clients=data.n_clients)  # not drawn: the data are here
+    config = Config(population=population, training=training, devices=devices, methods=(method,))
+    plan = plans(method, config, data)[0]
+    inner = InProcess(trainer, data, local_training(training), seed=work.SEED)
+    closed_at: list[float] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, RoundClosed):
+            closed_at.append(time.perf_counter())
+
+    with _engine(inner, placed) as engine:
+        coordinator = Coordinator(
+            plan.settings, trainer.n_params, data.n_clients, total, work.SEED, matching=plan.matching
+        )
+        simulation = Simulation(coordinator, world(config, data, engine), note)
+        state = simulation.start(coordinator.start(weights))
+        started = time.perf_counter()
+        # A cohort that has been partitioned makes several shorter rounds; the benchmark is over before that.
+        while not simulation.is_over(state):
+            state = simulation.step(state)
+    final = next(iter(state.coordinator.cohorts.values())).server.weights
+    loss = float(trainer.losses(final, data.x[data.train.x_rows], data.train.y).mean())
+    return np.diff([started, *closed_at]).tolist()[warmup:], loss
+
+
+def first_weights(workload: str, trainer: Trainer) -> Float32Array:
+    """Return the flat weights that every engine starts from."""
+    if workload != "softmax":
+        return trainer.initial_weights(work.SEED)  # the network comes with them
+    (layer,) = work.initial_weights(workload).values()
+    return np.concatenate([layer.weight.ravel(), layer.bias])
+
+
+def _trainer(workload: str, data: FederatedData) -> Trainer:
+    if workload == "softmax":
+        return SoftmaxTrainer(work.FEATURES, work.CLASSES)
+    # torch is not needed for softmax regression.
+    from peers.torch_networks import network  # noqa: PLC0415
+
+    from auxo.learning.torch_trainer import TorchTrainer  # noqa: PLC0415
+
+    trainer = TorchTrainer(partial(network, workload), initialise=lambda module, rng: None)
+    return trainer.suited_to(data)
+
+
+def as_population(samples: work.Samples) -> FederatedData:
+    """Return the workload's participants as a population without test samples."""
+    train = Samples(np.arange(len(samples.y)), samples.y, samples.offsets)
+    nothing = np.zeros(0, dtype=np.int64)
+    test = Samples(nothing, nothing, np.zeros(len(samples.offsets), dtype=np.int64))
+    names = tuple(str(number) for number in range(work.PARTICIPANTS))
+    return FederatedData("throughput", samples.x, train, test, work.CLASSES, names)
+
+
+def _engine(inner: InProcess, placed: Placed) -> AbstractContextManager[Engine]:
+    match placed:
+        case "one process":
+            return inner
+        case "processes":
+            return WorkerProcesses(inner, work.CORES)
+        case "ray":
+            from auxo.engines.ray_cluster import RayCluster  # noqa: PLC0415
+
+            return RayCluster(inner, work.CORES)
