@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -23,8 +24,7 @@ from auxo.engines.in_process import InProcess
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
 
-_ROWS = 32  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next three
-_FEWEST_ROWS = 8  # fewer would not train together well
+_ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
 _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
 _SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being folded
@@ -256,14 +256,10 @@ class WorkerProcesses:
 
 
 def _chunks(jobs: Sequence[Job], workers: int, rows: int) -> list[Sequence[Job]]:
-    """Cut the jobs into chunks: large ones first, smaller ones in the end, so that all workers finish together."""
-    chunks, first = [], 0
-    while first < len(jobs):
-        size = -(-(len(jobs) - first) // (2 * workers))
-        size = min(rows, max(size, _FEWEST_ROWS))
-        chunks.append(jobs[first : first + size])
-        first += size
-    return chunks
+    """Cut the jobs into chunks of at most ``rows``, all about as large, and as many for every worker."""
+    turns = -(-len(jobs) // (workers * rows))
+    edges = np.linspace(0, len(jobs), turns * workers + 1).astype(int)
+    return [jobs[first:last] for first, last in pairwise(edges) if last > first]
 
 
 def _check_memory(needed: int, workers: int) -> None:

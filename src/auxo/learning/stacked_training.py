@@ -11,16 +11,24 @@ from auxo.core.types import Float32Array, IntArray
 from auxo.learning.delayed_input import DelayedInput, InputLayer
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.stacked_batches import StackedBatches
+from auxo.learning.stacked_chain import LinearChain, output_errors
 from auxo.learning.stacked_module import StackedModule
 from auxo.learning.trainer import LocalTraining
 
 
 @dataclass(frozen=True)
 class StackedTraining:
-    """Trains with a stacked module; ``input_layers`` are its linear layers that take the raw inputs as they are."""
+    """Trains with a stacked module.
+
+    Args:
+        stacked: the module.
+        input_layers: its linear layers that take the raw inputs as they are.
+        chain: the whole module, if it is no more than a chain of linear layers.
+    """
 
     stacked: StackedModule
     input_layers: tuple[InputLayer, ...] = ()
+    chain: LinearChain | None = None
 
     def train(
         self,
@@ -66,13 +74,14 @@ class StackedTraining:
         return DelayedInput(self.input_layers, start, updates, steps, stack.y.shape[2], settings.learning_rate)
 
     def _descend(self, data: FederatedData, stack: StackedBatches, delayed: DelayedInput | None) -> None:
-        bench, module = self.stacked.bench, self.stacked.module
+        bench = self.stacked.bench
         features = data.x.shape[1:]
         stretch = DelayedInput.stretch_steps(stack.y.shape[2])
-        # An input layer has all its inputs already; what is passed through the module only has their shape.
-        shape_alone = torch.zeros(1).expand(*features)
+        # An input layer has all its inputs already; what is passed through the module only has their shape. Were it
+        # used by anything else after all, that would show.
+        shape_alone = torch.full((1,), torch.nan).expand(*features)
         labels, shares = torch.from_numpy(stack.y).flatten(1), torch.from_numpy(stack.shares).flatten(1)
-        module.train()
+        self.stacked.module.train()
         for step, active in enumerate(stack.active):
             bench.active = active
             rows = stack.x_rows[step, :active].ravel()
@@ -83,11 +92,20 @@ class StackedTraining:
                     delayed.begin(_inputs_of(data, stack, step, step + stretch), step)
                 delayed.at(step)
                 x = shape_alone.expand(len(rows), *features)
-            bench.calls.clear()
-            logits = module(x)
-            logits.backward(_errors(logits, labels[step, : len(rows)], shares[step, : len(rows)]))
+            self._step(x, labels[step, : len(rows)], shares[step, : len(rows)])
             if delayed is not None and (step % stretch == stretch - 1 or step == len(stack.active) - 1):
                 delayed.end()
+
+    def _step(self, x: Tensor, labels: Tensor, shares: Tensor) -> None:
+        bench = self.stacked.bench
+        if self.chain is not None:
+            self.chain.step(bench, x, labels, shares)
+            return
+        bench.calls.clear()
+        logits = self.stacked.module(x)
+        with torch.no_grad():
+            errors = output_errors(logits, labels, shares)
+        logits.backward(errors)
 
 
 def _inputs_of(data: FederatedData, stack: StackedBatches, first: int, last: int) -> list[Tensor]:
@@ -97,10 +115,3 @@ def _inputs_of(data: FederatedData, stack: StackedBatches, first: int, last: int
         torch.from_numpy(np.take(flat, stack.x_rows[first : min(last, stack.steps[job]), job].ravel(), axis=0))
         for job in range(stack.active[first])
     ]
-
-
-def _errors(logits: Tensor, labels: Tensor, shares: Tensor) -> Tensor:
-    """Return the gradient of the participants' mean cross entropies by the logits."""
-    with torch.no_grad():
-        shares = shares.unsqueeze(1)
-        return torch.softmax(logits, dim=1).mul_(shares).scatter_add_(1, labels.unsqueeze(1), -shares)

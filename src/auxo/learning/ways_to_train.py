@@ -6,7 +6,7 @@ machines, and two runs on one, train in the same way and get the same bits.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from auxo.core.types import Float32Array, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.local_samples import PADDING, local_batches
 from auxo.learning.models import Batching
+from auxo.learning.stacked_chain import find_chain
 from auxo.learning.stacked_module import StackedModule, Unstackable, stack_module
 from auxo.learning.stacked_training import StackedTraining
 from auxo.learning.trainer import Job, LocalTraining
@@ -25,10 +26,10 @@ from auxo.learning.vmap_training import VmapTraining
 _CACHE_BYTES = (
     8 * 2**20
 )  # what participants trained together may take up: about a core's share of the cache; our choice
-_MOST_AT_ONCE = 32  # our choice: no more is gained
+_MOST_AT_ONCE = 64  # our choice: little more is gained
 _VMAP_PARAMETERS = 1_000_000  # larger models gain nothing by it, one by one takes less memory; our choice
 _FEWEST_INPUTS = 48  # of a layer whose weights are worth moving late; our choice
-_CLOSE = 1e-3  # difference over the largest entry of an update: rounding gives 1e-6, anything wrong far more
+_CLOSE = 1e-4  # difference over the largest entry of an update: rounding gives 1e-6, anything wrong far more
 _NUMBER_TRIED = 3  # clients
 _MISMATCH = "updates differ from those of training one by one (dropout and statistics of a batch do that)"
 _CAN_GO_WRONG = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, UserWarning)
@@ -64,6 +65,7 @@ class WayToTrain:
     kind: Literal["stacked", "vmap", "one-by-one"] = "one-by-one"
     at_once: int = 1  # participants that train together
     input_layers: tuple[str, ...] = ()  # stacked linear layers that take the raw inputs as they are
+    is_chain: bool = False  # stacked: the module is a plain chain of linear layers
     note: str | None = None  # why not a faster one, if there is something to say
 
     def build(self, module: nn.Module) -> TrainsTogether | None:
@@ -82,7 +84,8 @@ class WayToTrain:
                 if isinstance(stacked, Unstackable):
                     raise ValueError(f"module: cannot be stacked: {stacked.reason}")
                 layers = dict(stacked.linear)
-                return StackedTraining(stacked, tuple(layers[name] for name in self.input_layers))
+                chain = find_chain(module, stacked.module) if self.is_chain else None
+                return StackedTraining(stacked, tuple(layers[name] for name in self.input_layers), chain)
 
 
 ONE_BY_ONE = WayToTrain()
@@ -165,9 +168,11 @@ def _candidates(trial: _Trial, batching: Batching) -> list[WayToTrain | Unstacka
         else:
             layers = _on_raw_inputs(stacked, trial)
             late = sum(layer.inputs * layer.outputs for name, layer in stacked.linear if name in layers)
-            if layers:
-                found.append(WayToTrain("stacked", _at_once(trial, late), layers))
-            found.append(WayToTrain("stacked", _at_once(trial, 0)))
+            fastest = WayToTrain(
+                "stacked", _at_once(trial, late), layers, is_chain=find_chain(trial.module, stacked.module) is not None
+            )
+            plain = WayToTrain("stacked", _at_once(trial, 0))
+            found += dict.fromkeys([fastest, replace(fastest, is_chain=False), plain])
     small = len(trial.weights) <= _VMAP_PARAMETERS
     if batching == "vmap" or (batching == "auto" and small):
         found.append(WayToTrain("vmap", max(1, _at_once(trial, 0))))

@@ -1,0 +1,125 @@
+"""Where the time of a round goes: a sampling profiler over Auxo's own rounds in one process.
+
+    python benchmarks/profile_round.py
+    python benchmarks/profile_round.py --workload softmax --json build/profile.json
+
+The work is that of throughput.py with all that finds cohorts switched on, and a hidden layer of 64 units. A hundred
+times a second of processor time the profiler asks which line of the package is at work, and counts it for that part.
+"""
+
+import argparse
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+from peers import workload as work
+from threadpoolctl import threadpool_limits
+
+import auxo
+from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
+from auxo.experiments.runner import run_method
+from auxo.learning.federated_data import FederatedData, Samples
+
+INTERVAL_S = 0.01
+PACKAGE = str(Path(auxo.__file__).parent)
+# Parts by what a file's path starts with; the first that fits counts.
+PARTS = {
+    "learning/local_samples": "order of samples",
+    "learning/stacked_batches": "order of samples",
+    "core/rng": "order of samples",
+    "learning/": "local training",
+    "core/validation": "checking updates",
+    "core/fingerprint": "fingerprints",
+    "core/aggregators": "mean of updates",
+    "core/clustering": "clustering and rewards",
+    "core/grouping": "clustering and rewards",
+    "core/rewards": "clustering and rewards",
+    "core/partition": "clustering and rewards",
+    "algorithms/": "clustering and rewards",
+    "experiments/evaluation": "",  # not of a round
+}
+REST = "check-in, matching, feedback, clock"
+
+
+def main() -> None:
+    """Profile, print a table in Markdown, and write the shares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", choices=("mlp", "softmax"), default="mlp")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", type=Path, help="where to write the records")
+    arguments = parser.parse_args()
+    records = profile(arguments.workload, arguments.rounds)
+    print("| part | us a participant | share |\n|---|---:|---:|")
+    for record in records:
+        print(f"| {record['part']} | {record['us_per_participant']:,.0f} | {record['share']:.1%} |")
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def profile(workload: str, rounds: int) -> list[dict[str, object]]:
+    """Return the parts of a round, the longest first."""
+    samples = work.make_samples()
+    data = FederatedData(
+        name="profile",
+        x=samples.x,
+        train=Samples(np.arange(len(samples.y)), samples.y, samples.offsets),
+        test=Samples(np.zeros(1, dtype=np.int64), samples.y[:1], np.minimum(np.arange(work.PARTICIPANTS + 1), 1)),
+        n_classes=work.CLASSES,
+        client_names=tuple(str(number) for number in range(work.PARTICIPANTS)),
+    )
+    config = Config(
+        population=PopulationConfig(clients=work.PARTICIPANTS),
+        training=TrainingConfig(
+            algorithm="fedavg",
+            model="mlp" if workload == "mlp" else "softmax",
+            rounds=rounds,
+            participants=work.PARTICIPANTS,
+            learning_rate=work.LEARNING_RATE,
+            batch_size=work.BATCH_SIZE,
+        ),
+        devices=DevicesConfig(kind="equal", availability="always", overcommit=0.0),
+        run=RunConfig(workers=1, evaluate_every=rounds),
+    )
+    with threadpool_limits(1), _sampled() as counts:
+        run_method("auxo", config, data)
+    counts.pop("", None)
+    total = sum(counts.values())
+    return [
+        {
+            "workload": workload,
+            "part": part,
+            "us_per_participant": 1e6 * INTERVAL_S * count / (rounds * work.PARTICIPANTS),
+            "share": count / total,
+        }
+        for part, count in counts.most_common()
+    ]
+
+
+@contextmanager
+def _sampled() -> Iterator[Counter[str]]:
+    counts: Counter[str] = Counter()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        if frame is not None:
+            inside = frame.f_code.co_filename[len(PACKAGE) + 1 :]
+            counts[next((part for start, part in PARTS.items() if inside.startswith(start)), REST)] += 1
+
+    before = signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
+    try:
+        yield counts
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+if __name__ == "__main__":
+    main()
