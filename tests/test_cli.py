@@ -19,6 +19,8 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Event, Partitioned
 
 OnEvent = Callable[[str, Event], None]
+OnNote = Callable[[str], None]
+RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], dict[str, object]]
 SCORES = {"final_accuracy": 0.5, "variance": 1.0, "variance_beyond_binomial": 0.5, "worst_10": 0.4, "best_10": 0.6}
 SUMMARY: dict[str, object] = {
     "population": "digits",
@@ -44,16 +46,16 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def replace_runner(
-    monkeypatch: pytest.MonkeyPatch, run_experiment: Callable[[Config, RunDirectory, OnEvent], dict[str, object]]
-) -> None:
+def replace_runner(monkeypatch: pytest.MonkeyPatch, run_experiment: RunExperiment) -> None:
     """Let runs take no time: only what the command line makes of them is tested here."""
     module = ModuleType("auxo.experiments.runner")
     vars(module)["run_experiment"] = run_experiment
     monkeypatch.setitem(sys.modules, "auxo.experiments.runner", module)
 
 
-def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+def partition_and_finish(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
+) -> dict[str, object]:
     event = Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), 0.42)
     with directory.event_writer("auxo") as write:
         write(event)
@@ -61,8 +63,10 @@ def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEv
     return SUMMARY | {"seed": config.seed}
 
 
-def partition_and_be_interrupted(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
-    partition_and_finish(config, directory, on_event)
+def partition_and_be_interrupted(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
+) -> dict[str, object]:
+    partition_and_finish(config, directory, on_event, on_note)
     raise KeyboardInterrupt
 
 
@@ -120,6 +124,7 @@ def test_config_init_writes_the_defaults_and_never_overwrites(tmp_path: Path) ->
         (["config", "show", "--set", "training.participants=5000"], "at most population.clients (2000), got 5000"),
         (["config", "init", "absent/study.toml"], "absent/study.toml: No such file or directory"),
         (["report", "absent"], "absent: expected a run directory"),
+        (["run", "--ray-address", "auto"], 'set run.engine = "ray" (--engine ray) or remove run.ray_address'),
         (["run", "--json", "absent/result.json"], "expected a file in an existing directory"),
         (["run", "--out", "taken"], "taken: expected a new or empty directory"),
     ],
@@ -177,6 +182,22 @@ def test_progress_goes_to_stderr_so_that_stdout_is_the_result(monkeypatch: pytes
     assert "\x1b" not in result.output
 
 
+def test_notes_of_a_run_go_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_a_worker(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
+        on_note("worker 1 of [2] was lost")
+        return SUMMARY
+
+    replace_runner(monkeypatch, lose_a_worker)
+    assert auxo("run").stderr == "note: worker 1 of [2] was lost\n"
+
+
+def test_options_for_ray_are_settings_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    assert auxo("run", "--engine", "ray", "--ray-address", "10.0.0.1:6379", "--out", "run").exit_code == 0
+    settings = load_config(Path("run/config.toml")).run
+    assert (settings.engine, settings.ray_address) == ("ray", "10.0.0.1:6379")
+
+
 def test_a_run_never_writes_into_the_directory_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     replace_runner(monkeypatch, partition_and_finish)
     for _ in range(3):
@@ -196,7 +217,7 @@ def test_ctrl_c_keeps_and_reports_what_was_done(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+    def fail(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
         raise ValueError("shapes differ")
 
     replace_runner(monkeypatch, fail)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import click
 import typer
@@ -81,6 +81,21 @@ PopulationFile = Annotated[
     Path | None,
     typer.Option("--population", metavar="FILE.npz", help="Clients from a file: sets population.source and .file."),
 ]
+EngineName = Annotated[
+    Literal["local", "ray"] | None,
+    typer.Option(
+        "--engine",
+        help="Where participants train: on this machine, or on a Ray cluster with the same result: sets run.engine.",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT|auto",
+        help="With --engine ray: a running cluster, instead of one on this machine for this run: sets run.ray_address.",
+    ),
+]
 
 
 def main() -> None:
@@ -126,12 +141,15 @@ def demo(
         "auxo run study.toml --set training.rounds=50 --set seed=3",
         "auxo run --population clients.npz --set training.participants=20",
         "auxo run study.toml --out runs/study --json study.json",
+        "auxo run study.toml --engine ray --ray-address auto  # on all CPUs of the cluster this machine belongs to",
     )
 )
-def run(
+def run(  # noqa: PLR0913, PLR0917 - one for each option
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
+    engine: EngineName = None,
+    ray_address: RayAddress = None,
     out: OutDirectory = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -140,7 +158,8 @@ def run(
     CONFIG.toml has the settings that differ from the defaults; without it, all are at their defaults.
     Ctrl-C stops the run; what was done so far is kept, and reported.
     """
-    _execute(load_config(config_file, _all_overrides(overrides, population)), out, json_file)
+    settings = _all_overrides(overrides, population, engine, ray_address)
+    _execute(load_config(config_file, settings), out, json_file)
 
 
 @app.command(epilog=_examples("auxo report runs/demo-0"))
@@ -205,7 +224,8 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
 
         with show_progress(Budget.of(config), messages) as show:
-            summary = run_experiment(config, directory, _announcing(show, messages, f"writing to {directory.path}"))
+            on_event = _announcing(show, messages, f"writing to {directory.path}")
+            summary = run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
     except ConfigError:  # found only with the data at hand
         directory.discard()
         raise
@@ -218,6 +238,10 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     if "oracle" in config.methods and summary["oracle"] is None:
         typer.echo("oracle: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {write_report(directory)}")
+
+
+def _print_note(note: str, messages: Console) -> None:
+    messages.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
@@ -242,10 +266,21 @@ def _show_result(summary: Mapping[str, object], directory: RunDirectory) -> None
     console.print("", comparison_table(summary), sep="\n")
 
 
-def _all_overrides(overrides: Sequence[str] | None, population: Path | None) -> list[str]:
-    """Return --population as the settings it stands for, then what --set says."""
-    from_file = () if population is None else ("population.source=file", f"population.file={toml_value(population)}")
-    return [*from_file, *(overrides or ())]
+def _all_overrides(
+    overrides: Sequence[str] | None,
+    population: Path | None,
+    engine: str | None = None,
+    ray_address: str | None = None,
+) -> list[str]:
+    """Return --population and the like as the settings they stand for, then what --set says."""
+    settings = []
+    if population is not None:
+        settings += ["population.source=file", f"population.file={toml_value(population)}"]
+    if engine is not None:
+        settings += [f"run.engine={engine}"]
+    if ray_address is not None:
+        settings += [f"run.ray_address={toml_value(ray_address)}"]
+    return [*settings, *(overrides or ())]
 
 
 def _free_directory(config: Config) -> Path:

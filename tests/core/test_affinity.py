@@ -15,7 +15,6 @@ from auxo.core.affinity import (
     hear,
     label_margins,
     learn,
-    put_rows,
     request,
     take_rows,
     widen,
@@ -121,8 +120,15 @@ def rows_of(told: FeedbackColumns, rows: IntArray) -> FeedbackColumns:
     )
 
 
+def put_rows(records: AffinityRecords, rows: IntArray, some: AffinityRecords) -> AffinityRecords:
+    columns: dict[str, Any] = {name: getattr(records, name).copy() for name in COLUMNS}
+    for name, column in columns.items():
+        column[rows] = getattr(some, name)
+    return replace(records, **columns)
+
+
 def tell(records: AffinityRecords, rows: IntArray, told: FeedbackColumns) -> AffinityRecords:
-    """Tell some clients of a population, as a simulation does."""
+    """Tell some clients of a population."""
     records = widen(records, told.tree)
     return put_rows(records, rows, learn(take_rows(records, rows), told, SETTINGS))
 
@@ -165,26 +171,6 @@ def test_the_order_of_rows_does_not_matter(history: list[tuple[IntArray, Feedbac
         permuted = tell(permuted, place[who], told)
 
     assert_same_records(take_rows(straight, rows), permuted)
-
-
-@settings(max_examples=25)
-@given(histories(), st.sets(st.integers(0, 3)))
-def test_rows_put_back_where_they_were_taken_change_nothing(
-    history: list[tuple[IntArray, FeedbackColumns]], chosen: set[int]
-) -> None:
-    records = AffinityRecords.empty(4, CLUSTERS)
-    for who, told in history:
-        records = tell(records, who, told)
-    rows = np.array(sorted(chosen), dtype=np.int64)
-
-    assert_same_records(put_rows(records, rows, take_rows(records, rows)), records)
-
-
-def test_rows_that_refer_to_another_tree_are_not_put_back() -> None:
-    records = AffinityRecords.empty(3, CLUSTERS)
-
-    with pytest.raises(ValueError, match=r"some\.tree"):
-        put_rows(records, np.array([0]), take_rows(widen(records, ONCE), np.array([0])))
 
 
 def test_records_of_another_tree_are_refused() -> None:
@@ -245,6 +231,18 @@ def test_a_client_asks_for_the_leaf_with_the_highest_reward_and_says_what_it_hol
     assert asked.ranked_first.all()
 
 
+def test_numbers_are_drawn_for_everybody_whoever_has_had_feedback_and_however_many_check_in() -> None:
+    n = 20_000  # more than are worked on at a time
+    asking = stream(0, "who").random(n) < 0.3
+    records = hear(labelled(np.zeros(n, dtype=np.int64)), TWICE, SETTINGS)
+    some = replace(records, participations=np.where(asking, records.participations, 0))
+    one, other = stream(0, "ask"), stream(0, "ask")
+    by_all, by_some = request(records, SETTINGS, one), request(some, SETTINGS, other)
+
+    np.testing.assert_array_equal(by_some.cohort, np.where(asking, by_all.cohort, -1))
+    assert one.random() == other.random()
+
+
 def share_exploring(participations: int, exploration: AffinitySettings) -> float:
     n = 20_000
     records = replace(
@@ -285,6 +283,11 @@ def test_exploring_clients_ask_only_for_leaves_they_have_heard_of_and_for_each_o
     assert set(wanted[rows % 3 == 0]) == {"0"}
     assert set(wanted[rows % 3 == 1]) == set(ONCE.leaves)
     assert set(wanted[rows % 3 == 2]) == set(TWICE.leaves)
+
+
+def test_more_clusters_than_an_index_can_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="n_clusters: expected at most 127, got 128"):
+        AffinityRecords.empty(1, 128)
 
 
 # Rewards.

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core import cohort_tree
 from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, IntArray
@@ -71,6 +72,15 @@ def test_partition_keeps_every_cohort_at_its_position_and_its_own_tree_unchanged
     assert later.cohorts[: len(before)] == before
     assert tree.cohorts == before
     assert set(later.leaves) - set(tree.leaves) == set(later.branches[-1].children)
+
+
+@given(trees())
+@settings(max_examples=30)
+def test_the_leaves_of_any_age_are_those_of_the_tree_that_there_was(tree: CohortTree) -> None:
+    for age, is_leaf in enumerate(tree.leaves_by_age):
+        leaves = [cohort for cohort, was_leaf in zip(tree.cohorts, is_leaf, strict=True) if was_leaf]
+
+        assert tuple(leaves) == CohortTree(tree.branches[:age]).leaves
 
 
 @given(trees())
@@ -188,6 +198,56 @@ def test_an_index_decides_the_first_step_only_and_below_it_is_a_draw() -> None:
 
     assert not vouched.any()
     assert shares == pytest.approx({"0.1.0": 0.25, "0.1.1": 0.75}, abs=0.04)
+
+
+def resolved_one_by_one(
+    tree: CohortTree, cohorts: IntArray, clusters: IntArray, generations: IntArray, rng: np.random.Generator
+) -> tuple[list[int], list[bool]]:
+    """Follow each request down the tree by itself: the rule of `CohortTree.resolve`, read aloud."""
+    draws = rng.random((tree.depth, len(cohorts)))
+    branches = {branch.cohort: branch for branch in tree.branches}
+    leaves, vouched = [], []
+    for number, (cohort, cluster, generation) in enumerate(zip(cohorts, clusters, generations, strict=True)):
+        own = 0 <= cohort < len(tree.cohorts)
+        at = tree.cohorts[cohort] if own else ROOT
+        for step in range(tree.depth):
+            if at not in branches:
+                break
+            branch = branches[at]
+            if own and step == 0 and generation == branch.generation and 0 <= cluster < len(branch.routes):
+                at = branch.children[branch.routes[cluster]]
+                continue
+            own = False
+            ends = np.cumsum(branch.weights) / sum(branch.weights)
+            at = branch.children[int((draws[step, number] >= ends[:-1]).sum())]
+        leaves.append(tree.index[at])
+        vouched.append(bool(own))
+    return leaves, vouched
+
+
+@given(trees(), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_many_requests_at_once_go_where_each_would_go_by_itself(tree: CohortTree, seed: int) -> None:
+    rng = stream(seed, "requests")
+    cohorts, clusters = rng.integers(-2, len(tree.cohorts) + 2, 60), rng.integers(-2, 9, 60)
+    generations = rng.integers(-1, 4, 60)
+    one, other = stream(seed, "match"), stream(seed, "match")
+    leaf, vouched = tree.resolve(cohorts, clusters, generations, one)
+    expected = resolved_one_by_one(tree, cohorts, clusters, generations, other)
+
+    assert (leaf.tolist(), vouched.tolist()) == expected
+    assert one.random() == other.random()
+
+
+def test_more_requests_than_are_worked_on_at_a_time_get_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = stream(0, "requests")
+    asked = (rng.integers(-1, 5, 500), rng.integers(-1, 3, 500), rng.integers(0, 3, 500))
+    whole = TWICE.resolve(*asked, stream(0, "match"))
+    monkeypatch.setattr(cohort_tree, "_CHUNK_ROWS", 7)
+    in_parts = TWICE.resolve(*asked, stream(0, "match"))
+
+    for one, other in zip(whole, in_parts, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_resolving_is_repeatable_and_leaves_its_inputs_untouched() -> None:

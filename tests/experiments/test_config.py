@@ -52,7 +52,10 @@ def test_an_unknown_key_suggests_the_right_one(override: str, meant: str) -> Non
 def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
     with pytest.raises(ConfigError) as error:
         parse_config("[run]\nqqqq = 1\n", source="study.toml")
-    assert str(error.value) == "study.toml: run.qqqq: unknown key. Keys of [run]: workers, evaluate_every"
+    assert str(error.value) == (
+        "study.toml: run.qqqq: unknown key. "
+        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients"
+    )
 
 
 @pytest.mark.parametrize(

@@ -137,19 +137,18 @@ def test_unknown_method_is_refused(run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("group", [None, np.array([0, 1])])
-def test_client_scores_come_back(run: RunDirectory, group: IntArray | None) -> None:
-    scores = ClientScores(np.array([0.5, 1.0]), np.array([4, 30]), np.array(["0.1", "0.10.2"]), group)
+@pytest.mark.parametrize("client", [None, np.array([7, 99])])
+def test_client_scores_come_back(run: RunDirectory, group: IntArray | None, client: IntArray | None) -> None:
+    scores = ClientScores(np.array([0.5, 1.0]), np.array([4, 30]), np.array(["0.1", "0.10.2"]), group, client)
     run.write_clients("auxo", scores)
     read = run.read_clients("auxo")
     assert read is not None
     np.testing.assert_array_equal(read.accuracy, scores.accuracy)
     np.testing.assert_array_equal(read.test_samples, scores.test_samples)
     assert read.cohort.tolist() == ["0.1", "0.10.2"]
-    if group is None:
-        assert read.group is None
-    else:
-        assert read.group is not None
-        np.testing.assert_array_equal(read.group, group)
+    for column, written in ((read.group, group), (read.client, client)):
+        assert (column is None) == (written is None)
+        np.testing.assert_array_equal(column, written)
 
 
 def test_client_scores_are_absent_before_they_are_written(run: RunDirectory) -> None:

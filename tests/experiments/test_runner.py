@@ -25,6 +25,7 @@ from auxo.experiments.runner import MethodResult, has_groups, run_experiment, ru
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.population_file import save_population
 from auxo.protocol.events import Evaluated, Event, Partitioned
+from auxo.runtime.engine import Engine
 
 # Two groups that name the classes differently: a partition pays, and is found within a few rounds.
 SMALL = """
@@ -206,7 +207,7 @@ def test_events_of_the_second_oracle_replace_those_of_the_first(
 ) -> None:
     second = run_method("base", small("training.rounds=2"), data)
 
-    def run_two(method: str, config: Config, data: FederatedData, on_event: OnEvent) -> MethodResult:
+    def run_two(method: str, config: Config, data: FederatedData, on_event: OnEvent, engine: Engine) -> MethodResult:
         on_event("first", second.events[0])
         for event in second.events:
             on_event(second.label, event)

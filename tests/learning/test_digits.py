@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from auxo.core.types import BoolArray, IntArray
+from auxo.learning import digits
 from auxo.learning.digits import digits_population
 from auxo.learning.federated_data import FederatedData, Samples
 from auxo.learning.heterogeneity import (
@@ -135,3 +136,11 @@ def test_a_model_for_each_group_beats_one_for_all(
     for_all = accuracy(data, train >= 0, test >= 0)
     for_each = np.mean([accuracy(data, train == group, test == group) for group in range(4)])
     assert for_each > for_all + least_gain
+
+
+def test_a_population_drawn_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = digits_population(clients=50, heterogeneity=LabelSkew(), samples=(1, 300))
+    monkeypatch.setattr(digits, "_CLIENTS_AT_ONCE", 7)
+    in_parts = digits_population(clients=50, heterogeneity=LabelSkew(), samples=(1, 300))
+    np.testing.assert_array_equal(in_parts.train.x_rows, whole.train.x_rows)
+    np.testing.assert_array_equal(in_parts.test.x_rows, whole.test.x_rows)

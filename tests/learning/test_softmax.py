@@ -40,7 +40,7 @@ def plain_sgd(data: FederatedData, job: Job, training: LocalTraining) -> Float32
     matrix = WEIGHTS[:-CLASSES].reshape(FEATURES, CLASSES).astype(np.float64)
     bias = WEIGHTS[-CLASSES:].astype(np.float64)
     matrix_velocity, bias_velocity = np.zeros_like(matrix), np.zeros_like(bias)
-    for batch in local_batches(data, job, training, seed=3):
+    for batch in local_batches(data, [job], training, seed=3)[0]:
         positions = batch[batch != PADDING]
         matrix_gradient, bias_gradient = training.weight_decay * matrix, training.weight_decay * bias
         for position in positions:
@@ -71,6 +71,28 @@ def test_batched_training_agrees_with_plain_sgd_of_each_participant(training: Lo
         np.testing.assert_allclose(delta, plain_sgd(DATA, job, training), rtol=0, atol=2e-6)
 
 
+@given(
+    batch_size=st.sampled_from([1, 3, 6, 50, 97]),
+    epochs=st.sampled_from([1, 5]),
+    fold=st.sampled_from([None, 0, 1]),
+    at_once=st.integers(1, 8),
+)
+@settings(max_examples=20)
+def test_weights_that_move_late_agree_with_plain_sgd(
+    batch_size: int, epochs: int, fold: int | None, at_once: int
+) -> None:
+    training = LocalTraining(batch_size=batch_size, epochs=epochs)
+    jobs = [Job(row, visit=row % 2, fold=fold) for row in range(len(COUNTS))]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("auxo.learning.softmax._MANY_PARAMETERS", 1)
+        late = train(jobs, training, at_once)
+
+    for job, delta in zip(jobs, late, strict=True):
+        # Up to 300 samples, which are several stretches; as above.
+        np.testing.assert_allclose(delta, plain_sgd(DATA, job, training), rtol=0, atol=4e-6)
+
+
 @given(rows=orders, training=trainings, at_once=st.integers(1, 5))
 @settings(max_examples=30)
 def test_update_has_the_same_bits_whatever_the_other_jobs_are(
@@ -83,15 +105,17 @@ def test_update_has_the_same_bits_whatever_the_other_jobs_are(
     assert [delta.tobytes() for delta in together] == [alone[row] for row in rows]
 
 
-def test_same_bits_hold_for_a_model_of_real_size() -> None:
+@pytest.mark.parametrize("classes", [10, 11])
+def test_same_bits_hold_for_a_model_of_real_size(classes: int) -> None:
+    # The weights of eleven classes are so many that they move late.
     rng = stream(5, "population")
     counts = [40, 7, 55, 23, 40, 61, 12, 40]
     total = sum(counts)
-    samples = Samples(np.arange(total), rng.integers(10, size=total), np.cumsum([0, *counts]))
+    samples = Samples(np.arange(total), rng.integers(classes, size=total), np.cumsum([0, *counts]))
     x = rng.normal(size=(total, 784)).astype(np.float32)
-    data = FederatedData("images", x, samples, samples, 10, tuple(map(str, range(len(counts)))))
+    data = FederatedData("images", x, samples, samples, classes, tuple(map(str, range(len(counts)))))
     jobs = [Job(row, 0, None) for row in range(len(counts))]
-    trainer = SoftmaxTrainer(784, 10)
+    trainer = SoftmaxTrainer(784, classes)
     weights = trainer.initial_weights(0)
 
     together = list(trainer.train(weights, data, jobs, LocalTraining(), seed=1))
@@ -99,6 +123,20 @@ def test_same_bits_hold_for_a_model_of_real_size() -> None:
     for job, update in zip(jobs, together, strict=True):
         (alone,) = trainer.train(weights, data, [job], LocalTraining(), seed=1)
         assert alone.delta.tobytes() == update.delta.tobytes()
+
+
+@pytest.mark.parametrize("many", [1, 10**9], ids=["late", "at every step"])
+def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auxo.learning.softmax._MANY_PARAMETERS", many)
+    jobs = [Job(row, 0, fold) for row in range(len(COUNTS)) for fold in (None, 1)]
+    room = np.full((len(jobs) + 2, len(WEIGHTS)), np.nan, dtype=np.float32)
+    trainer = SoftmaxTrainer(FEATURES, CLASSES, participants_at_once=4)
+
+    updates = list(trainer.train(WEIGHTS, DATA, jobs, LocalTraining(), seed=3, out=room[1:-1]))
+
+    assert room[1:-1].tobytes() == np.stack(train(jobs, LocalTraining(), at_once=5)).tobytes()
+    assert all(np.shares_memory(update.delta, row) for update, row in zip(updates, room[1:-1], strict=True))
+    assert np.isnan(room[[0, -1]]).all()
 
 
 def test_examples_are_those_of_the_fold_counted_once_for_all_epochs() -> None:
@@ -133,7 +171,9 @@ def test_logits_too_large_for_exp_still_give_a_finite_update() -> None:
     assert np.any(update.delta)
 
 
-def test_one_clients_broken_inputs_stay_with_it() -> None:
+@pytest.mark.parametrize("many", [1, 10**9], ids=["late", "at every step"])
+def test_one_clients_broken_inputs_stay_with_it(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auxo.learning.softmax._MANY_PARAMETERS", many)
     x = DATA.x.copy()
     samples = Samples(np.arange(8), np.arange(8) % CLASSES, np.array([0, 5, 8]))
     x[7] = np.nan

@@ -14,8 +14,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from auxo.learning.torch_models import Mlp, SmallCnn, image_shape  # noqa: E402
+from auxo.learning.torch_models import LeafCnn, Mlp, SmallCnn, image_shape  # noqa: E402
 from auxo.learning.torch_trainer import TorchTrainer  # noqa: E402
+from auxo.learning.ways_to_train import WayToTrain  # noqa: E402
 
 COUNTS = [13, 1, 0, 20]
 FEATURES, CLASSES = 16, 3
@@ -56,9 +57,19 @@ FACTORIES: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.fixture(params=FACTORIES)
+TRAINERS = {
+    **{name: TorchTrainer(factory) for name, factory in FACTORIES.items()},
+    "stacked linear": TorchTrainer(linear, way=WayToTrain("stacked", at_once=3)),
+    "stacked and late mlp": TorchTrainer(FACTORIES["mlp"], way=WayToTrain("stacked", 3, ("layers.1",))),
+    "stacked cnn": TorchTrainer(FACTORIES["cnn"], way=WayToTrain("stacked", at_once=3)),
+    "stacked and frozen": TorchTrainer(with_frozen_layer, way=WayToTrain("stacked", at_once=3)),
+    "mapped mlp": TorchTrainer(FACTORIES["mlp"], way=WayToTrain("vmap", at_once=3)),
+}
+
+
+@pytest.fixture(params=TRAINERS)
 def trainer(request: pytest.FixtureRequest) -> TorchTrainer:
-    return TorchTrainer(FACTORIES[request.param])
+    return TRAINERS[request.param]
 
 
 def deltas(trainer: TorchTrainer, jobs: list[Job], training: LocalTraining, seed: int = 3) -> list[Float32Array]:
@@ -74,8 +85,28 @@ def test_update_has_the_same_bits_whatever_the_other_jobs_are(trainer: TorchTrai
     assert [delta.tobytes() for delta in backwards] == alone[::-1]
 
 
+def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(trainer: TorchTrainer) -> None:
+    room = np.full((len(JOBS) + 2, trainer.n_params), np.nan, dtype=np.float32)
+    expected = deltas(trainer, JOBS, LocalTraining())
+
+    updates = list(trainer.train(trainer.initial_weights(7), DATA, JOBS, LocalTraining(), seed=3, out=room[1:-1]))
+
+    assert [row.tobytes() for row in room[1:-1]] == [delta.tobytes() for delta in expected]
+    assert all(np.shares_memory(update.delta, row) for update, row in zip(updates, room[1:-1], strict=True))
+    assert np.isnan(room[[0, -1]]).all()
+
+
+def test_updates_without_such_memory_stay_as_they_are_when_training_goes_on(trainer: TorchTrainer) -> None:
+    first = deltas(trainer, JOBS, LocalTraining())
+    copies = [delta.copy() for delta in first]
+
+    deltas(trainer, JOBS[::-1], LocalTraining(), seed=4)
+
+    np.testing.assert_array_equal(first, copies)
+
+
 def test_another_trainer_of_the_same_module_gives_the_same_bits(trainer: TorchTrainer) -> None:
-    other = TorchTrainer(trainer.module_factory)
+    other = TorchTrainer(trainer.module_factory, way=trainer.way)
     deltas(trainer, JOBS, LocalTraining())
 
     assert [delta.tobytes() for delta in deltas(trainer, JOBS, LocalTraining())] == [
@@ -213,9 +244,23 @@ def test_module_that_cannot_be_averaged_is_refused(module: nn.Module, complaint:
         TorchTrainer(lambda: module)
 
 
+def test_losses_are_the_cross_entropies_of_the_rows() -> None:
+    trainer = TorchTrainer(linear)
+    weights = trainer.initial_weights(1)
+    x = np.tile(DATA.x, (40, 1))  # more rows than are predicted at a time
+    y = np.tile(DATA.train.y, 40)
+    logits = x.astype(np.float64) @ weights[:-CLASSES].reshape(CLASSES, FEATURES).T + weights[-CLASSES:]
+
+    losses = trainer.losses(weights, x, y)
+
+    expected = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y]
+    np.testing.assert_allclose(losses, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [SmallCnn, LeafCnn])
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (1, 28), (3, 32)])
-def test_cnn_takes_images_flat_or_square(channels: int, side: int) -> None:
-    cnn = SmallCnn(side, classes=5, channels=channels)
+def test_cnn_takes_images_flat_or_square(model: type[SmallCnn] | type[LeafCnn], channels: int, side: int) -> None:
+    cnn = model(side, classes=5, channels=channels)
     images = torch.ones(2, channels, side, side)
 
     assert cnn(images).shape == (2, 5)
@@ -228,6 +273,14 @@ def test_samples_that_are_no_square_images_are_refused(features: tuple[int, ...]
         image_shape(features)
 
 
-def test_images_too_small_for_the_cnn_are_refused() -> None:
+@pytest.mark.parametrize("model", [SmallCnn, LeafCnn])
+def test_images_too_small_for_the_cnn_are_refused(model: type[SmallCnn] | type[LeafCnn]) -> None:
     with pytest.raises(ValueError, match="at least 4x4 pixels, got 3x3"):
-        SmallCnn(3, classes=2)
+        model(3, classes=2)
+
+
+def test_leaf_cnn_has_the_parameters_of_leaf() -> None:
+    # 5x5 filters: 1 to 32 and 32 to 64 maps; 7x7 of these to 2048 hidden units, and these to 62 characters.
+    expected = (25 + 1) * 32 + (32 * 25 + 1) * 64 + (64 * 49 + 1) * 2048 + (2048 + 1) * 62
+
+    assert sum(weight.numel() for weight in LeafCnn(28, classes=62, hidden=2048).parameters()) == expected

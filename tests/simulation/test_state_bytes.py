@@ -120,7 +120,7 @@ def finished(case: str) -> Run:
     states, told = [whole.start(whole.coordinator.start(TRAINER.initial_weights(0)))], [0]
     while not whole.is_over(states[-1]):
         assert len(states) < 2000, "the run does not end"
-        states.append(whole.step(states[-1]))
+        states.append(whole.step(states[-1].copy()))
         told.append(len(events))
     return Run(whole, states, told, events)
 

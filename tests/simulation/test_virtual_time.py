@@ -17,7 +17,8 @@ from auxo.core.metrics import agreement
 from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
-from auxo.engines.in_process import InProcess, WorkerProcesses
+from auxo.engines.in_process import InProcess
+from auxo.engines.worker_processes import WorkerProcesses
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.heterogeneity import LabelPermutation
 from auxo.learning.softmax import SoftmaxTrainer
@@ -172,7 +173,7 @@ def run(coordinator: Coordinator, around: World, partition: Partition | None = N
     states = [simulation.start(coordinator.start(TRAINER.initial_weights(0), partition))]
     while not simulation.is_over(states[-1]):
         assert len(states) <= max_steps, "the run does not end"
-        states.append(simulation.step(states[-1]))
+        states.append(simulation.step(states[-1].copy()))
     return Run(simulation, states, list(events))
 
 
@@ -398,7 +399,7 @@ def test_after_a_partition_every_labelled_client_is_placed_in_the_child_of_its_l
     affinity = replace(coordinator.settings.affinity, label_trust=label_trust)
     finished = run(replace(coordinator, settings=replace(coordinator.settings, affinity=affinity)), world())
     state = next(state for state in finished.states if len(state.coordinator.tree.leaves) == 2)
-    labels = state.records.clusters()[:, 0]
+    labels = state.records.of(np.arange(CLIENTS)).clusters()[:, 0]
     has_label = labels >= 0
     placed = finished.simulation.placement(state)
 
@@ -415,13 +416,22 @@ def test_placement_says_where_everybody_belongs_without_changing_anything(finish
     assert to_bytes(finished.last) == before
 
 
+def test_placement_of_some_says_of_those_with_a_reason_what_it_says_of_all(finished: Run) -> None:
+    some = np.array([3, 17, 40, 41, 59])
+    of_all, of_some = finished.simulation.placement(finished.last), finished.simulation.placement(finished.last, some)
+
+    assert of_some.vouched.any()
+    np.testing.assert_array_equal(of_some.vouched, of_all.vouched[some])
+    np.testing.assert_array_equal(of_some.leaf[of_some.vouched], of_all.leaf[some][of_some.vouched])
+
+
 # Bits.
 
 
-def test_a_step_depends_on_the_state_alone_and_leaves_it_untouched(finished: Run) -> None:
+def test_a_step_depends_on_the_state_alone_and_a_copy_keeps_it(finished: Run) -> None:
     for number in range(0, len(finished.states) - 1, 3):
         before = to_bytes(finished.states[number])
-        again = finished.simulation.step(finished.states[number])
+        again = finished.simulation.step(finished.states[number].copy())
 
         assert to_bytes(again) == to_bytes(finished.states[number + 1])
         assert to_bytes(finished.states[number]) == before
@@ -515,12 +525,13 @@ def test_feedback_goes_to_those_whose_update_was_valid_and_to_nobody_else() -> N
 
     finished = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(fail_some)))
 
-    np.testing.assert_array_equal(finished.last.records.participations, [valid[row] for row in range(CLIENTS)])
+    participations = finished.last.records.participations(np.arange(CLIENTS))
+    np.testing.assert_array_equal(participations, [valid[row] for row in range(CLIENTS)])
 
 
 def test_the_labels_that_clients_hold_are_those_of_their_own_groups() -> None:
     finished = run(rules(PartitionAt(2.0)), world(dropout=0.2))
-    labels = finished.last.records.clusters()[:, 0]
+    labels = finished.last.records.of(np.arange(CLIENTS)).clusters()[:, 0]
     has_label = labels >= 0
 
     assert has_label.sum() > CLIENTS / 2
@@ -556,7 +567,7 @@ def test_halves_of_the_samples_alternate_from_visit_to_visit_once_clustering_has
     start_round = finished.simulation.coordinator.settings.start_round
     folds = set()
     for before, _, cohort, opened in finished.openings():
-        visits = before.records.participations[opened.clients]
+        visits = before.records.participations(opened.clients)
         has_begun = before.coordinator.cohorts[cohort].round + 1 >= start_round
         expected = visits % 2 if has_begun else np.full(len(visits), -1)
         np.testing.assert_array_equal(opened.participants.fold, expected)

@@ -5,13 +5,21 @@ The server never sees a record: only the request a client chooses to send.
 """
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from auxo.core.cohort_tree import CohortTree
+from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
+Int8Array = NDArray[np.int8]
+
 _TIE_BREAK = 1e-9
+_CHUNK_ROWS = 8192  # check-ins worked on at a time, so that intermediate columns stay in the processor's cache
+_MOST_CLUSTERS = 127  # that an index of 8 bits can name
+_T = TypeVar("_T", bound=np.generic)
+
 FOLDS = 2  # halves of a client's samples between which a cross-fitting client alternates
 
 
@@ -56,6 +64,8 @@ class AffinityRecords:
     @staticmethod
     def empty(n_clients: int, n_clusters: int) -> "AffinityRecords":
         """Return the records of clients that have never taken part."""
+        if n_clusters > _MOST_CLUSTERS:
+            raise ValueError(f"n_clusters: expected at most {_MOST_CLUSTERS}, got {n_clusters}")
         return AffinityRecords(
             tree=CohortTree(),
             heard=np.zeros(n_clients, dtype=np.int64),
@@ -69,6 +79,43 @@ class AffinityRecords:
     def clusters(self) -> IntArray:
         """Return the (clients, cohorts) cluster indices, -1 where there is none."""
         return _best(_mean_of_folds(self.similarity))
+
+
+@dataclass(frozen=True)
+class ClusterIndices:
+    """What the similarities of records come to, row aligned with them: worked out once for each time they change."""
+
+    best: Int8Array  # (rows, cohorts) cluster index; -1 where there is none
+    best_by_fold: Int8Array  # (rows, cohorts, FOLDS) the same from one half of the samples each
+    margin: FloatArray  # (rows, cohorts) see `label_margins`
+    leads_here: BoolArray  # (rows, cohorts) the index at the last partition above the cohort leads towards it
+
+    @staticmethod
+    def of(records: AffinityRecords) -> "ClusterIndices":
+        """Return the indices of these records."""
+        best, by_fold = records.clusters().astype(np.int8), _best(records.similarity).astype(np.int8)
+        nothing = ClusterIndices(best, by_fold, np.zeros_like(records.reward), np.zeros_like(records.explored))
+        return nothing._followed(records, known=1)
+
+    def widened(self, records: AffinityRecords) -> "ClusterIndices":
+        """Return the indices of the same records after `widen`: what they say of cohorts they knew has not changed."""
+        known = self.best.shape[1]
+        pad = [(0, 0), (0, len(records.tree.cohorts) - known)]
+        best = np.pad(self.best, pad, constant_values=-1)
+        by_fold = np.pad(self.best_by_fold, [*pad, (0, 0)], constant_values=-1)
+        wide = ClusterIndices(best, by_fold, np.pad(self.margin, pad), np.pad(self.leads_here, pad))
+        return wide._followed(records, known)
+
+    def _followed(self, records: AffinityRecords, known: int) -> "ClusterIndices":
+        """Fill in what the indices say of cohorts from the number ``known`` on, which nobody else has seen yet."""
+        for branch in records.tree.branches:
+            parent, first = (records.tree.index[cohort] for cohort in (branch.cohort, branch.children[0]))
+            if first >= known:
+                children = slice(first, first + len(branch.children))
+                towards = _child_led_to(records, branch, self.best[:, parent].astype(np.int64))
+                self.leads_here[:, children] = towards[:, None] == np.arange(len(branch.children))
+                self.margin[:, children] = self.margin[:, [parent]] + _margins_at(records, branch)
+        return self
 
 
 @dataclass(frozen=True)
@@ -99,10 +146,8 @@ class FeedbackColumns:
 
 
 def _mean_of_folds(similarity: FloatArray) -> FloatArray:
-    held = ~np.isnan(similarity)
-    count = held.sum(axis=-2)
-    total = np.where(held, similarity, 0.0).sum(axis=-2)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    one, other = similarity[..., 0, :], similarity[..., 1, :]
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, (one + other) / FOLDS))
 
 
 def _best(similarity: FloatArray) -> IntArray:
@@ -112,43 +157,91 @@ def _best(similarity: FloatArray) -> IntArray:
 
 
 def request(records: AffinityRecords, settings: AffinitySettings, rng: np.random.Generator | None) -> Requests:
-    """Return what each client asks for at check-in; nobody explores when ``rng`` is None.
+    """Return what each client asks for at check-in; nobody explores when ``rng`` is None. See `request_rows`."""
+    rows = np.where(records.participations > 0, np.arange(len(records.heard)), -1)
+    return request_rows(records, ClusterIndices.of(records), rows, settings, rng)
+
+
+def request_rows(
+    records: AffinityRecords,
+    indices: ClusterIndices,
+    rows: IntArray,
+    settings: AffinitySettings,
+    rng: np.random.Generator | None,
+) -> Requests:
+    """Return what some clients ask for at check-in; nobody explores when ``rng`` is None.
 
     A client that has never had feedback asks for nothing. Others ask for the known leaf with the highest reward, less
     the margin by which their own cluster index spoke against it when its ancestors were partitioned (see
     `label_margins`), or with probability ``exploration * exploration_decay ** participations`` for a random known leaf.
+
+    Args:
+        records: of those who have had feedback, and perhaps of others.
+        indices: of the records.
+        rows: (check-ins,) each client's row in the records; -1 for one that has never had feedback.
+        settings: see `AffinitySettings`.
+        rng: draws the same numbers whoever has had feedback.
     """
-    n, taken = len(records.heard), records.participations
-    first = np.full(n, -1, dtype=np.int64)
-    choice = np.full(n, -1, dtype=np.int64)
-    explores, draws = np.zeros(n, dtype=np.bool_), np.zeros(n)
+    asking = np.flatnonzero(rows >= 0)
+    mine = rows[asking]
+    taken, heard = records.participations[mine], records.heard[mine]
+    exploring, draws = np.zeros(0, dtype=np.int64), np.zeros(len(rows))
     if rng is not None:
-        explores = rng.random(n) < settings.exploration * settings.exploration_decay**taken
-        draws = rng.random(n)
-    margins = label_margins(records)
-    standing = records.reward - settings.label_trust * margins
-    if rng is not None:  # of equal ones any, or all newcomers that did not fit would try the same cohort next
-        standing = standing + _TIE_BREAK * rng.random(standing.shape)
-    for version in np.unique(records.heard):
-        leaves = _leaves_known_after(records.tree, int(version))
-        mine = np.flatnonzero((records.heard == version) & (taken > 0))
-        first[mine] = leaves[standing[np.ix_(mine, leaves)].argmax(axis=1)]
-        choice[mine] = np.where(explores[mine], leaves[(draws[mine] * len(leaves)).astype(np.int64)], first[mine])
-    asks = choice >= 0
-    held = (np.arange(n), np.where(asks, choice, 0))
-    similarity = records.similarity[held]
+        chances = settings.exploration * settings.exploration_decay ** np.arange(taken.max(initial=0) + 1)
+        exploring = np.flatnonzero(rng.random(len(rows))[asking] < chances[taken])
+        draws = rng.random(len(rows))
+    first = _first_choices(records, indices, rows, settings, rng)[asking]
+    leaves = records.tree.leaves_by_age
+    nth = (draws[asking[exploring]] * leaves.sum(axis=1)[heard[exploring]]).astype(np.int64)
+    choice = first.copy()
+    choice[exploring] = np.argsort(~leaves, axis=1, kind="stable")[heard[exploring], nth]
+    cells = mine * len(records.tree.cohorts) + choice
+
+    def held(column: NDArray[_T]) -> NDArray[_T]:
+        return column.reshape(-1, *column.shape[2:]).take(cells, axis=0)
+
+    def said(values: NDArray[_T], otherwise: float = -1) -> NDArray[_T]:
+        column = np.full((len(rows), *values.shape[1:]), otherwise, dtype=values.dtype)
+        column[asking] = values
+        return column
+
+    reward = held(records.reward)
     return Requests(
         tree=records.tree,
-        cohort=choice,
-        cluster=np.where(asks, _best(_mean_of_folds(similarity)), -1),
-        cluster_by_fold=np.where(asks[:, None], _best(similarity), -1),
-        generation=np.where(asks, records.generation[held], -1),
-        reward=np.where(asks, records.reward[held], 0.0),
-        ranked_first=asks & (choice == first),
-        supported=(choice == 0)  # who only knows the root has no choice; its cluster index decides
-        | (asks & np.where(records.explored[held], records.reward[held] > 0, _is_labelled(records)[held])),
-        participations=taken,
+        cohort=said(choice),
+        cluster=said(held(indices.best)).astype(np.int64),
+        cluster_by_fold=said(held(indices.best_by_fold)).astype(np.int64),
+        generation=said(held(records.generation)),
+        reward=said(reward, 0.0),
+        ranked_first=said(choice == first, False),
+        supported=said(  # who only knows the root has no choice; its cluster index decides
+            (choice == 0) | np.where(held(records.explored), reward > 0, held(indices.leads_here)), False
+        ),
+        participations=said(taken, 0),
     )
+
+
+def _first_choices(
+    records: AffinityRecords,
+    indices: ClusterIndices,
+    rows: IntArray,
+    settings: AffinitySettings,
+    rng: np.random.Generator | None,
+) -> IntArray:
+    """Return the known leaf that each client would rather have than any other; -1 where there is no row."""
+    choice = np.full(len(rows), -1, dtype=np.int64)
+    for begin in range(0, len(rows), _CHUNK_ROWS):
+        some = rows[begin : begin + _CHUNK_ROWS]
+        asks = some >= 0
+        mine = some[asks]
+        standing = records.reward.take(mine, axis=0)
+        standing -= settings.label_trust * indices.margin.take(mine, axis=0)
+        if rng is not None:  # of equal ones any, or all newcomers that did not fit would try the same cohort next
+            ties = rng.random((len(some), standing.shape[1]))
+            standing += _TIE_BREAK * (ties if asks.all() else ties[asks])
+        standing[~records.tree.leaves_by_age[records.heard[mine]]] = -np.inf
+        choice[begin : begin + _CHUNK_ROWS][asks] = standing.argmax(axis=1)
+    return choice
 
 
 def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:
@@ -178,9 +271,7 @@ def hear(records: AffinityRecords, tree: CohortTree, settings: AffinitySettings)
     clusters = records.clusters()
     for number, branch in enumerate(tree.branches):
         parent = tree.index[branch.cohort]
-        routes = np.array([*branch.routes, -1])
-        mine = np.where(records.generation[:, parent] == branch.generation, clusters[:, parent], -1)
-        child_of_mine = routes[np.where(mine < len(branch.routes), mine, -1)]
+        child_of_mine = _child_led_to(records, branch, clusters[:, parent])
         news = records.heard <= number
         for child_number, child in enumerate(branch.children):
             inherited = reward[:, parent] + settings.partition_bonus * (child_of_mine == child_number)
@@ -217,36 +308,26 @@ def label_margins(records: AffinityRecords) -> FloatArray:
     the cohort, 0 where the client holds none. It keeps clients whose label was clear from leaving at every unlucky
     reward, and lets those whose label was a close call go and look.
     """
-    margins = np.zeros_like(records.reward)
-    for branch in records.tree.branches:
-        parent = records.tree.index[branch.cohort]
-        held = _mean_of_folds(records.similarity[:, parent])[:, : len(branch.routes)]
-        held = np.where(np.isnan(held) | (records.generation[:, parent] != branch.generation)[:, None], -np.inf, held)
-        missing = len(branch.routes) - held.shape[1]  # a partition by hand may have more children than clusters
-        mean = np.pad(held, [(0, 0), (0, missing)], constant_values=-np.inf)
-        best = mean.max(axis=1)
-        for number, child in enumerate(branch.children):
-            here = mean[:, np.array(branch.routes) == number].max(axis=1)
-            against = np.where(np.isfinite(best), best - np.maximum(here, -1.0), 0.0)
-            margins[:, records.tree.index[child]] = margins[:, parent] + against
-    return margins
+    return ClusterIndices.of(records).margin
 
 
-def _is_labelled(records: AffinityRecords) -> BoolArray:
-    """Return whether the client's cluster index at the last partition above each cohort leads towards it."""
-    labelled = np.zeros(records.reward.shape, dtype=np.bool_)
-    clusters = records.clusters()
-    for branch in records.tree.branches:
-        parent = records.tree.index[branch.cohort]
-        mine = np.where(records.generation[:, parent] == branch.generation, clusters[:, parent], -1)
-        towards = np.array([*branch.routes, -1])[np.where(mine < len(branch.routes), mine, -1)]
-        for number, child in enumerate(branch.children):
-            labelled[:, records.tree.index[child]] = towards == number
-    return labelled
+def _margins_at(records: AffinityRecords, branch: Branch) -> FloatArray:
+    """Return what one partition adds to the margins against each of its children: (rows, children)."""
+    parent = records.tree.index[branch.cohort]
+    held = _mean_of_folds(records.similarity[:, parent])[:, : len(branch.routes)]
+    held = np.where(np.isnan(held) | (records.generation[:, parent] != branch.generation)[:, None], -np.inf, held)
+    missing = len(branch.routes) - held.shape[1]  # a partition by hand may have more children than clusters
+    mean = np.pad(held, [(0, 0), (0, missing)], constant_values=-np.inf)
+    best = mean.max(axis=1)
+    children = [mean[:, np.array(branch.routes) == number].max(axis=1) for number in range(len(branch.children))]
+    return np.stack([np.where(np.isfinite(best), best - np.maximum(here, -1.0), 0.0) for here in children], axis=1)
 
 
-def _leaves_known_after(tree: CohortTree, branches: int) -> IntArray:
-    return np.array([tree.index[leaf] for leaf in CohortTree(tree.branches[:branches]).leaves], dtype=np.int64)
+def _child_led_to(records: AffinityRecords, branch: Branch, clusters: IntArray) -> IntArray:
+    """Return the child number that each client's cluster index at a partition leads to; -1 where it says nothing."""
+    is_current = records.generation[:, records.tree.index[branch.cohort]] == branch.generation
+    usable = is_current & (clusters < len(branch.routes))
+    return np.array([*branch.routes, -1])[np.where(usable, clusters, -1)]
 
 
 def _learn_reward(
@@ -299,15 +380,3 @@ def take_rows(records: AffinityRecords, rows: IntArray) -> AffinityRecords:
         generation=records.generation[rows],
         participations=records.participations[rows],
     )
-
-
-def put_rows(records: AffinityRecords, rows: IntArray, some: AffinityRecords) -> AffinityRecords:
-    """Return the records with those of the clients in ``rows`` replaced; both must refer to the same tree."""
-    if some.tree != records.tree:
-        raise ValueError("some.tree: expected the tree of the records they go back into; widen those first")
-    columns = {}
-    for name in ("heard", "reward", "explored", "similarity", "generation", "participations"):
-        column = getattr(records, name).copy()
-        column[rows] = getattr(some, name)
-        columns[name] = column
-    return replace(records, **columns)

@@ -7,6 +7,8 @@ import numpy as np
 
 from auxo.core.types import ROOT, BoolArray, CohortId, FloatArray, IntArray
 
+_CHUNK_ROWS = 32_768  # requests worked on at a time, so that intermediate columns stay in the processor's cache
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -97,6 +99,16 @@ class CohortTree:
         return np.isin(np.array(self.cohorts), np.array(self.leaves))
 
     @cached_property
+    def leaves_by_age(self) -> BoolArray:
+        """Return whether each of `cohorts` was a leaf after 0, 1, 2 ... partitions: (partitions + 1, cohorts)."""
+        leaves = np.zeros((len(self.branches) + 1, len(self.cohorts)), dtype=np.bool_)
+        leaves[:, 0] = True
+        for age, branch in enumerate(self.branches, start=1):
+            leaves[age:, self.index[branch.cohort]] = False
+            leaves[age:, [self.index[child] for child in branch.children]] = True
+        return leaves
+
+    @cached_property
     def _first_child(self) -> IntArray:
         first = np.full(len(self.cohorts), -1, dtype=np.int64)
         for branch in self.branches:
@@ -104,21 +116,27 @@ class CohortTree:
         return first
 
     @cached_property
-    def _routes(self) -> IntArray:
+    def _steps(self) -> IntArray:
+        """Return where a cluster index leads from each cohort, (cohorts, clusters + 2): -1 where it says nothing.
+
+        The first and the last column stand for indices out of range. A leaf leads to itself, whatever the index.
+        """
         width = max((len(branch.routes) for branch in self.branches), default=1)
-        table = np.full((len(self.cohorts), width), -1, dtype=np.int64)
+        table = np.full((len(self.cohorts), width + 2), -1, dtype=np.int64)
+        table[self.is_leaf] = np.flatnonzero(self.is_leaf)[:, None]
         for branch in self.branches:
-            table[self.index[branch.cohort], : len(branch.routes)] = branch.routes
+            at = self.index[branch.cohort]
+            table[at, 1 : 1 + len(branch.routes)] = self._first_child[at] + np.array(branch.routes)
         return table
 
     @cached_property
-    def _cumulative_weights(self) -> FloatArray:
+    def _bounds(self) -> FloatArray:
+        """Return from which draw on each cohort's next child is taken, (most children - 1, cohorts)."""
         width = max((len(branch.weights) for branch in self.branches), default=1)
-        table = np.ones((len(self.cohorts), width))
+        table = np.ones((width - 1, len(self.cohorts)))  # no draw reaches 1
         for branch in self.branches:
             weights = np.cumsum(branch.weights) / sum(branch.weights)
-            table[self.index[branch.cohort], : len(weights)] = weights
-            table[self.index[branch.cohort], len(weights) - 1 :] = 1.0
+            table[: len(weights) - 1, self.index[branch.cohort]] = weights[:-1]
         return table
 
     @cached_property
@@ -140,21 +158,38 @@ class CohortTree:
         Returns:
             The leaves, and whether the request itself led there without a draw.
         """
+        n = len(cohorts)
+        leaf, vouched = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+        draws = rng.random((self.depth, n))
+        for first in range(0, n, _CHUNK_ROWS):
+            some = slice(first, first + _CHUNK_ROWS)
+            leaf[some], vouched[some] = self._resolve(cohorts[some], clusters[some], generations[some], draws[:, some])
+        return leaf, vouched
+
+    def _resolve(
+        self, cohorts: IntArray, clusters: IntArray, generations: IntArray, draws: FloatArray
+    ) -> tuple[IntArray, BoolArray]:
         known = (cohorts >= 0) & (cohorts < len(self.cohorts))
         at = np.where(known, cohorts, 0)
-        cluster = np.where(known & (generations == self._generations[at]), clusters, -1)
-        vouched = known.copy()
-        for _ in range(self.depth):
-            draws = rng.random(len(at))
-            rows = np.flatnonzero(~self.is_leaf[at])
-            here, wanted = at[rows], cluster[rows]
-            usable = (wanted >= 0) & (wanted < self._routes.shape[1])
-            routed = np.where(usable, self._routes[here, np.where(usable, wanted, 0)], -1)
-            drawn = (draws[rows, None] >= self._cumulative_weights[here]).sum(axis=1)
-            at[rows] = self._first_child[here] + np.where(routed >= 0, routed, drawn)
-            vouched[rows] &= routed >= 0
-            cluster[rows] = -1
-        return at, vouched
+        width = self._steps.shape[1]
+        column = np.clip(clusters, -1, width - 2) + 1
+        column *= known & (generations == self._generations[at])
+        here = self._steps.ravel()[at * width + column]
+        vouched = known
+        undecided = np.flatnonzero(here < 0)
+        for draw in draws:
+            if len(undecided):
+                vouched[undecided] = False
+                here[undecided] = self._drawn(at[undecided], draw[undecided])
+            at, undecided = here, np.flatnonzero(~self.is_leaf[here])
+        return here, vouched
+
+    def _drawn(self, at: IntArray, draw: FloatArray) -> IntArray:
+        """Return the child of each of these cohorts that the draw falls upon."""
+        child = self._first_child[at]
+        for bound in self._bounds:
+            child += draw >= bound[at]
+        return child
 
     @cached_property
     def depth(self) -> int:

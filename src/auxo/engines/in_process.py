@@ -9,6 +9,7 @@ import numpy as np
 
 from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.types import Float32Array
+from auxo.engines.threads import one_thread
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate, Trainer
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
@@ -29,7 +30,8 @@ class InProcess:
     def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
         """Return what `close_cohort` makes of the participants' updates."""
         answers = self._train_in_chunks(closing.state.server.weights, training.jobs)
-        return close_cohort(rules, closing, returned_by(training, answers))
+        with one_thread():
+            return close_cohort(rules, closing, returned_by(training, answers))
 
     def train(
         self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None = None

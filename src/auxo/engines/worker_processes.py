@@ -21,6 +21,7 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.in_process import InProcess
+from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
 
@@ -108,7 +109,9 @@ class WorkerProcesses:
         Raises:
             RuntimeError: a chunk of participants has cost several workers their lives; the message says what to do.
         """
-        return close_cohort(rules, closing, self._returned(rules.fingerprint, closing.state.server.weights, training))
+        returned = self._returned(rules.fingerprint, closing.state.server.weights, training)
+        with one_thread():
+            return close_cohort(rules, closing, returned)
 
     def _returned(self, fingerprint: Fingerprint, weights: Float32Array, training: Training) -> Iterator[Returned]:
         shared = self._start(fingerprint)

@@ -154,8 +154,13 @@ class TrainingConfig(Section):
     """What is learned and how; the same for every method."""
 
     algorithm: Literal["fedavg", "fedyogi"] = Field(default="fedyogi", description="How updates are aggregated.")
-    model: Literal["softmax", "mlp", "cnn"] = Field(
-        default="softmax", description="What clients train; cnn needs images."
+    model: Literal["softmax", "mlp", "cnn", "leaf-cnn", "resnet18"] = Field(
+        default="softmax", description="What clients train; all but softmax and mlp need images."
+    )
+    batching: Literal["auto", "stacked", "vmap", "one-by-one"] = Field(
+        default="auto",
+        description="How participants of a torch model train: several at once in stacked layers or by vmap, or one by "
+        "one. auto: the fastest way that gives the right updates.",
     )
     rounds: PositiveInt = Field(default=200, description="Rounds every cohort trains, counted from the root.")
     participants: PositiveInt = Field(default=200, description="Participants a round, over all cohorts together.")
@@ -321,10 +326,36 @@ class AuxoConfig(Section):
 
 
 class RunConfig(Section):
-    """How the run is carried out; without effect on results, except for when they are measured."""
+    """How the run is carried out; without effect on results, except for when and on whom they are measured."""
 
-    workers: PositiveInt = Field(default=1, description="Processes that train participants; results are the same bits.")
-    evaluate_every: PositiveInt = Field(default=5, description="Rounds between evaluations over all clients.")
+    engine: Literal["local", "ray"] = Field(
+        default="local", description="Where participants train: on this machine, or on a Ray cluster. The same bits."
+    )
+    ray_address: str | None = Field(
+        default=None,
+        description="A running Ray cluster: host:port of its head node, or auto for the one that this machine belongs "
+        "to. Only with engine = ray. Not set: one is started on this machine, and stopped when the run ends.",
+    )
+    workers: PositiveInt | None = Field(
+        default=None,
+        description="Processes that train participants; results are the same bits. "
+        "Not set: one, or with engine = ray one for each CPU of the cluster.",
+    )
+    evaluate_every: PositiveInt = Field(default=5, description="Rounds between evaluations.")
+    evaluate_clients: PositiveInt | None = Field(
+        default=None,
+        description="Clients that are evaluated: a random sample, the same for every method and every evaluation. "
+        "Not set: all.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.engine != "ray" and self.ray_address is not None:
+            raise ValueError(
+                f'run.ray_address: {self.ray_address!r} is given, but run.engine = "{self.engine}"; '
+                'set run.engine = "ray" (--engine ray) or remove run.ray_address'
+            )
+        return self
 
 
 class Config(Section):
@@ -364,9 +395,9 @@ class Config(Section):
                 f"training.participants: expected at most population.clients ({population.clients}), "
                 f"got {training.participants}; lower it or add clients"
             )
-        if population.source == "synthetic" and training.model == "cnn":
+        if population.source == "synthetic" and training.model not in ("softmax", "mlp"):
             raise ValueError(
-                'training.model: "cnn" needs images, but population.source = "synthetic" has plain vectors; '
+                f'training.model: "{training.model}" needs images, but population.source = "synthetic" has vectors; '
                 'choose "softmax" or "mlp"'
             )
         return self

@@ -1,10 +1,11 @@
-"""Evaluation over all clients, on the same held-out samples for every method."""
+"""Evaluation over all clients or a sample of them, on the same held-out samples for every method."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from auxo.core.metrics import agreement, spread
+from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Trainer
@@ -12,43 +13,62 @@ from auxo.protocol.events import CohortScore, Evaluated
 from auxo.runtime.coordinator import Matched
 from auxo.simulation.virtual_time import Simulation, SimulationState
 
+_SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
+
 
 @dataclass(frozen=True)
 class Scores:
-    """Every client's test samples under the model of its cohort."""
+    """The test samples of the clients that are evaluated, each under the model of its cohort."""
 
-    correct: IntArray  # (clients,)
-    tests: IntArray  # (clients,)
-    cohort: IntArray  # (clients,) position in the tree's cohorts
-    lost: BoolArray  # (clients,) had to compare models, see `place_clients`
-    matched: IntArray  # (clients,) the cohort each would be matched to; differs from ``cohort`` for the lost only
-    matched_correct: IntArray  # (clients,) under the model of that one
+    clients: IntArray  # (evaluated,) rows of the population, ascending
+    correct: IntArray  # (evaluated,)
+    tests: IntArray  # (evaluated,)
+    cohort: IntArray  # (evaluated,) position in the tree's cohorts
+    lost: BoolArray  # (evaluated,) had to compare models, see `place_clients`
+    matched: IntArray  # (evaluated,) the cohort each would be matched to; differs from ``cohort`` for the lost only
+    matched_correct: IntArray  # (evaluated,) under the model of that one
 
 
-def score_clients(trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState) -> Scores:
-    """Score each client with the model of the cohort it would use."""
-    placed = simulation.placement(state)
-    cohort = place_clients(trainer, data, placed, state)
-    correct = _correct(trainer, data, cohort, state)
+def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntArray:
+    """Return the rows of everybody, or of a random sample that is the same for every method and every evaluation."""
+    if at_most is None or at_most >= n_clients:
+        return np.arange(n_clients)
+    return np.sort(stream(seed, "evaluated").permutation(n_clients)[:at_most])
+
+
+def score_clients(
+    trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState, clients: IntArray
+) -> Scores:
+    """Score each of these clients with the model of the cohort it would use."""
+    placed = simulation.placement(state, clients)
+    cohort = place_clients(trainer, data, clients, placed, state)
+    correct = _correct(trainer, data, clients, cohort, state)
     is_same = bool((cohort == placed.leaf).all())
-    matched_correct = correct if is_same else _correct(trainer, data, placed.leaf, state)
-    return Scores(correct, data.test.counts(), cohort, ~placed.vouched, placed.leaf, matched_correct)
+    matched_correct = correct if is_same else _correct(trainer, data, clients, placed.leaf, state)
+    tests = data.test.counts(clients)
+    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.leaf, matched_correct)
 
 
-def _correct(trainer: Trainer, data: FederatedData, cohort: IntArray, state: SimulationState) -> IntArray:
+def _correct(
+    trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
+) -> IntArray:
     """Return each client's hits on its test samples under the model of a cohort."""
     tree = state.coordinator.tree
-    owner = np.repeat(np.arange(data.n_clients), data.test.counts())
+    samples = data.test.positions(clients)
+    owner = np.repeat(np.arange(len(clients)), data.test.counts(clients))
     hit = np.zeros(len(owner), dtype=np.bool_)
     for name in tree.leaves:
         weights = state.coordinator.cohorts[name].server.weights
-        samples = np.flatnonzero(cohort[owner] == tree.index[name])
-        hit[samples] = _predict(trainer, weights, data, data.test.x_rows[samples]) == data.test.y[samples]
-    return np.bincount(owner, weights=hit, minlength=data.n_clients).astype(np.int64)
+        mine = np.flatnonzero(cohort[owner] == tree.index[name])
+        at = samples[mine]
+        hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
+    return np.bincount(owner, weights=hit, minlength=len(clients)).astype(np.int64)
 
 
-def place_clients(trainer: Trainer, data: FederatedData, placed: Matched, state: SimulationState) -> IntArray:
-    """Return the cohort (position in the tree's cohorts) whose model each client uses.
+def place_clients(
+    trainer: Trainer, data: FederatedData, clients: IntArray, placed: Matched, state: SimulationState
+) -> IntArray:
+    """Return the cohort (position in the tree's cohorts) whose model each of these clients uses.
 
     A client uses the cohort its own request leads to. One whose request says nothing, most often because it never
     took part, would be sent somewhere at random if it were to train; to use a model it compares the cohorts' models
@@ -58,16 +78,20 @@ def place_clients(trainer: Trainer, data: FederatedData, placed: Matched, state:
     lost = np.flatnonzero(~placed.vouched)
     if len(tree.leaves) == 1 or len(lost) == 0:
         return placed.leaf
-    counts = data.train.counts()
-    samples = np.flatnonzero(np.repeat(~placed.vouched, counts))
-    owner = np.repeat(np.arange(data.n_clients), counts)[samples]
-    losses = np.zeros((len(tree.leaves), data.n_clients))
+    samples = data.train.positions(clients[lost])
+    owner = np.repeat(np.arange(len(lost)), data.train.counts(clients[lost]))
+    losses = np.zeros((len(tree.leaves), len(lost)))
     for number, cohort in enumerate(tree.leaves):
         weights = state.coordinator.cohorts[cohort].server.weights
-        here = trainer.losses(weights, data.x[data.train.x_rows[samples]], data.train.y[samples])
-        losses[number] = np.bincount(owner, weights=here, minlength=data.n_clients)
+        here = np.concatenate(
+            [
+                trainer.losses(weights, data.x[data.train.x_rows[some]], data.train.y[some])
+                for some in _in_parts(samples)
+            ]
+        )
+        losses[number] = np.bincount(owner, weights=here, minlength=len(lost))
     leaf = placed.leaf.copy()
-    leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses[:, lost].argmin(axis=0)]
+    leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
     return leaf
 
 
@@ -76,13 +100,17 @@ def _predict(trainer: Trainer, weights: Float32Array, data: FederatedData, rows:
     distinct, where = np.unique(rows, return_inverse=True)
     if len(distinct) == 0:
         return np.zeros(0, dtype=np.int64)
-    return trainer.predict(weights, data.x[distinct])[where]
+    return np.concatenate([trainer.predict(weights, data.x[some]) for some in _in_parts(distinct)])[where]
 
 
-def evaluated(
-    scores: Scores, data: FederatedData, state: SimulationState, total_participants: int, groups: IntArray | None
-) -> Evaluated:
-    """Return the event that tells the scores."""
+def _in_parts(rows: IntArray) -> list[IntArray]:
+    """Return the rows in parts whose inputs and outputs do not take much memory; at least one part."""
+    return np.split(rows, range(_SAMPLES_AT_ONCE, len(rows), _SAMPLES_AT_ONCE))
+
+
+def evaluated(scores: Scores, state: SimulationState, total_participants: int, groups: IntArray | None) -> Evaluated:
+    """Return the event that tells the scores; ``groups`` are those of the whole population."""
+    groups = None if groups is None else groups[scores.clients]
     tree, spent = state.coordinator.tree, state.spent
     over_clients = spread(scores.correct, scores.tests)
     accuracy = scores.correct / np.maximum(scores.tests, 1)

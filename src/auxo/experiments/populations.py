@@ -41,7 +41,7 @@ def trainer_for(config: Config, data: FederatedData) -> Trainer:
         ConfigError: the model cannot take these inputs, or needs a library that is not installed.
     """
     try:
-        return make_trainer(config.training.model, data)
+        return make_trainer(config.training.model, data, config.training.batching)
     except (ValueError, ImportError) as error:
         raise ConfigError(f'training.model: "{config.training.model}" cannot be used: {error}') from error
 

@@ -27,16 +27,23 @@ _CLIENTS = "clients.npz"
 
 @dataclass(frozen=True)
 class ClientScores:
-    """Every client's part of a method's last evaluation, row aligned."""
+    """Every evaluated client's part of a method's last evaluation, row aligned."""
 
     accuracy: FloatArray  # (clients,) fractions
     test_samples: IntArray  # (clients,)
     cohort: NDArray[np.str_]  # (clients,)
     group: IntArray | None = None  # (clients,); None when no groups are known
+    client: IntArray | None = None  # (clients,) rows of the population; None: all of it, in order
 
     def __post_init__(self) -> None:
         clients = len(self.accuracy)
-        for name, column in (("test_samples", self.test_samples), ("cohort", self.cohort), ("group", self.group)):
+        columns = {
+            "test_samples": self.test_samples,
+            "cohort": self.cohort,
+            "group": self.group,
+            "client": self.client,
+        }
+        for name, column in columns.items():
             if column is not None and len(column) != clients:
                 raise ValueError(f"{name}: expected {clients} entries, one for each client, got {len(column)}")
 
@@ -150,7 +157,7 @@ class RunDirectory:
             return RecordedEvents(tuple(events), is_truncated=True)
 
     def write_clients(self, method: str, clients: ClientScores) -> None:
-        """Write every client's final score."""
+        """Write every evaluated client's final score."""
         path = self._method_file(method, _CLIENTS)
         path.parent.mkdir(exist_ok=True)
         # Plain dtypes, because numpy would pickle a column of objects.
@@ -159,8 +166,9 @@ class RunDirectory:
             "test_samples": np.asarray(clients.test_samples, dtype=np.int64),
             "cohort": np.asarray(clients.cohort, dtype=np.str_),
         }
-        if clients.group is not None:
-            columns["group"] = np.asarray(clients.group, dtype=np.int64)
+        for name, column in (("group", clients.group), ("client", clients.client)):
+            if column is not None:
+                columns[name] = np.asarray(column, dtype=np.int64)
         partial = path.with_name(path.name + ".tmp")
         with partial.open("wb") as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
@@ -183,10 +191,11 @@ class RunDirectory:
                     test_samples=columns["test_samples"],
                     cohort=columns["cohort"],
                     group=columns["group"] if "group" in columns.files else None,
+                    client=columns["client"] if "client" in columns.files else None,
                 )
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
             raise ValueError(
-                f"{path}: expected the columns accuracy, test_samples, cohort and perhaps group: {error}"
+                f"{path}: expected the columns accuracy, test_samples, cohort and perhaps group and client: {error}"
             ) from error
 
     def write_summary(self, summary: Mapping[str, object]) -> None:

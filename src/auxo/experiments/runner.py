@@ -1,13 +1,16 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from auxo.engines.in_process import InProcess, WorkerProcesses
+from auxo.engines.in_process import InProcess
+from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config, Method
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.evaluation import Scores, evaluated, score_clients
+from auxo.experiments.engines import make_engine
+from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.methods import Plan, build, local_training, plans
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.progress import OnEvent
@@ -16,6 +19,7 @@ from auxo.experiments.summary import Status, summarise
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Trainer
 from auxo.protocol.events import Evaluated, Event
+from auxo.runtime.engine import Engine
 from auxo.simulation.virtual_time import SimulationState
 
 
@@ -31,20 +35,29 @@ class MethodResult:
     events: tuple[Event, ...]  # all of them, evaluations included
 
     def client_scores(self, data: FederatedData) -> ClientScores:
-        """Return every client's part of the last evaluation."""
-        names = np.array(self.state.coordinator.tree.cohorts)
-        accuracy = self.scores.correct / np.maximum(self.scores.tests, 1)
-        return ClientScores(accuracy, self.scores.tests, names[self.scores.cohort], data.groups)
+        """Return every evaluated client's part of the last evaluation."""
+        scores, names = self.scores, np.array(self.state.coordinator.tree.cohorts)
+        return ClientScores(
+            accuracy=scores.correct / np.maximum(scores.tests, 1),
+            test_samples=scores.tests,
+            cohort=names[scores.cohort],
+            group=None if data.groups is None else data.groups[scores.clients],
+            client=scores.clients if len(scores.clients) < data.n_clients else None,
+        )
 
 
-def run_experiment(config: Config, directory: RunDirectory, on_event: OnEvent) -> dict[str, object]:
+def run_experiment(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote = lambda note: None
+) -> dict[str, object]:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
+
+    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time.
 
     Returns:
         What is also in summary.json: `Summary` as a dictionary.
 
     Raises:
-        ConfigError: the configuration does not fit the data; nothing has been run.
+        ConfigError: the configuration does not fit the data or the machine; nothing has been run.
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
     """
     data = make_population(config)
@@ -53,12 +66,13 @@ def run_experiment(config: Config, directory: RunDirectory, on_event: OnEvent) -
         raise ConfigError(f"methods: only the oracle is asked for, and {data.name} has no groups that it could know")
     for method in methods:  # so that the last method's problem shows before the first has run for hours
         plans(method, config, data)
-    trainer_for(config, data)
+    inner = _in_process(config, data)
     finished: list[Method] = []
     try:
-        for method in methods:
-            _record(method, config, data, directory, on_event)
-            finished.append(method)
+        with make_engine(config, inner, on_note) as engine:
+            for method in methods:
+                _record(method, config, data, directory, on_event, engine)
+                finished.append(method)
     except KeyboardInterrupt:
         _write_summary(config, data, directory, "interrupted", finished)
         raise
@@ -71,18 +85,30 @@ def has_groups(data: FederatedData) -> bool:
 
 
 def run_method(
-    method: Method, config: Config, data: FederatedData, on_event: OnEvent = lambda label, event: None
+    method: Method,
+    config: Config,
+    data: FederatedData,
+    on_event: OnEvent = lambda label, event: None,
+    engine: Engine | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
+
+    It runs on ``engine``, or on one of its own.
 
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
     """
-    trainer = trainer_for(config, data)
-    inner = InProcess(trainer, replace(data, groups=None), local_training(config.training), config.seed)
-    with inner if config.run.workers == 1 else WorkerProcesses(inner, config.run.workers) as engine:
-        results = [_simulate(plan, config, data, trainer, engine, on_event) for plan in plans(method, config, data)]
+    inner = _in_process(config, data)
+    with make_engine(config, inner, lambda note: None) if engine is None else nullcontext(engine) as running:
+        results = [
+            _simulate(plan, config, data, inner.trainer, running, on_event) for plan in plans(method, config, data)
+        ]
     return max(results, key=lambda result: result.final.accuracy)
+
+
+def _in_process(config: Config, data: FederatedData) -> InProcess:
+    trainer = trainer_for(config, data)
+    return InProcess(trainer, replace(data, groups=None), local_training(config.training), config.seed)
 
 
 def _simulate(
@@ -90,7 +116,7 @@ def _simulate(
     config: Config,
     data: FederatedData,
     trainer: Trainer,
-    engine: InProcess | WorkerProcesses,
+    engine: Engine,
     on_event: OnEvent,
 ) -> MethodResult:
     events: list[Event] = []
@@ -101,10 +127,11 @@ def _simulate(
 
     simulation, state = build(plan, config, data, trainer, engine, tell)
     every = config.run.evaluate_every * config.training.participants
+    clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state)
-        tell(evaluated(scores, data, state, config.training.participants, data.groups))
+        scores = score_clients(trainer, data, simulation, state, clients)
+        tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 
     scores: Scores | None = None
@@ -123,7 +150,9 @@ def _simulate(
     return MethodResult(plan.label, curve[-1], curve, scores, state, tuple(events))
 
 
-def _record(method: Method, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent) -> None:
+def _record(
+    method: Method, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, engine: Engine
+) -> None:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
     with directory.event_writer(method) as write:
@@ -135,7 +164,7 @@ def _record(method: Method, config: Config, data: FederatedData, directory: RunD
                 write(event)
             on_event(label, event)
 
-        result = run_method(method, config, data, tell)
+        result = run_method(method, config, data, tell, engine)
     if result.label != first:
         directory.replace_events(method, result.events)
     directory.write_clients(method, result.client_scores(data))

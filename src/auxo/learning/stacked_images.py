@@ -9,9 +9,7 @@ from torch.nn import functional
 
 from auxo.learning.stacked_bench import Bench, StackedParameter, by_participant
 
-_UNFOLDED_WIDTH = (
-    64  # inputs of a filter up to which a product of patches beats the library's weight gradient; measured
-)
+_PATCH_WIDTH = 64  # inputs of a filter up to which products with patches beat the library's convolution; measured
 
 
 def zeros_around(layer: nn.Conv2d) -> tuple[int, int] | None:
@@ -36,7 +34,7 @@ class _ConvStep(torch.autograd.Function):
         bench, like = layer.bench, layer.like
         weights = bench.weight(layer.weight)
         biases = [None] * bench.active if layer.bias is None else list(bench.weight(layer.bias))
-        inputs = by_participant(x, bench)
+        inputs = by_participant(x.contiguous(), bench)  # the library is slower where channels come last
         ctx.layer, ctx.x = layer, inputs
         outputs = [
             functional.conv2d(own, weight, bias, like.stride, layer.padding, like.dilation, like.groups)
@@ -50,7 +48,7 @@ class _ConvStep(torch.autograd.Function):
         bench: Bench = layer.bench
         wants_dx = bool(ctx.needs_input_grad[0])
         gradients = []
-        for row, (x, own) in enumerate(zip(inputs, by_participant(dy, bench), strict=True)):
+        for row, (x, own) in enumerate(zip(inputs, by_participant(dy.contiguous(), bench), strict=True)):
             dx, dw, db = layer.gradients(x, own, row, wants_dx)
             gradients.append(dx)
             bench.descend(layer.weight, dw, row)
@@ -59,6 +57,34 @@ class _ConvStep(torch.autograd.Function):
         if not wants_dx:
             return None, None, None
         return gradients[0] if len(gradients) == 1 else torch.cat(gradients), None, None
+
+
+class _PatchesStep(torch.autograd.Function):
+    """A convolution of the raw inputs with small filters as products with patches; its channels come last."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: "StackedConv") -> Tensor:
+        bench = layer.bench
+        patches, (height, width) = _patches(x, layer.like, layer.padding)
+        stacked = patches.reshape(bench.active, -1, patches.shape[1])
+        ctx.layer, ctx.patches = layer, stacked
+        weights = bench.weight(layer.weight).flatten(2).transpose(1, 2)
+        if layer.bias is None:
+            y = torch.bmm(stacked, weights)
+        else:
+            y = torch.baddbmm(bench.weight(layer.bias).unsqueeze(1), stacked, weights)
+        return y.view(len(x), height, width, -1).permute(0, 3, 1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[None, None, None]:
+        layer, patches = ctx.layer, ctx.patches
+        bench: Bench = layer.bench
+        errors = dy.permute(0, 2, 3, 1).reshape(bench.active, -1, dy.shape[1])
+        gradient = torch.bmm(errors.transpose(1, 2), patches)
+        bench.descend(layer.weight, gradient.view(bench.active, *layer.weight.shape))
+        if layer.bias is not None:
+            bench.descend(layer.bias, errors.sum(dim=1))
+        return None, None, None
 
 
 class StackedConv(nn.Module):
@@ -73,15 +99,14 @@ class StackedConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for (active x batch, channels, height, width)."""
         self.bench.calls.append(self.weight.first)
-        return _ConvStep.apply(x, self.bench.anchor, self)  # type: ignore[no-untyped-call, no-any-return]
+        plain = self.like.groups == 1 and self.like.dilation == (1, 1)
+        if plain and not x.requires_grad and self.like.weight[0].numel() <= _PATCH_WIDTH:
+            return _PatchesStep.apply(x, self.bench.anchor, self)  # type: ignore[no-any-return, no-untyped-call]
+        return _ConvStep.apply(x, self.bench.anchor, self)  # type: ignore[no-any-return, no-untyped-call]
 
     def gradients(self, x: Tensor, dy: Tensor, row: int, wants_dx: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return one participant's gradients by its inputs (empty if unwanted), its weights and its biases."""
+        """Return one participant's gradients by its inputs (None if unwanted), its weights and its biases."""
         like, weight = self.like, self.bench.weight(self.weight)[row]
-        if not wants_dx and like.groups == 1 and like.dilation == (1, 1) and weight[0].numel() <= _UNFOLDED_WIDTH:
-            patches, errors = _patches(x, like, self.padding), dy.flatten(2)
-            by_sample = torch.bmm(errors, patches.transpose(1, 2))
-            return x[:0], by_sample.sum(dim=0).view_as(weight), errors.sum(dim=(0, 2))
         dx, dw, db = torch.ops.aten.convolution_backward(
             dy,
             x,
@@ -98,13 +123,13 @@ class StackedConv(nn.Module):
         return dx, dw, db
 
 
-def _patches(x: Tensor, like: nn.Conv2d, padding: tuple[int, int]) -> Tensor:
-    """Return what each filter position sees, (batch, inputs of a filter, positions)."""
+def _patches(x: Tensor, like: nn.Conv2d, padding: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
+    """Return what the filters see, (batch x positions, inputs of a filter), and the rows and columns of positions."""
     down, across = padding
     windows = functional.pad(x, (across, across, down, down))
     windows = windows.unfold(2, like.kernel_size[0], like.stride[0]).unfold(3, like.kernel_size[1], like.stride[1])
-    batch, channels, height, width, *size = windows.shape
-    return windows.permute(0, 1, 4, 5, 2, 3).reshape(batch, channels * size[0] * size[1], height * width)
+    batch, _, height, width = windows.shape[:4]
+    return windows.permute(0, 2, 3, 1, 4, 5).reshape(batch * height * width, -1), (height, width)
 
 
 class _PoolStep(torch.autograd.Function):
@@ -144,6 +169,8 @@ class StackedPool(nn.Module):
         height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2  # an odd row or column is left out
         if (height, width) != tuple(x.shape[-2:]):
             x = x[..., :height, :width]
+        if x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous():
+            return functional.max_pool2d(x, 2)  # with channels last the library's own is fast
         return _PoolStep.apply(x)  # type: ignore[no-any-return, no-untyped-call]
 
 

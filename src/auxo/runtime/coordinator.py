@@ -64,9 +64,10 @@ class ByRequest:
 
     def match(self, tree: CohortTree, clients: IntArray, requests: Requests, rng: np.random.Generator) -> Matched:
         """Return the leaves of the requests; a cohort the tree does not know counts as no preference."""
-        translate = np.array([tree.index.get(cohort, -1) for cohort in requests.tree.cohorts] + [-1], dtype=np.int64)
-        in_range = (requests.cohort >= 0) & (requests.cohort < len(requests.tree.cohorts))
-        cohorts = translate[np.where(in_range, requests.cohort, -1)]
+        cohorts = requests.cohort
+        if requests.tree != tree:
+            names = [tree.index.get(cohort, -1) for cohort in requests.tree.cohorts]
+            cohorts = np.array([-1, *names, -1])[np.clip(cohorts, -1, len(names)) + 1]
         leaf, vouched = tree.resolve(cohorts, requests.cluster, requests.generation, rng)
         return Matched(leaf, vouched)
 

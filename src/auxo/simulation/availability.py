@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, final
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.simulation.online_now import OnlineNow
 
 DAY_S = 86_400
 
@@ -17,8 +19,8 @@ _Int32Array = NDArray[np.int32]
 
 _PATTERN_STEP_S = 300  # the daily pattern is a table with one entry for every five minutes; our own choice
 _PATTERN_STEPS = DAY_S // _PATTERN_STEP_S
-_CHUNK_ROWS = 32_768  # rows worked on at a time, so that intermediate columns stay in the processor's cache
 _SESSION_SCAN_SLOTS = 48  # how far a session is followed; our own choice, 8 hours with the default slot
+_SESSIONS_AT_ONCE = 512  # sessions followed at a time, so that intermediate columns stay in the processor's cache
 _CALIBRATION_GROUPS = 1_000  # clients of like propensity are calibrated together; exact up to this many clients
 
 
@@ -151,7 +153,7 @@ class _Habits:
     nights_s: _Int32Array  # (clients,) time of day of the middle of its night
     rates: Float32Array  # (clients,) mean of its probability over the day, before it is cut at 1
 
-    def of(self, rows: IntArray | slice) -> "_Habits":
+    def of(self, rows: IntArray | _Int32Array | slice) -> "_Habits":
         return _Habits(
             self.keys[rows], self.offsets_s[rows], self.stretch_slots[rows], self.nights_s[rows], self.rates[rows]
         )
@@ -162,7 +164,8 @@ class _Habits:
 class DayNight:
     """Clients with a daily pattern, made by `DayNightPattern.draw`.
 
-    Nothing is stored for a time: whether a client is on line in a slot is a function of its habits and the slot.
+    Whether a client is on line in a slot is a function of its habits and the slot. The answer for the last moment
+    asked for is kept, because the next one is seldom far from it.
     """
 
     pattern: Float32Array  # probability over its daily mean, by time since the middle of the client's night
@@ -177,67 +180,84 @@ class DayNight:
 
     def online(self, time_s: float) -> BoolArray:
         """Return for every client whether it is on line."""
-        return self._online_later(time_s, 0)
+        return self._now.at(_second(time_s))
 
     def online_until_s(self, time_s: float, rows: IntArray) -> FloatArray:
         """Return when the current session of each client ends; a long one is followed for 48 slots only.
 
         ``inf`` for a client that never goes off line, ``time_s`` for one that is off line.
         """
-        habits = self.habits.of(rows)
-        slots = self._slots_at(habits, time_s)
         until_s = np.full(len(rows), float(time_s))
-        going: IntArray = np.arange(len(rows))
-        for _ in range(_SESSION_SCAN_SLOTS):
-            going = going[self._is_online(habits.of(going), slots[going])]
-            if going.size == 0:
-                break
-            slots[going] += 1
-            until_s[going] = slots[going] * self.slot_s - habits.offsets_s[going]
-        until_s[self._never_leaves(habits)] = math.inf
+        for first in range(0, len(rows), _SESSIONS_AT_ONCE):
+            some = slice(first, first + _SESSIONS_AT_ONCE)
+            habits = self.habits.of(rows[some])
+            slots = self._slots_at(habits, time_s)
+            each = np.repeat(np.arange(len(slots)), _SESSION_SCAN_SLOTS)
+            ahead = slots[:, None] + np.arange(_SESSION_SCAN_SLOTS)
+            stays = self._is_online(habits.of(each), ahead.ravel()).reshape(ahead.shape)
+            slots += np.where(stays.all(axis=1), _SESSION_SCAN_SLOTS, stays.argmin(axis=1))
+            until_s[some] = np.where(stays[:, 0], slots * self.slot_s - habits.offsets_s, time_s)
+            until_s[some][self._never_leaves(habits)] = math.inf
         return until_s
 
     def next_change_s(self, time_s: float) -> float:
         """Return when the next client comes on line, or a day later if none does within a day."""
-        if self._never_leaves(self.habits).all():
+        if self._is_always_online:
             return math.inf
-        was_online = self.online(time_s)
-        slots_a_day = math.ceil(DAY_S / self.slot_s)
         # Every client's next slot starts before any client's next but one, so the first step with a newcomer decides.
-        for later in range(1, slots_a_day + 1):
+        starts_s = self._now.next_start_s(_second(time_s))
+        if starts_s is not None:
+            return float(starts_s)
+        was_online = self._online_later(time_s, 1)
+        slots_a_day = math.ceil(DAY_S / self.slot_s)
+        for later in range(2, slots_a_day + 1):
             is_online = self._online_later(time_s, later)
             newcomers = np.flatnonzero(is_online & ~was_online)
             if newcomers.size:
                 habits = self.habits.of(newcomers)
-                starts_s = (self._slots_at(habits, time_s) + later) * self.slot_s - habits.offsets_s
-                return float(starts_s.min())
+                return float(((self._slots_at(habits, time_s) + later) * self.slot_s - habits.offsets_s).min())
             was_online = is_online
         # Up to here every client's slots were seen at least up to this moment.
         return time_s + slots_a_day * self.slot_s
 
+    @cached_property
+    def _now(self) -> OnlineNow:
+        phases = self.habits.offsets_s % self.slot_s
+        order = np.argsort(phases, kind="stable").astype(np.int32)
+        habits = self.habits.of(order)
+
+        def is_online(places: slice, second: int, later: int) -> BoolArray:
+            some = habits.of(places)
+            return self._is_online(some, self._slots_at(some, second) + later)
+
+        return OnlineNow(phases[order], self.slot_s, is_online, order)
+
+    @cached_property
+    def _is_always_online(self) -> bool:
+        return bool(self._never_leaves(self.habits).all())
+
     def _online_later(self, time_s: float, later: int) -> BoolArray:
         """Return for every client whether it is on line in the slot that is ``later`` slots after the current one."""
-        is_online = np.empty(self.n_clients, dtype=np.bool_)
-        for first in range(0, self.n_clients, _CHUNK_ROWS):
-            chunk = slice(first, first + _CHUNK_ROWS)
-            habits = self.habits.of(chunk)
-            is_online[chunk] = self._is_online(habits, self._slots_at(habits, time_s) + later)
-        return is_online
+        return self._is_online(self.habits, self._slots_at(self.habits, time_s) + later)
 
     def _slots_at(self, habits: _Habits, time_s: float) -> IntArray:
-        _check_time(time_s)
         # Slots begin at whole seconds, so integers give the same slot on both sides of every rounding.
-        return (math.floor(time_s) + habits.offsets_s.astype(np.int64)) // self.slot_s
+        return (_second(time_s) + habits.offsets_s.astype(np.int64)) // self.slot_s
 
     def _is_online(self, habits: _Habits, slots: IntArray) -> BoolArray:
-        middles_s = slots * self.slot_s + (self.slot_s // 2) - habits.offsets_s
-        since_night_s = (middles_s - habits.nights_s) % DAY_S
-        probabilities = habits.rates * self.pattern[since_night_s // _PATTERN_STEP_S]
         own = _hash(habits.keys, 2 * slots)
-        shared = _hash(habits.keys, 2 * (slots // habits.stretch_slots) + 1)
+        stretches = (slots / habits.stretch_slots).astype(np.int64)  # exact, and faster than to divide integers
+        shared = _hash(habits.keys, 2 * stretches + 1)
         # The low bits choose between the two numbers; the high bits are the numbers.
         reuses = (own & np.uint64(0xFFFFFF)) < np.uint64(self.persistence * 2**24)
-        is_online: BoolArray = _uniform(np.where(reuses, shared, own)) < probabilities
+        numbers = _uniform(np.where(reuses, shared, own))
+        is_online: BoolArray = numbers < habits.rates * self.pattern.max()
+        # Most are off line at any time of the day; it is worked out for the others.
+        maybe = np.flatnonzero(is_online)
+        habits = habits.of(maybe)
+        middles_s = slots[maybe] * self.slot_s + (self.slot_s // 2) - habits.offsets_s
+        since_night_s = (middles_s - habits.nights_s) % DAY_S
+        is_online[maybe] = numbers[maybe] < habits.rates * self.pattern[since_night_s // _PATTERN_STEP_S]
         return is_online
 
     def _never_leaves(self, habits: _Habits) -> BoolArray:
@@ -276,11 +296,14 @@ def _scale(propensities: FloatArray, pattern: FloatArray, share: float) -> float
 
 def _hash(keys: _UInt64Array, counters: IntArray) -> _UInt64Array:
     """Return 64 random bits for each key and counter: the splitmix64 sequence of the key at that place."""
-    state = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: _UInt64Array = state ^ (state >> np.uint64(31))
-    return mixed
+    state: _UInt64Array = counters.astype(np.uint64)
+    state *= np.uint64(0x9E3779B97F4A7C15)
+    state += keys
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state ^= state >> np.uint64(shift)
+        state *= np.uint64(factor)
+    state ^= state >> np.uint64(31)
+    return state
 
 
 def _uniform(bits: _UInt64Array) -> Float32Array:
@@ -296,6 +319,11 @@ def _draw(seed: int, column: str) -> np.random.Generator:
 def _check_population(n_clients: int) -> None:
     if n_clients < 1:
         raise ValueError(f"n_clients: expected at least 1, got {n_clients}")
+
+
+def _second(time_s: float) -> int:
+    _check_time(time_s)
+    return math.floor(time_s)
 
 
 def _check_time(time_s: float) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo import Folded, Participants, RoundOutcome, folds_for
-from auxo.core.affinity import AffinityRecords, learn, put_rows, request, take_rows, widen
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
@@ -23,6 +22,7 @@ from auxo.runtime.cohort_round import Training
 from auxo.runtime.coordinator import Coordinator, CoordinatorState, Matched
 from auxo.runtime.engine import Engine
 from auxo.simulation.availability import Availability
+from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 
@@ -70,14 +70,22 @@ class Spent:
 
 @dataclass(frozen=True)
 class SimulationState:
-    """All of a simulated run that must survive a crash."""
+    """All of a simulated run that must survive a crash.
+
+    The clients' columns are large, so `Simulation.step` changes them in place. A state that it was given is used up;
+    give it a `copy` to keep one.
+    """
 
     coordinator: CoordinatorState
     paces: dict[CohortId, Pace]
-    records: AffinityRecords  # the clients' own; the server never reads them
+    records: ClientRecords  # the clients' own; the server never reads them
     busy_until_s: FloatArray  # (clients,)
     spent: Spent
     clock_s: float = 0.0
+
+    def copy(self) -> "SimulationState":
+        """Return a state of the same value that shares no array of clients with this one."""
+        return replace(self, records=self.records.copy(), busy_until_s=self.busy_until_s.copy())
 
 
 @dataclass(frozen=True)
@@ -106,11 +114,10 @@ class Simulation:
     def start(self, state: CoordinatorState) -> SimulationState:
         """Return the state at time zero, in which nobody has a record."""
         clients = self.world.data.n_clients
-        records = AffinityRecords.empty(clients, self.coordinator.settings.clustering.clusters)
         return SimulationState(
             coordinator=state,
             paces={cohort: Pace(0.0) for cohort in state.tree.leaves},
-            records=widen(records, state.tree),
+            records=ClientRecords.empty(clients, self.coordinator.settings.clustering.clusters, state.tree),
             busy_until_s=np.zeros(clients),
             spent=Spent(),
         )
@@ -120,7 +127,7 @@ class Simulation:
         return all(pace.ended for pace in state.paces.values())
 
     def step(self, state: SimulationState) -> SimulationState:
-        """Return the state after the next event in virtual time, ties by cohort id."""
+        """Return the state after the next event in virtual time, ties by cohort id; ``state`` itself is used up."""
         # At the same time rounds close before others open: until then their participants are not free.
         running = [
             (pace.next_event_s, pace.open_round is None, cohort)
@@ -135,9 +142,10 @@ class Simulation:
 
     def _open(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         pace, now = state.paces[cohort], state.clock_s
-        online = np.flatnonzero(self.world.availability.online(now) & (state.busy_until_s <= now))
+        online = np.flatnonzero(self.world.availability.online(now))
+        online = online[state.busy_until_s[online] <= now]
         rng = self._stream("check-in", cohort, pace)
-        requests = request(take_rows(state.records, online), self.coordinator.settings.affinity, rng)
+        requests = state.records.request(online, self.coordinator.settings.affinity, rng)
         matched = self.coordinator.match(state.coordinator, online, requests, rng)
         mine = np.flatnonzero(matched.leaf == state.coordinator.tree.index[cohort])
         wanted, invited = self.coordinator.wanted(state.coordinator, cohort)
@@ -166,7 +174,7 @@ class Simulation:
     ) -> SimulationState:
         """Ask the clock who of the selected will be kept, and until when everybody is busy."""
         pace, now, world = state.paces[cohort], state.clock_s, self.world
-        samples = world.data.train.counts()[clients]
+        samples = world.data.train.counts(clients)
         half = np.where(samples > 1, (samples + 1 - brought.fold) // 2, samples)  # trained on twice as often
         trained = np.where(brought.fold < 0, samples, 2 * half) * world.epochs
         took_s = durations_s(world.devices, clients, trained, self.coordinator.n_params * _BYTES_PER_PARAMETER)
@@ -176,13 +184,12 @@ class Simulation:
         kept, late = np.zeros(len(clients), dtype=np.bool_), np.zeros(len(clients), dtype=np.bool_)
         kept[timing.kept], late[timing.late] = True, True
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
-        busy = state.busy_until_s.copy()
-        busy[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
+        state.busy_until_s[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
         opened = OpenRound(
             now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s
         )
         after = Pace(timing.closes_at_s, opened, futile=pace.futile, attempts=pace.attempts + 1)
-        return replace(state, busy_until_s=busy, paces={**state.paces, cohort: after})
+        return replace(state, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
@@ -196,17 +203,16 @@ class Simulation:
         coordinator, outcome, feedback = self.coordinator.act(state.coordinator, closing, closed)
         before = state.coordinator.tree
         state = _spend(replace(state, coordinator=coordinator), _spent(opened, outcome))
-        records = widen(state.records, coordinator.tree)
         receivers = opened.clients[outcome.folded.rows]
-        learnt = learn(take_rows(records, receivers), feedback, self.coordinator.settings.affinity)
-        state = replace(state, records=put_rows(records, receivers, learnt))
+        records = state.records.learn(receivers, feedback, self.coordinator.settings.affinity)
+        state = replace(state, records=records)
         self._report(state, cohort, opened, outcome, before)
         return self._go_on(state, cohort)
 
     def _training(self, state: SimulationState, opened: OpenRound) -> Training:
         answers = opened.kept | (opened.late & self.coordinator.settings.late_feedback)
         rows = np.flatnonzero(answers)
-        visits = state.records.participations[opened.clients[rows]]
+        visits = state.records.participations(opened.clients[rows])
         folds = opened.participants.fold[rows]
         jobs = [
             Job(int(client), int(visit), None if fold < 0 else int(fold))
@@ -302,13 +308,18 @@ class Simulation:
     def _stream(self, purpose: str, cohort: CohortId, pace: Pace) -> np.random.Generator:
         return stream(self.coordinator.seed, purpose, cohort, pace.attempts)
 
-    def placement(self, state: SimulationState) -> Matched:
+    def placement(self, state: SimulationState, clients: IntArray | None = None) -> Matched:
         """Return the cohort each client would be matched to now, those never sampled included; nobody explores.
 
         ``vouched`` says here whether the client has reason to want that cohort, beyond a draw or a prediction.
+
+        Args:
+            state: as it stands; nothing in it changes.
+            clients: rows of the population that are asked for; None: everybody.
         """
-        clients = np.arange(self.world.data.n_clients)
-        requests = request(state.records, self.coordinator.settings.affinity, None)
+        if clients is None:
+            clients = np.arange(self.world.data.n_clients)
+        requests = state.records.request(clients, self.coordinator.settings.affinity, None)
         rng = stream(self.coordinator.seed, "placement")
         return self.coordinator.matching.place(state.coordinator.tree, clients, requests, rng)
 

@@ -1,0 +1,247 @@
+"""The actors of the Ray engine: trainers, and the cohorts that feed themselves from them."""
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ray
+from ray import exceptions as ray_errors
+from threadpoolctl import threadpool_limits
+
+from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, examine
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.types import Float32Array
+from auxo.core.validation import Reason
+from auxo.engines.in_process import InProcess
+from auxo.engines.threads import one_thread
+from auxo.learning.trainer import Job
+from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+
+# All of these are our own choices, and not a bit of a result depends on them.
+TRIES = 3  # times that one task may cost the process it runs in
+_CHUNKS_EACH = 2  # given to a trainer at a time: one in work, and one that it need not wait for
+_JOBS_AT_ONCE = 32  # most jobs in a chunk
+_CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
+_RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
+
+LOST = (
+    ray_errors.RayActorError,
+    ray_errors.ObjectLostError,
+    ray_errors.OutOfMemoryError,
+    ray_errors.NodeDiedError,
+    ray_errors.WorkerCrashedError,
+)
+"""What Ray raises where a process or a node was lost."""
+
+
+class WorkersLost(RuntimeError):  # noqa: N818 - it says what happened
+    """The cluster lost processes too often to go on; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The trainers, and what all of them need."""
+
+    trainers: Sequence[Any]  # actors
+    shared: Any  # reference to an InProcess
+
+    def when_back(self, trainer: int) -> Any:
+        """Return a reference that is ready once the trainer is, however often Ray has to start it until then."""
+        return self.trainers[trainer].load.options(max_task_retries=-1).remote([self.shared])
+
+
+class TrainerActor:
+    """An actor that trains chunks of participants and examines their updates; Ray starts it again when it is lost.
+
+    What it needs is shared by all trainers of a node. The reference comes with every call, because a new process has
+    nothing, and in a list, because Ray would resolve it anew for each call otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._engine: InProcess | None = None
+        self._fingerprint: Fingerprint | None = None
+
+    def load(self, shared: Sequence[Any]) -> None:
+        """Get ready to train; the first call of a process does it."""
+        if self._engine is None:
+            self._engine = ray.get(shared[0])
+            threadpool_limits(1)
+
+    def train(
+        self, shared: Sequence[Any], weights: Float32Array, fingerprint: Fingerprint, jobs: Sequence[Job]
+    ) -> list[Examined | Reason]:
+        """Return what is to be known of each job's update, in order."""
+        self.load(shared)
+        assert self._engine is not None  # noqa: S101 - it is loaded now
+        if self._fingerprint != fingerprint:  # one that is the same has already drawn its signs
+            self._fingerprint = fingerprint
+        updates = self._engine.train(weights, jobs)
+        return [examine(update.delta, update.examples, self._fingerprint) for update in updates]
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What a cohort's actor gives back."""
+
+    outcome: RoundOutcome | Folded
+    losses: Sequence[int]  # trainers that were lost in this round, once for each time
+
+
+class CohortActor:
+    """An actor that runs one cohort's rounds; it keeps nothing between them that could not be lost."""
+
+    def __init__(self, rules: CohortRules, crew: Crew) -> None:
+        self._rules = rules
+        self._attendance = _Attendance(crew)
+
+    def run_round(self, closing: Closing, training: Training, weights: Sequence[Any]) -> Closed:
+        """Run a round.
+
+        Args:
+            closing: the cohort, as it is before the round.
+            training: what its participants do.
+            weights: a reference to the cohort's, in a list. They are the driver's, because what trainers are about to
+                read should not vanish with this process.
+        """
+        chunks = _chunks(training.jobs, closing.state.server.weights.nbytes, len(self._attendance.crew.trainers))
+        work = _Work(self._attendance, self._rules.fingerprint, weights[0], chunks)
+        with one_thread():
+            outcome = close_cohort(self._rules, closing, _returned(training, work.in_order()))
+        return Closed(outcome, work.losses)
+
+
+class _Attendance:
+    """Which trainers a cohort can count on.
+
+    Each has to answer first: what Ray is given for a trainer that cannot be started again may wait for ever.
+    """
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.absent = {crew.when_back(trainer): trainer for trainer in range(len(crew.trainers))}
+        self._gone: set[int] = set()  # Ray has given up on these
+
+    def present(self) -> list[int]:
+        missing = self._gone.union(self.absent.values())
+        return [trainer for trainer in range(len(self.crew.trainers)) if trainer not in missing]
+
+    def welcome(self, reference: Any) -> None:
+        """Count on a trainer again, now that the reference in ``absent`` is ready."""
+        trainer = self.absent.pop(reference)
+        try:
+            ray.get(reference)
+        except ray_errors.RayError:
+            self._gone.add(trainer)
+
+    def miss(self, trainer: int) -> bool:
+        """Count on a trainer no longer; returns whether that is news."""
+        is_news = trainer in self.present()
+        if is_news:
+            self.absent[self.crew.when_back(trainer)] = trainer
+        return is_news
+
+
+class _Work:
+    """One round's chunks on their way to the trainers and back; answers come in order, whoever is lost meanwhile.
+
+    Only so many chunks beyond the one that is folded are given out, so that memory does not grow with participants.
+    """
+
+    def __init__(
+        self, attendance: _Attendance, fingerprint: Fingerprint, weights: Any, chunks: Sequence[Sequence[Job]]
+    ) -> None:
+        self.losses: list[int] = []
+        self._attendance = attendance
+        self._fingerprint = replace(fingerprint)  # a new one, for the signs that it has drawn need not travel
+        self._weights = weights
+        self._chunks = chunks
+        self._waiting = list(range(len(chunks)))  # a heap
+        self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
+        self._answers: dict[int, list[Examined | Reason]] = {}  # of chunks that are not folded yet
+        self._tries = [0] * len(chunks)
+
+    def in_order(self) -> Iterator[Examined | Reason]:
+        for first in range(len(self._chunks)):
+            self._give(first)
+            while first not in self._answers:
+                self._take()
+                self._give(first)
+            yield from self._answers.pop(first)
+
+    def _give(self, first: int) -> None:
+        """Keep the trainers busy; ``first`` is the first chunk that is not folded."""
+        crew = self._attendance.crew
+        load = dict.fromkeys(self._attendance.present(), 0)
+        for number, _ in self._given.values():
+            if number in load:
+                load[number] += 1
+        while load and self._waiting and self._waiting[0] < first + _CHUNKS_EACH * len(crew.trainers):
+            idlest = min(load, key=lambda number: load[number])
+            if load[idlest] == _CHUNKS_EACH:
+                return
+            chunk = heapq.heappop(self._waiting)
+            answers = crew.trainers[idlest].train.remote(
+                [crew.shared], self._weights, self._fingerprint, self._chunks[chunk]
+            )
+            self._given[answers] = (idlest, chunk)
+            load[idlest] += 1
+
+    def _take(self) -> None:
+        """Wait until there is news of a chunk or of a lost trainer, and see to all there is."""
+        pending = [*self._given, *self._attendance.absent]
+        if not pending or not ray.wait(pending, timeout=None if self._given else _RETURN_S)[0]:
+            raise WorkersLost(
+                f"all Ray workers were lost, and none came back within {_RETURN_S / 60:.0f} minutes; see whether the "
+                "cluster's nodes are up and have memory left, and run again"
+            )
+        known = set(ray.wait(pending, num_returns=len(pending), timeout=0)[0])
+        # In the order given, which is the order of work: a trainer died of the first chunk that it has not answered.
+        for news in [reference for reference in pending if reference in known]:
+            if news in self._given:
+                self._finish(news)
+            else:
+                self._attendance.welcome(news)
+
+    def _finish(self, reference: Any) -> None:
+        trainer, chunk = self._given.pop(reference)
+        try:
+            self._answers[chunk] = get(reference)
+        except LOST:
+            heapq.heappush(self._waiting, chunk)
+            if self._attendance.miss(trainer):
+                self.losses.append(trainer)
+                self._count(chunk)
+
+    def _count(self, chunk: int) -> None:
+        self._tries[chunk] += 1
+        if self._tries[chunk] == TRIES:
+            rows = ", ".join(str(job.client_row) for job in self._chunks[chunk])
+            raise WorkersLost(
+                f"{TRIES} Ray workers died while training the same participants, most often for want of memory; run "
+                "again with fewer workers (--set run.workers=1) or on nodes with more memory. These are the clients in "
+                f"rows {rows}"
+            )
+
+
+def get(reference: Any) -> Any:
+    """Return what Ray has; what the code behind it raised is raised here."""
+    try:
+        return ray.get(reference)
+    except ray_errors.RayTaskError as error:
+        # With where it happened, unless the message says all there is to say.
+        raise error.cause from (None if isinstance(error.cause, WorkersLost) else error)
+
+
+def _returned(training: Training, answers: Iterator[Examined | Reason]) -> Iterator[Returned]:
+    for row, late, examined in zip(training.rows, training.late, answers, strict=True):
+        update, examples = (examined.update, examined.examples) if isinstance(examined, Examined) else (None, None)
+        yield Returned(int(row), update, examples, bool(late), examined)
+
+
+def _chunks(jobs: Sequence[Job], update_bytes: int, trainers: int) -> list[Sequence[Job]]:
+    """Return the jobs in order, in chunks that keep all trainers busy and whose updates are no burden."""
+    even = math.ceil(len(jobs) / (_CHUNKS_EACH * trainers))
+    size = max(min(even, _JOBS_AT_ONCE, _CHUNK_BYTES // update_bytes), 1)
+    return [jobs[first : first + size] for first in range(0, len(jobs), size)]

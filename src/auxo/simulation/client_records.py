@@ -1,0 +1,133 @@
+"""The affinity records of a population: rows for those who have taken part, and four bytes for everybody else.
+
+Clients own their records; a simulation holds them all, and changes them in place: what a round costs depends on who is
+on line and who takes part, not on how many clients there are.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.affinity import (
+    AffinityRecords,
+    AffinitySettings,
+    ClusterIndices,
+    FeedbackColumns,
+    Requests,
+    learn,
+    request_rows,
+    take_rows,
+    widen,
+)
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.types import IntArray
+
+_FIRST_ROWS = 1024  # room to begin with; our choice
+
+_Int32Array = NDArray[np.int32]
+_Columns = TypeVar("_Columns", AffinityRecords, ClusterIndices)
+
+
+@dataclass(frozen=True)
+class ClientRecords:
+    """Everybody's records. `learn` writes into these arrays; `copy` first to keep what they hold."""
+
+    row: _Int32Array  # (clients,) in ``held``; -1: has never had feedback
+    count: int  # rows of ``held`` that are in use, in the order in which clients had their first feedback
+    held: AffinityRecords
+    indices: ClusterIndices  # of ``held``
+
+    @staticmethod
+    def empty(n_clients: int, n_clusters: int, tree: CohortTree) -> "ClientRecords":
+        """Return the records of clients that have never taken part."""
+        held = widen(AffinityRecords.empty(0, n_clusters), tree)
+        row = np.full(n_clients, -1, dtype=np.int32)
+        return ClientRecords(row=row, count=0, held=held, indices=ClusterIndices.of(held))
+
+    def copy(self) -> "ClientRecords":
+        """Return the same records in arrays of their own."""
+        room = len(self.held.heard)
+        return replace(
+            self, row=self.row.copy(), held=_with_room(self.held, room), indices=_with_room(self.indices, room)
+        )
+
+    def participations(self, clients: IntArray) -> IntArray:
+        """Return how often each of these clients has had feedback."""
+        rows = self.row[clients]
+        counts = np.zeros(len(rows), dtype=np.int64)
+        counts[rows >= 0] = self.held.participations[rows[rows >= 0]]
+        return counts
+
+    def of(self, clients: IntArray) -> AffinityRecords:
+        """Return the records of these clients, one row each."""
+        rows = self.row[clients]
+        known = np.flatnonzero(rows >= 0)
+        some = widen(AffinityRecords.empty(len(rows), self.held.similarity.shape[-1]), self.held.tree)
+        _put(some, known, take_rows(self.held, rows[known].astype(np.int64)))
+        return some
+
+    def request(self, clients: IntArray, settings: AffinitySettings, rng: np.random.Generator | None) -> Requests:
+        """Return what these clients ask for at check-in; nobody explores when ``rng`` is None."""
+        return request_rows(self.held, self.indices, self.row[clients].astype(np.int64), settings, rng)
+
+    def learn(self, clients: IntArray, feedback: FeedbackColumns, settings: AffinitySettings) -> "ClientRecords":
+        """Return the records after each of these clients, all different, has received its row of ``feedback``.
+
+        These records are used up: what is returned shares their arrays.
+        """
+        known = self._widened(feedback.tree)
+        learnt = learn(known.of(clients), feedback, settings)
+        roomy = known._with_rows_for(clients)
+        rows = roomy.row[clients].astype(np.int64)
+        _put(roomy.held, rows, learnt)
+        _put(roomy.indices, rows, ClusterIndices.of(learnt))
+        return roomy
+
+    def _widened(self, tree: CohortTree) -> "ClientRecords":
+        """Return the records with a column for every cohort of ``tree``; once for each partition, in new arrays."""
+        if len(tree.cohorts) == len(self.held.tree.cohorts):
+            return self
+        held = widen(_first(self.held, self.count), tree)
+        return replace(self, held=held, indices=_first(self.indices, self.count).widened(held))
+
+    def _with_rows_for(self, clients: IntArray) -> "ClientRecords":
+        """Return the records with a row for each of these clients; new ones hold nothing yet."""
+        newcomers = clients[self.row[clients] < 0]
+        count, room = self.count + len(newcomers), len(self.held.heard)
+        self.row[newcomers] = np.arange(self.count, count)
+        if count <= room:
+            return replace(self, count=count)
+        room = min(max(_FIRST_ROWS, 2 * count), len(self.row))
+        return replace(self, count=count, held=_with_room(self.held, room), indices=_with_room(self.indices, room))
+
+
+def _arrays(columns: AffinityRecords | ClusterIndices) -> dict[str, NDArray[np.generic]]:
+    values = {field.name: getattr(columns, field.name) for field in fields(columns)}
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+
+def _put(columns: _Columns, rows: IntArray, some: _Columns) -> None:
+    """Write rows into the arrays of ``columns``."""
+    values = _arrays(some)
+    for name, array in _arrays(columns).items():
+        array[rows] = values[name]
+
+
+def _first(columns: _Columns, count: int) -> _Columns:
+    """Return the first rows, in the same arrays."""
+    views: dict[str, Any] = {name: array[:count] for name, array in _arrays(columns).items()}
+    return replace(columns, **views)
+
+
+def _with_room(columns: _Columns, room: int) -> _Columns:
+    """Return a copy with so many rows; those beyond what there was hold zeros."""
+
+    def copied(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        copy = np.zeros((room, *array.shape[1:]), dtype=array.dtype)  # takes no memory until it is written to
+        copy[: len(array)] = array
+        return copy
+
+    copies: dict[str, Any] = {name: copied(array) for name, array in _arrays(columns).items()}
+    return replace(columns, **copies)

@@ -1,0 +1,247 @@
+"""The Ray engine on a real cluster; how it gets at one is in test_ray_connection.py."""
+
+import gc
+import os
+import select
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
+from auxo.algorithms.oracle import Scheduled
+from auxo.core.partition import Partition
+from auxo.core.rng import stream
+from auxo.engines.in_process import InProcess
+from auxo.engines.ray_cluster import RayCluster
+from auxo.engines.ray_connection import ClusterError, connect
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import parse_config
+from auxo.experiments.methods import local_training
+from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.runner import run_method
+from auxo.learning.trainer import Job
+from auxo.protocol.codec import to_bytes
+from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
+from tests.engines.rounds import Round, bits, round_of
+
+# What Ray itself leaves behind when it starts and ends.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
+
+# Two groups that name the classes differently: a partition pays, and is found within a few rounds.
+SMALL = """
+[population]
+source = "synthetic"
+clients = 90
+groups = 2
+heterogeneity = "concept"
+features = 6
+classes = 3
+samples = [20, 30]
+test_samples = 10
+
+[training]
+algorithm = "fedavg"
+rounds = 12
+participants = 40
+learning_rate = 0.1
+batch_size = 10
+
+[auxo]
+start_round = 2
+window = 5
+min_judged = 60
+min_participants = 8
+partition_from = 0.2
+partition_until = 0.9
+"""
+CONFIG = parse_config(SMALL)
+DATA = make_population(CONFIG)
+
+
+def in_process(config: Config) -> InProcess:
+    return InProcess(trainer_for(config, DATA), DATA, local_training(config.training), config.seed)
+
+
+HERE = in_process(CONFIG)
+WEIGHTS = stream(0, "weights").standard_normal(HERE.trainer.n_params).astype(np.float32)
+# Many more jobs than trainers hold at a time, halves and whole clients, one client often.
+JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(90)] + [Job(0, 1, None)] * 250
+ROUND = round_of(WEIGHTS, JOBS)
+WAIT_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An engine with two trainers that all tests here share, and what it has noted."""
+
+    engine: RayCluster
+    notes: list[str]
+
+
+@pytest.fixture(scope="module")
+def connected() -> Iterator[None]:
+    """Be connected to one cluster; all engines in this module use it."""
+    with connect(None, cpus=3, object_store_bytes=200_000_000):
+        yield
+    gc.collect()  # so that nothing that Ray leaves behind shows in other tests
+
+
+@pytest.fixture(scope="module")
+def running(connected: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    notes: list[str] = []
+    trainer = Capricious(HERE.trainer, tmp_path_factory.mktemp("marks") / "died")
+    with RayCluster(replace(HERE, trainer=trainer), workers=2, on_note=notes.append) as engine:
+        yield Cluster(engine, notes)
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Cluster:
+    running.notes.clear()
+    return running
+
+
+def run(engine: InProcess | RayCluster, task: Round = ROUND) -> RoundOutcome | Folded:
+    return engine.run_round(task.rules, task.closing, task.training)
+
+
+def with_settings(settings: AuxoSettings) -> Round:
+    return replace(ROUND, rules=replace(ROUND.rules, settings=settings))
+
+
+def with_visit(visit: int) -> Round:
+    """Return the round with one job in its middle of which a `Capricious` trainer makes something."""
+    return round_of(WEIGHTS, [*JOBS[:100], Job(7, visit, None), *JOBS[100:]])
+
+
+def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Cluster) -> None:
+    another = round_of(2 * WEIGHTS, JOBS[:5])
+    small = with_settings(replace(ROUND.rules.settings, sketch_size=7))
+    for task in (ROUND, another, small):
+        assert bits(run(cluster.engine, task)) == bits(run(HERE, task))
+    assert cluster.notes == []
+
+
+def test_a_round_without_jobs_changes_nothing(cluster: Cluster) -> None:
+    closed = run(cluster.engine, round_of(WEIGHTS, []))
+    assert isinstance(closed, Folded)
+    assert closed.mean is None
+
+
+def test_refused_updates_keep_their_reasons(cluster: Cluster) -> None:
+    far = round_of(np.full_like(WEIGHTS, np.inf), JOBS)
+    here, there = run(HERE, far), run(cluster.engine, far)
+    assert isinstance(here, Folded)
+    assert isinstance(there, Folded)
+    assert len(there.rejected) == len(JOBS)
+    assert there.rejected == here.rejected
+
+
+def test_a_run_with_a_partition_gives_the_bits_of_one_process(cluster: Cluster) -> None:
+    here, there = (run_method("auxo", CONFIG, DATA, engine=engine) for engine in (HERE, cluster.engine))
+    assert len(there.state.coordinator.tree.leaves) > 1
+    assert to_bytes(there.state) == to_bytes(here.state)
+    assert there.events == here.events
+
+
+def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(cluster: Cluster) -> None:
+    task = with_visit(DIES_ONCE)
+    found, again = run(cluster.engine, task), run(cluster.engine, task)
+    assert bits(found) == bits(again) == bits(run(HERE, task))
+    (note,) = cluster.notes
+    assert note.endswith(" of 2 was lost; its participants train again")
+
+
+def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do(cluster: Cluster) -> None:
+    with pytest.raises(RuntimeError, match=r"3 Ray workers died .* run again with fewer workers") as error:
+        run(cluster.engine, with_visit(DIES_ALWAYS))
+    assert error.value.__suppress_context__  # nobody needs what Ray has to say about it
+    assert bits(run(cluster.engine)) == bits(run(HERE))
+
+
+def test_what_a_trainer_raises_is_raised_here_and_the_engine_can_be_used_again(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="expected 5 features, got 6"):
+        run(cluster.engine, with_visit(RAISES))
+    assert bits(run(cluster.engine)) == bits(run(HERE))
+
+
+def test_data_are_shared_and_say_no_more_than_training_needs(cluster: Cluster) -> None:
+    assert bits(run(cluster.engine, with_visit(LOOKS))) == bits(run(HERE, with_visit(LOOKS)))
+
+
+def test_a_cohort_that_dies_costs_its_round_a_second_try_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
+    settings = replace(ROUND.rules.settings, aggregator=CapriciousStep(tmp_path, "once"))
+    found = run(cluster.engine, with_settings(settings))
+    assert bits(found) == bits(run(HERE))
+    assert cluster.notes == ["the Ray actor of cohort 0 was lost; its round is run again"]
+
+
+@pytest.mark.slow
+def test_a_cohort_that_always_dies_is_an_error_that_says_what_to_do(cluster: Cluster) -> None:
+    settings = replace(ROUND.rules.settings, aggregator=CapriciousStep(Path(), "always"))
+    with pytest.raises(RuntimeError, match=r"cohort 0 was lost 3 times in round 6, .* run again on nodes"):
+        run(cluster.engine, with_settings(settings))
+
+
+def test_a_cohort_is_one_process_until_it_is_partitioned(cluster: Cluster, tmp_path: Path) -> None:
+    scheduled = Scheduled(Partition((0, 1), (0.5, 0.5)), at=0.25)
+    rules = with_settings(replace(ROUND.rules.settings, aggregator=CapriciousStep(tmp_path), criterion=scheduled))
+    outlooks = (replace(ROUND.closing.outlook, cohorts=1, progress=progress) for progress in (0.1, 0.3))
+    early, late = (replace(rules, closing=replace(ROUND.closing, outlook=outlook)) for outlook in outlooks)
+    run(cluster.engine, early)
+    run(cluster.engine, early)
+    (process,) = (int(path.name) for path in tmp_path.iterdir())
+    ending = select.poll()
+    ending.register(os.pidfd_open(process), select.POLLIN)
+    assert ending.poll(0) == []
+    outcome = run(cluster.engine, late)
+    assert isinstance(outcome, RoundOutcome)
+    assert isinstance(outcome.verdict.decision, Partition)
+    assert ending.poll(WAIT_MS)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("connected")
+def test_a_torch_model_gives_the_bits_of_one_process_also_when_the_engine_has_ended() -> None:
+    config = parse_config(SMALL, ["training.model=mlp", "training.rounds=4", "auxo.sketch_size=50"])
+    here = in_process(config)
+    engine = RayCluster(here, workers=1)
+    with engine:
+        there = run_method("auxo", config, DATA, engine=engine)
+    assert to_bytes(there.state) == to_bytes(run_method("auxo", config, DATA, engine=here).state)
+    with pytest.raises(RuntimeError, match="with RayCluster"):
+        run(engine)
+
+
+@pytest.mark.usefixtures("running")
+def test_more_workers_than_cpus_join_in_later() -> None:
+    notes: list[str] = []
+    with RayCluster(HERE, workers=4, on_note=notes.append) as engine:
+        assert bits(run(engine)) == bits(run(HERE))
+    assert notes == ["1 of 4 Ray workers have started; the others join in once there are CPUs for them"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_data_that_do_not_fit_are_refused_with_what_they_need() -> None:
+    x = np.broadcast_to(np.float32(0), (2**30, 64))  # takes no memory as long as nobody copies it
+    with (
+        pytest.raises(ClusterError, match=r"data take 262,144 MiB .* has \d+ MiB; start Ray with more of it"),
+        RayCluster(replace(HERE, data=replace(DATA, x=x)), workers=1),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_process_is_connected_to_one_cluster_at_a_time() -> None:
+    with pytest.raises(ClusterError, match=r"already, and cannot connect to 10\.0\.0\.1:6379 as well"):
+        connect("10.0.0.1:6379")
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(ValueError, match="workers: expected at least 1, got 0"):
+        RayCluster(HERE, workers=0)

@@ -1,0 +1,119 @@
+"""Evaluation of a sample: it says of its clients what an evaluation of all says of them, and changes nothing else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import parse_config, to_toml
+from auxo.experiments.evaluation import clients_to_evaluate
+from auxo.experiments.populations import make_population
+from auxo.experiments.report import write_report
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.runner import run_experiment, run_method
+from auxo.learning.federated_data import FederatedData
+from auxo.protocol.events import Evaluated
+
+# Two groups that name the classes differently, and few participants a round: some clients never take part.
+SMALL = """
+[population]
+source = "synthetic"
+clients = 300
+groups = 2
+heterogeneity = "concept"
+features = 6
+classes = 3
+samples = [10, 20]
+test_samples = 10
+
+[training]
+algorithm = "fedavg"
+rounds = 12
+participants = 40
+learning_rate = 0.1
+
+[auxo]
+start_round = 2
+window = 3
+min_judged = 30
+min_participants = 8
+partition_from = 0.2
+partition_until = 0.9
+wait_for_labels = 0.0
+
+[run]
+evaluate_every = 6
+"""
+
+
+def small(*overrides: str) -> Config:
+    return parse_config(SMALL, overrides)
+
+
+@pytest.fixture(scope="module")
+def data() -> FederatedData:
+    return make_population(small())
+
+
+@pytest.mark.parametrize("at_most", [None, 50, 51])
+def test_everybody_is_evaluated_unless_there_are_more_than_wanted(at_most: int | None) -> None:
+    np.testing.assert_array_equal(clients_to_evaluate(50, at_most, seed=0), np.arange(50))
+
+
+def test_a_sample_is_drawn_once_for_each_seed() -> None:
+    sample, same, other = (clients_to_evaluate(1000, 100, seed) for seed in (3, 3, 4))
+
+    assert len(np.unique(sample)) == 100
+    np.testing.assert_array_equal(sample, np.sort(sample))
+    np.testing.assert_array_equal(sample, same)
+    assert sample.tolist() != other.tolist()
+
+
+def test_a_sample_is_scored_as_it_is_among_all(data: FederatedData) -> None:
+    of_all = run_method("auxo", small(), data)
+    of_some = run_method("auxo", small("run.evaluate_clients=70"), data)
+    rows = of_some.scores.clients
+
+    assert len(of_all.state.coordinator.tree.leaves) > 1
+    assert of_all.scores.lost[rows].any()
+    for name in ("correct", "tests", "cohort", "lost"):
+        np.testing.assert_array_equal(getattr(of_some.scores, name), getattr(of_all.scores, name)[rows], err_msg=name)
+    assert of_some.final.accuracy == pytest.approx(float((of_all.scores.correct / of_all.scores.tests)[rows].mean()))
+    assert sum(score.clients for score in of_some.final.cohorts) == 70
+    assert data.groups is not None
+    np.testing.assert_array_equal(of_some.client_scores(data).group, data.groups[rows])
+
+
+def test_whom_it_is_measured_on_does_not_change_a_run(data: FederatedData) -> None:
+    of_all, of_some = (run_method("auxo", config, data) for config in (small(), small("run.evaluate_clients=5")))
+
+    for cohort, state in of_all.state.coordinator.cohorts.items():
+        np.testing.assert_array_equal(of_some.state.coordinator.cohorts[cohort].server.weights, state.server.weights)
+    measured = [[event for event in one.events if not isinstance(event, Evaluated)] for one in (of_all, of_some)]
+    assert measured[0] == measured[1]
+
+
+def test_all_methods_are_measured_on_the_same_sample_which_the_files_name(tmp_path: Path) -> None:
+    config = small("run.evaluate_clients=40", "training.rounds=4")
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    run_experiment(config, directory, lambda label, event: None)
+    expected = clients_to_evaluate(300, 40, config.seed)
+
+    for method in ("base", "auxo", "oracle"):
+        clients = directory.read_clients(method)
+        assert clients is not None
+        np.testing.assert_array_equal(clients.client, expected)
+        assert len(clients.accuracy) == 40
+    assert "40 clients" in write_report(directory).read_text(encoding="utf-8")
+
+
+def test_files_of_a_run_over_all_clients_need_not_name_them(tmp_path: Path) -> None:
+    config = small("training.rounds=2", 'methods=["base"]')
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    run_experiment(config, directory, lambda label, event: None)
+    clients = directory.read_clients("base")
+
+    assert clients is not None
+    assert clients.client is None
+    assert len(clients.accuracy) == 300
