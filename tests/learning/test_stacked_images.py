@@ -67,11 +67,9 @@ def test_zeros_around_an_image_are_those_of_the_layer(layer: nn.Conv2d, zeros: t
     assert zeros_around(layer) == zeros
 
 
-@pytest.mark.parametrize("channels", [3, 8])
 @pytest.mark.parametrize("wants_dx", [False, True])
-def test_gradients_of_a_convolution_are_those_of_the_library(channels: int, wants_dx: bool) -> None:
-    # 3 x 9 inputs of a filter go by patches if nobody asks for the gradient by the inputs, 8 x 9 do not.
-    layer = nn.Conv2d(channels, 6, 3, stride=2, padding=1)
+def test_gradients_of_a_convolution_are_those_of_the_library(wants_dx: bool) -> None:
+    layer = nn.Conv2d(8, 6, 3, stride=2, padding=1)
     made = stack_module(nn.Sequential(layer))
     assert isinstance(made, StackedModule)
     conv = made.module.get_submodule("0")
@@ -79,7 +77,7 @@ def test_gradients_of_a_convolution_are_those_of_the_library(channels: int, want
     assert conv.bias is not None
     made.bench.active = 1
     made.bench.weights = {conv.weight.first: layer.weight.detach().unsqueeze(0)}
-    x, own = torch.rand(4, channels, 7, 8), stream(1, "errors")
+    x, own = torch.rand(4, 8, 7, 8), stream(1, "errors")
     with torch.no_grad():
         y = layer(x)
     errors = torch.from_numpy(own.normal(size=tuple(y.shape)).astype(np.float32))

@@ -40,7 +40,7 @@ class _Stretch:
     """What a layer needs while a stretch of steps lasts; rows are samples in the order of the visits."""
 
     base: Tensor  # (jobs, rows, outputs) x W' with the weights at its start
-    errors: Tensor  # (jobs, rows, outputs) filled step by step
+    errors: Tensor  # (jobs, rows, outputs) filled step by step; zero where none come
 
 
 @dataclass
@@ -78,7 +78,7 @@ class DelayedInput:
             torch.mm(x, x.t(), out=self._products[job, : len(x), : len(x)])
         self._stretches = {}
         for layer in self.layers:
-            stretch = _Stretch(torch.empty(jobs, rows, layer.outputs), torch.empty(jobs, rows, layer.outputs))
+            stretch = _Stretch(torch.empty(jobs, rows, layer.outputs), torch.zeros(jobs, rows, layer.outputs))
             for job, x in enumerate(inputs):
                 weights = self._moved.get((layer.first, job), layer.of(self.weights))
                 torch.mm(x, weights.t(), out=stretch.base[job, : len(x)])

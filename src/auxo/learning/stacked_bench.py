@@ -1,5 +1,6 @@
 """Where participants train side by side: their weights, and the SGD steps that stacked layers take on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -21,6 +22,7 @@ class Bench:
     # Weights do not ask for gradients, so something else must, or autograd would not come by at all.
     anchor: Tensor = field(default_factory=lambda: torch.zeros((), requires_grad=True))
     calls: list[int] = field(default_factory=list)  # weights used in this forward pass, by StackedParameter.first
+    moved: set[int] = field(default_factory=set)  # weights that have moved in this step, likewise
 
     def weight(self, parameter: "StackedParameter") -> Tensor:
         """Return the active participants' weights, (active, *shape), as a view."""
@@ -29,6 +31,7 @@ class Bench:
     def descend_by_product(self, parameter: "StackedParameter", left: Tensor, right: Tensor) -> None:
         """Take a step along the gradient ``left @ right``, one product for each active participant."""
         weight, settings = self.weight(parameter), self.settings
+        self.moved.add(parameter.first)
         if not self.velocities:
             kept = 1 - settings.learning_rate * settings.weight_decay
             weight.baddbmm_(left, right, beta=kept, alpha=-settings.learning_rate)
@@ -41,6 +44,7 @@ class Bench:
         """Take a step along a gradient of the active participants, or of the one in ``row``."""
         rows = slice(self.active) if row is None else row
         weight, settings = self.weights[parameter.first][rows], self.settings
+        self.moved.add(parameter.first)
         if not self.velocities:
             if settings.weight_decay:
                 weight.mul_(1 - settings.learning_rate * settings.weight_decay)
@@ -49,6 +53,14 @@ class Bench:
         velocity = self.velocities[parameter.first][rows]
         velocity.mul_(settings.momentum).add_(gradient).add_(weight, alpha=settings.weight_decay)
         weight.sub_(velocity, alpha=settings.learning_rate)
+
+    def descend_without_gradient(self, parameters: Sequence["StackedParameter"]) -> None:
+        """Let decay and momentum move the weights that no gradient has reached in this step."""
+        if not (self.settings.weight_decay or self.settings.momentum):
+            return
+        for parameter in parameters:
+            if parameter.first not in self.moved:
+                self.descend(parameter, torch.zeros_like(self.weight(parameter)))
 
 
 @dataclass(frozen=True)

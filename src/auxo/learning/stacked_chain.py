@@ -72,8 +72,10 @@ def find_chain(module: nn.Module, stacked: nn.Module) -> LinearChain | None:
         stacked: the same with stacked layers, under the same names.
     """
     names = _names_in_order(module)
+    if names is None or len(set(names)) < len(names):  # a layer used twice would move before its other use looks back
+        return None
     links: list[_Link] = []
-    for layer in (stacked.get_submodule(name) for name in names or ()):
+    for layer in (stacked.get_submodule(name) for name in names):
         if isinstance(layer, StackedLinear):
             links.append(_Link(layer.weight, layer.bias, is_rectified=False))
         elif type(layer) is nn.ReLU and links and not links[-1].is_rectified:

@@ -35,7 +35,10 @@ def stack_module(module: nn.Module) -> StackedModule | Unstackable:
     """
     bench = Bench()
     places = _places(module)
-    stacked = copy.deepcopy(module)
+    try:
+        stacked = copy.deepcopy(module)
+    except RuntimeError as error:  # it holds on to something it has computed
+        return Unstackable(f"it cannot be copied ({str(error).split('.')[0]})")
     linear = []
     for name, layer in list(stacked.named_modules()):
         if is_pool_of_four(layer) and name:

@@ -16,6 +16,10 @@ from auxo.learning.stacked_module import StackedModule
 from auxo.learning.trainer import LocalTraining
 
 
+class LayerUsedTwiceError(RuntimeError):
+    """A stacked module cannot be trained that calls one of its layers more than once."""
+
+
 @dataclass(frozen=True)
 class StackedTraining:
     """Trains with a stacked module.
@@ -40,7 +44,7 @@ class StackedTraining:
     ) -> None:
         """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
         stack = StackedBatches.of(data, batches)
-        start = torch.from_numpy(weights)
+        start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         updates = [torch.from_numpy(out[job]) for job in stack.job_rows]
         delayed = self._delayed(stack, start, updates, settings)
         bench = self.stacked.bench
@@ -92,7 +96,9 @@ class StackedTraining:
                     delayed.begin(_inputs_of(data, stack, step, step + stretch), step)
                 delayed.at(step)
                 x = shape_alone.expand(len(rows), *features)
+            bench.moved.clear()
             self._step(x, labels[step, : len(rows)], shares[step, : len(rows)])
+            bench.descend_without_gradient(self.stacked.parameters)
             if delayed is not None and (step % stretch == stretch - 1 or step == len(stack.active) - 1):
                 delayed.end()
 
@@ -103,6 +109,9 @@ class StackedTraining:
             return
         bench.calls.clear()
         logits = self.stacked.module(x)
+        if len(set(bench.calls)) < len(bench.calls):
+            # The first of two backward passes would move weights that the second still needs.
+            raise LayerUsedTwiceError("the model uses a layer twice in one pass; set training.batching to one-by-one")
         with torch.no_grad():
             errors = output_errors(logits, labels, shares)
         logits.backward(errors)

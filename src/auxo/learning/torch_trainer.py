@@ -1,6 +1,7 @@
 """Local training of any PyTorch module: participants side by side where the module allows it."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,10 @@ from auxo.learning.local_samples import PADDING, local_batches, sample_counts
 from auxo.learning.models import Batching
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
 from auxo.learning.ways_to_train import ONE_BY_ONE, TrainsTogether, WayToTrain, choose_way
+
+# Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
+# not on which participants train together. It costs nothing that could be measured.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _ROWS_AT_ONCE = 1024  # our choice: bounds the activations a prediction holds
 
@@ -77,7 +82,7 @@ class TorchTrainer:
         def alone(data: FederatedData, batches: IntArray) -> Float32Array:
             return self._descend(weights, data, batches, LocalTraining(), stream(0, "trial")) - weights
 
-        with _one_thread():
+        with _one_thread(), _lent_generator(stream(0, "trial")):
             return replace(self, way=choose_way(self._module, weights, data, alone, batching))
 
     @property

@@ -4,6 +4,7 @@ The choice depends on the module and on the first clients' data, never on how fa
 machines, and two runs on one, train in the same way and get the same bits.
 """
 
+import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ _FEWEST_INPUTS = 48  # of a layer whose weights are worth moving late; our choic
 _CLOSE = 1e-4  # difference over the largest entry of an update: rounding gives 1e-6, anything wrong far more
 _NUMBER_TRIED = 3  # clients
 _MISMATCH = "updates differ from those of training one by one (dropout and statistics of a batch do that)"
+_DEPENDENT = "the last bits of an update depend on who else trains"
 _CAN_GO_WRONG = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, UserWarning)
 
 
@@ -78,12 +80,16 @@ class WayToTrain:
             case "one-by-one":
                 return None
             case "vmap":
-                return VmapTraining(module)
+                return VmapTraining(copy.deepcopy(module))  # what goes wrong in it must not stay in the module
             case "stacked":
                 stacked = stack_module(module)
                 if isinstance(stacked, Unstackable):
                     raise ValueError(f"module: cannot be stacked: {stacked.reason}")
                 layers = dict(stacked.linear)
+                if not set(self.input_layers) <= set(layers):
+                    raise ValueError(
+                        f"module: expected linear layers {', '.join(self.input_layers)}, got {list(layers)}"
+                    )
                 chain = find_chain(module, stacked.module) if self.is_chain else None
                 return StackedTraining(stacked, tuple(layers[name] for name in self.input_layers), chain)
 
@@ -107,6 +113,14 @@ class _Trial:
         rows = self.data.train.x_rows[batch[batch != PADDING]]
         return torch.from_numpy(np.take(self.data.x, rows, axis=0))
 
+    def draws_random_numbers(self) -> bool:
+        """Return whether the module asks torch for chance: together, participants would share what each has alone."""
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            before = torch.get_rng_state()
+            self.module.train()
+            self.module(self.inputs())
+            return not torch.equal(before, torch.get_rng_state())
+
     def rejects(self, way: WayToTrain) -> str | None:
         """Return what speaks against a way; None when it gives the same updates."""
         found = np.empty_like(self.expected)
@@ -116,17 +130,25 @@ class _Trial:
             with warnings.catch_warnings():
                 # What torch maps by a loop of its own is not worth mapping, and it says so.
                 warnings.filterwarnings("error", message="There is a performance drop", category=UserWarning)
-                trains.train(self.weights, self.data, self.batches, LocalTraining(), found)
+                # Twice, for a module may hold on to something that it meets again the second time.
+                self._train(trains, way.at_once, found)
+                self._train(trains, way.at_once, found)
         except _CAN_GO_WRONG as error:
             return (
                 f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no reason'}"
             )
-        used_twice = isinstance(trains, StackedTraining) and _has_repeats(trains.stacked.bench.calls)
-        if used_twice:
-            return "it uses a layer twice"
         largest = np.abs(self.expected).max(axis=1)
         difference = np.abs(found - self.expected).max(axis=1)
-        return None if (difference <= _CLOSE * largest).all() else _MISMATCH
+        if not (difference <= _CLOSE * largest).all():
+            return _MISMATCH
+        alone = np.empty_like(found)
+        self._train(trains, 1, alone)
+        return None if alone.tobytes() == found.tobytes() else _DEPENDENT
+
+    def _train(self, trains: TrainsTogether, at_once: int, out: Float32Array) -> None:
+        for first in range(0, len(self.batches), at_once):
+            some = slice(first, first + at_once)
+            trains.train(self.weights, self.data, self.batches[some], LocalTraining(), out[some])
 
 
 def choose_way(
@@ -146,6 +168,9 @@ def choose_way(
     trial = _Trial(module, weights, data, batches, expected)
     reasons = []
     for way in _candidates(trial, batching):
+        if trial.draws_random_numbers():
+            reasons.append(f"{batching}: it draws random numbers")
+            break
         if isinstance(way, Unstackable):
             reasons.append(f"stacked: {way.reason}")
             continue
@@ -180,10 +205,16 @@ def _candidates(trial: _Trial, batching: Batching) -> list[WayToTrain | Unstacka
 
 
 def _tried_batches(data: FederatedData) -> tuple[IntArray, ...]:
-    """Return two steps of the first clients with samples; one batch is half empty, and one client has but one."""
-    batch_size = LocalTraining().batch_size
-    clients = np.flatnonzero(data.train.counts() > 0)[:_NUMBER_TRIED]
-    jobs = [Job(int(client), 0, None) for client in clients]
+    """Return two steps of each of a few jobs; one batch is half empty, and one job has but one.
+
+    They are those of the clients with most samples, for batches of one show little, and of one of them again if there
+    are not enough of them, for a participant alone shows nothing.
+    """
+    batch_size, counts = LocalTraining().batch_size, data.train.counts()
+    clients = [int(client) for client in np.argsort(-counts, kind="stable")[:_NUMBER_TRIED] if counts[client] > 0]
+    if not clients:
+        return ()
+    jobs = [Job(clients[number % len(clients)], number, None) for number in range(_NUMBER_TRIED)]
     tried = []
     for number, all_batches in enumerate(local_batches(data, jobs, LocalTraining(), 0)):
         batches = all_batches[: 1 if number == 1 else 2].copy()
@@ -201,6 +232,8 @@ def _on_raw_inputs(stacked: StackedModule, trial: _Trial) -> tuple[str, ...]:
 
     def watch(name: str) -> None:
         def look(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+            if not given or not isinstance(given[0], Tensor):
+                return
             if given[0].data_ptr() == x.data_ptr() and given[0].shape[1:].numel() == x.shape[1:].numel():
                 found.append(name)
 
@@ -236,7 +269,3 @@ def _at_once(trial: _Trial, late: int) -> int:
             hook.remove()
     numbers = len(trial.weights) - late + 2 * sum(sizes)  # activations and their gradients
     return int(np.clip(_CACHE_BYTES // (4 * max(1, numbers)), 1, _MOST_AT_ONCE))
-
-
-def _has_repeats(calls: Sequence[int]) -> bool:
-    return len(set(calls)) < len(calls)
