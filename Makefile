@@ -26,9 +26,8 @@ check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/mypy --strict src tests $(SCRIPTS)
 	$(BIN)/lint-imports
 
-bench: $(READY) ## Measure how well cohorts are identified
-	@mkdir -p build
-	$(BIN)/python benchmarks/identification.py --quick --json build/identification.json $(ARGS)
+bench: $(READY) ## Measure speed beside peers, and how well cohorts are identified; draw a page
+	$(BIN)/python benchmarks/suite.py --json build/bench.json --page build/bench.html --peers fedjax,pfl,flower $(ARGS)
 
 format: $(READY) ## Format the code and repair what lint can repair
 	$(BIN)/ruff check --fix .

@@ -22,6 +22,7 @@ from auxo.experiments.progress import Budget, OnEvent, show_progress
 from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Event
+from auxo.runtime.failures import WorkersLost
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # what shells report for a process that SIGINT ended
@@ -35,7 +36,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # `auxo config show | head` is no error; click ends quietly
-        except (ConfigError, OSError) as error:
+        except (ConfigError, OSError, MemoryError, WorkersLost) as error:
             typer.echo(f"auxo: {_message(error)}", err=True)
             raise typer.Exit(_BAD_INPUT) from None
 
@@ -290,7 +291,7 @@ def _free_directory(config: Config) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def _message(error: ConfigError | OSError) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

@@ -65,6 +65,8 @@ CHAINS: dict[str, tuple[Callable[[], nn.Module], int, tuple[str, ...]]] = {
 }
 SETTINGS = {
     "plain": LocalTraining(learning_rate=0.01, batch_size=4),
+    "weight decay": LocalTraining(learning_rate=0.01, batch_size=6, weight_decay=0.1),
+    "momentum": LocalTraining(learning_rate=0.01, batch_size=6, momentum=0.9),
     "momentum and decay": LocalTraining(learning_rate=0.01, batch_size=5, epochs=2, momentum=0.9, weight_decay=0.1),
 }
 

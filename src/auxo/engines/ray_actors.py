@@ -18,6 +18,7 @@ from auxo.engines.in_process import InProcess
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+from auxo.runtime.failures import WorkersLost
 
 # All of these are our own choices, and not a bit of a result depends on them.
 TRIES = 3  # times that one task may cost the process it runs in
@@ -34,10 +35,6 @@ LOST = (
     ray_errors.WorkerCrashedError,
 )
 """What Ray raises where a process or a node was lost."""
-
-
-class WorkersLost(RuntimeError):  # noqa: N818 - it says what happened
-    """The cluster lost processes too often to go on; the message says what to do."""
 
 
 @dataclass(frozen=True)

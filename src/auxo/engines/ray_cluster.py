@@ -18,11 +18,12 @@ from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.partition import Partition
 from auxo.core.types import CohortId
 from auxo.engines.in_process import InProcess
-from auxo.engines.ray_actors import LOST, TRIES, Closed, CohortActor, Crew, TrainerActor, WorkersLost, get
+from auxo.engines.ray_actors import LOST, TRIES, Closed, CohortActor, Crew, TrainerActor, get
 from auxo.engines.ray_connection import ClusterError, check_object_store, connect, words_of
 from auxo.engines.worker_processes import OnNote
 from auxo.learning.federated_data import FederatedData, Samples
 from auxo.runtime.cohort_round import Closing, CohortRules, Training
+from auxo.runtime.failures import WorkersLost
 
 _START_S = 60.0  # how long trainers may take to start for which there are free CPUs; our choice
 _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell which CPUs are free; our choice

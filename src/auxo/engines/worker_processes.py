@@ -24,6 +24,7 @@ from auxo.engines.in_process import InProcess
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+from auxo.runtime.failures import WorkersLost
 
 _ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
 _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
@@ -107,7 +108,7 @@ class WorkerProcesses:
         """Return what `close_cohort` makes of the participants' updates.
 
         Raises:
-            RuntimeError: a chunk of participants has cost several workers their lives; the message says what to do.
+            WorkersLost: a chunk of participants has cost several workers their lives; the message says what to do.
         """
         returned = self._returned(rules.fingerprint, closing.state.server.weights, training)
         with one_thread():
@@ -198,7 +199,7 @@ class WorkerProcesses:
             first = worker.tasks[0].number
             self._tries[first] = self._tries.get(first, 0) + 1
             if self._tries[first] >= _MAX_TRIES:
-                raise RuntimeError(
+                raise WorkersLost(
                     f"{_MAX_TRIES} worker processes died while training the same participants (the last with exit code "
                     f"{how}), most often for want of memory; run again with fewer workers (--set run.workers=1)"
                 )

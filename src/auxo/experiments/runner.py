@@ -17,6 +17,7 @@ from auxo.experiments.progress import OnEvent
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import Status, summarise
 from auxo.learning.federated_data import FederatedData
+from auxo.learning.models import note_on
 from auxo.learning.trainer import Trainer
 from auxo.protocol.events import Evaluated, Event
 from auxo.runtime.engine import Engine
@@ -67,6 +68,9 @@ def run_experiment(
     for method in methods:  # so that the last method's problem shows before the first has run for hours
         plans(method, config, data)
     inner = _in_process(config, data)
+    note = note_on(inner.trainer)
+    if note is not None:
+        on_note(note)
     finished: list[Method] = []
     try:
         with make_engine(config, inner, on_note) as engine:

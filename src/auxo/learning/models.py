@@ -52,6 +52,12 @@ def make_trainer(model: str, data: FederatedData, batching: Batching = "auto") -
     return TorchTrainer(_module_factory(model, data.x.shape[1:], data.n_classes)).suited_to(data, batching)
 
 
+def note_on(trainer: Trainer) -> str | None:
+    """Return what is to be said about how a trainer trains; None if there is nothing."""
+    note: str | None = getattr(getattr(trainer, "way", None), "note", None)
+    return note
+
+
 def _module_factory(model: str, features: tuple[int, ...], n_classes: int) -> "Callable[[], nn.Module]":
     from auxo.learning.resnet import ResNet18  # noqa: PLC0415
     from auxo.learning.torch_models import LeafCnn, Mlp, SmallCnn, image_shape  # noqa: PLC0415
