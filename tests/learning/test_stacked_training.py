@@ -205,7 +205,7 @@ SAME_BITS: dict[str, tuple[Callable[[], nn.Module], WayToTrain, tuple[int, ...]]
 def test_update_has_the_same_bits_whatever_the_other_jobs_are(
     factory: Callable[[], nn.Module], way: WayToTrain, features: tuple[int, ...], batch_size: int
 ) -> None:
-    data = population(features)
+    data = population(features, counts=(7, 1, 0, 11, 4))
     trainer = TorchTrainer(factory, way=way)
     jobs = all_jobs(data)
     training = LocalTraining(learning_rate=0.01, batch_size=batch_size)

@@ -41,6 +41,8 @@ def stack_module(module: nn.Module) -> StackedModule | Unstackable:
         return Unstackable(f"it cannot be copied ({str(error).split('.')[0]})")
     linear = []
     for name, layer in list(stacked.named_modules()):
+        if getattr(layer, "inplace", False) is True:
+            layer.inplace = False  # what a stacked layer returns is a view, and must not be written to
         if is_pool_of_four(layer) and name:
             _put(stacked, name, StackedPool())
             continue

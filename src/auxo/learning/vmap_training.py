@@ -31,7 +31,7 @@ class VmapTraining:
     ) -> None:
         """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
         stack = StackedBatches.of(data, batches)
-        start = torch.from_numpy(weights)
+        start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         params = start.repeat(len(batches), 1)
         velocities = torch.zeros_like(params) if settings.momentum else None
         gradient_of = vmap(grad(self._loss))
