@@ -75,7 +75,9 @@ def _scaling(records: Records) -> Markup:
 
 
 def _population(records: Records) -> Markup:
-    rounds = [record for record in records if record["workload"] == "population" and record["part"] == "total"]
+    rounds = [
+        record for record in records if record["workload"] == "population" and record["part"] == "all but training"
+    ]
     parts = [tag("h2", escaped("A round without training, by the size of the population"))]
     for online in sorted({int(_number(record, "online")) for record in rounds}):
         lines = []

@@ -71,14 +71,13 @@ def main() -> None:
     unknown = set(peers) - set(PEERS)
     if unknown:
         sys.exit(f"--peers: expected some of {', '.join(PEERS)}, got {', '.join(sorted(unknown))}")
-    records = [
-        record for workload in arguments.only or BUDGETS for record in measure_workload(workload, peers, console)
-    ]
+    records: list[Record] = []
+    for workload in arguments.only or BUDGETS:
+        records += measure_workload(workload, peers, console)
+        if arguments.json:  # after every workload, so that nothing is lost when a later one is stopped
+            arguments.json.parent.mkdir(parents=True, exist_ok=True)
+            arguments.json.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n")
     console.print(_table(records))
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n")
-        console.print(f"written: {arguments.json}")
 
 
 def measure_workload(workload: str, peers: Sequence[str], console: Console) -> list[Record]:
