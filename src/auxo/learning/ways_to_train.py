@@ -167,10 +167,10 @@ def choose_way(
     expected = np.stack([train_alone(data, of_job) for of_job in batches])
     trial = _Trial(module, weights, data, batches, expected)
     reasons = []
-    for way in _candidates(trial, batching):
-        if trial.draws_random_numbers():
-            reasons.append(f"{batching}: it draws random numbers")
-            break
+    is_random = trial.draws_random_numbers()
+    if is_random:
+        reasons.append("it draws random numbers")
+    for way in () if is_random else _candidates(trial, batching):
         if isinstance(way, Unstackable):
             reasons.append(f"stacked: {way.reason}")
             continue
