@@ -44,7 +44,7 @@ class Budget:
 BUDGETS = {
     "mlp": Budget(turns=2, rounds=10, warmup=3, peer_rounds=4, limit_repeats=5),
     "softmax": Budget(turns=1, rounds=10, warmup=3, peer_rounds=4, limit_repeats=5),
-    "cnn": Budget(turns=1, rounds=3, warmup=1, peer_rounds=2, limit_repeats=1),
+    "cnn": Budget(turns=3, rounds=2, warmup=1, peer_rounds=2, limit_repeats=1),
 }
 
 

@@ -7,8 +7,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from auxo.learning.stacked_images import StackedConv, StackedPool, is_pool_of_four, zeros_around  # noqa: E402
+from auxo.learning.stacked_images import StackedConv, zeros_around  # noqa: E402
 from auxo.learning.stacked_module import StackedModule, stack_module  # noqa: E402
+from auxo.learning.stacked_pooling import StackedPool, is_pool_of_four  # noqa: E402
 
 # Pooling.
 

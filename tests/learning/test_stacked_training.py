@@ -46,6 +46,21 @@ def on_image(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(body, nn.Flatten(), nn.Linear(width, CLASSES))
 
 
+class Frames(nn.Module):
+    """A convolution of the two channels one after the other: a row of its inputs is no sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Conv2d(2, 2, 1)
+        self.filters = nn.Conv2d(1, 3, 3, padding=1)
+        self.classify = nn.Linear(3 * 6 * 7, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        frames = torch.tanh(self.filters(self.mix(x).reshape(-1, 1, 6, 7)))
+        logits: Tensor = self.classify(frames.reshape(len(x), 2, -1).mean(dim=1))
+        return logits
+
+
 FLAT_MODULES: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(24, CLASSES),
     "linear without bias": lambda: nn.Linear(24, CLASSES, bias=False),
@@ -79,6 +94,7 @@ IMAGE_MODULES: dict[str, Callable[[], nn.Module]] = {
     "conv after conv": lambda: on_image(
         nn.Conv2d(2, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2, bias=False)
     ),
+    "conv of frames": Frames,
     "pool": lambda: on_image(nn.Conv2d(2, 4, 1), nn.MaxPool2d(2)),
     "pool of an even image": lambda: on_image(nn.Conv2d(2, 4, (1, 2)), nn.MaxPool2d((2, 2), stride=2)),
     "overlapping pool": lambda: on_image(nn.Conv2d(2, 4, 1), nn.MaxPool2d(3, stride=2, padding=1)),

@@ -17,6 +17,8 @@ class Bench:
     weights: dict[int, Tensor] = field(default_factory=dict)  # by StackedParameter.first: (participants, *shape)
     velocities: dict[int, Tensor] = field(default_factory=dict)  # the same; empty without momentum
     active: int = 0  # participants that take part in this step, a prefix
+    samples: tuple[int, ...] = ()  # of each of them in this step; what else is in a batch fills it up, and comes last
+    batch: int = 0  # places in each of their batches
     settings: LocalTraining = field(default_factory=LocalTraining)
     delayed: DelayedInput | None = None
     # Weights do not ask for gradients, so something else must, or autograd would not come by at all.
@@ -27,6 +29,10 @@ class Bench:
     def weight(self, parameter: "StackedParameter") -> Tensor:
         """Return the active participants' weights, (active, *shape), as a view."""
         return self.weights[parameter.first][: self.active]
+
+    def worth_computing(self, rows: int) -> tuple[int, ...]:
+        """Return how many of each active participant's rows are no filling, if a row is a sample; else all are."""
+        return self.samples if rows == self.batch else (rows,) * self.active
 
     def descend_by_product(self, parameter: "StackedParameter", left: Tensor, right: Tensor) -> None:
         """Take a step along the gradient ``left @ right``, one product for each active participant."""

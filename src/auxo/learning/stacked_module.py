@@ -7,8 +7,9 @@ from torch import nn
 
 from auxo.learning.delayed_input import InputLayer
 from auxo.learning.stacked_bench import Bench, StackedParameter
-from auxo.learning.stacked_images import StackedConv, StackedPool, is_pool_of_four, zeros_around
+from auxo.learning.stacked_images import StackedConv, zeros_around
 from auxo.learning.stacked_layers import StackedAffine, StackedEmbedding, StackedLinear
+from auxo.learning.stacked_pooling import StackedPool, is_pool_of_four
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class StackedTraining:
         bench.velocities = {}
         if settings.momentum:
             bench.velocities = {first: torch.zeros_like(weight) for first, weight in bench.weights.items()}
-        bench.settings, bench.delayed = settings, delayed
+        bench.settings, bench.delayed, bench.batch = settings, delayed, stack.y.shape[2]
         try:
             self._descend(data, stack, delayed)
             for parameter in moved:
@@ -88,6 +88,7 @@ class StackedTraining:
         self.stacked.module.train()
         for step, active in enumerate(stack.active):
             bench.active = active
+            bench.samples = tuple(np.count_nonzero(stack.shares[step, :active], axis=1).tolist())
             rows = stack.x_rows[step, :active].ravel()
             if delayed is None:
                 x = torch.from_numpy(np.take(data.x, rows, axis=0))

@@ -24,9 +24,9 @@ from auxo.learning.stacked_training import StackedTraining
 from auxo.learning.trainer import Job, LocalTraining
 from auxo.learning.vmap_training import VmapTraining
 
-_CACHE_BYTES = (
-    8 * 2**20
-)  # what participants trained together may take up: about a core's share of the cache; our choice
+# What participants trained together may take up: about a core's share of the last cache. With LEAF's network four at
+# once were 15 % faster than one and as fast as nine; measured.
+_CACHE_BYTES = 24 * 2**20
 _MOST_AT_ONCE = 64  # our choice: little more is gained
 _VMAP_PARAMETERS = 1_000_000  # larger models gain nothing by it, one by one takes less memory; our choice
 _FEWEST_INPUTS = 48  # of a layer whose weights are worth moving late; our choice
