@@ -85,7 +85,7 @@ def timed(
         while not simulation.is_over(state):
             state = simulation.step(state)
     final = next(iter(state.coordinator.cohorts.values())).server.weights
-    loss = float(trainer.losses(final, data.x[data.train.x_rows], data.train.y).mean())
+    loss = float(trainer.losses(final, data.inputs(data.train.x_rows), data.train.y).mean())
     return np.diff([started, *closed_at]).tolist()[warmup:], loss
 
 

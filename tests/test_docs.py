@@ -25,11 +25,16 @@ TEXTS = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 }
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def fenced(text: str, *languages: str) -> list[str]:
     return [body for language, body in FENCE.findall(text) if language in languages]
+
+
+def files_shown(text: str) -> dict[str, str]:
+    """Return the files that a document has its readers write, by name: fences such as ```python title=NAME."""
+    return dict(re.findall(r"^```\w+ title=(\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def code(text: str) -> list[str]:
@@ -101,7 +106,8 @@ def test_every_script_that_is_shown_has_the_options_that_are_shown(document: str
     _, script, *words = shlex.split(line, comments=True)
     if script == "-m":
         return
-    options = re.findall(r'add_argument\(\s*"(--[\w-]+)"', (ROOT / script).read_text(encoding="utf-8"))
+    source = files_shown(TEXTS[document]).get(script) or (ROOT / script).read_text(encoding="utf-8")
+    options = re.findall(r'add_argument\(\s*"(--[\w-]+)"', source)
     assert {word for word in words if word.startswith("-")} <= set(options)
 
 

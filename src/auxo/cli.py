@@ -1,4 +1,4 @@
-"""The command line: `auxo demo`, `auxo run`, `auxo report` and `auxo config`.
+"""The command line: `auxo demo`, `run`, `compare`, `report`, `config`, `data` and `traces`.
 
 Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 130 after Ctrl-C.
 """
@@ -15,12 +15,17 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from auxo.commands.data import data_app
+from auxo.commands.traces import traces_app
+from auxo.datasets.errors import DatasetError
+from auxo.experiments.comparison_tables import comparison_over_seeds
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
 from auxo.experiments.console import cohort_tree_text, comparison_table, headline
 from auxo.experiments.progress import Budget, OnEvent, show_progress
 from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.seeds import run_seeds
 from auxo.protocol.events import Event
 from auxo.runtime.failures import WorkersLost
 
@@ -36,7 +41,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # `auxo config show | head` is no error; click ends quietly
-        except (ConfigError, OSError, MemoryError, WorkersLost) as error:
+        except (ConfigError, DatasetError, OSError, MemoryError, WorkersLost) as error:
             typer.echo(f"auxo: {_message(error)}", err=True)
             raise typer.Exit(_BAD_INPUT) from None
 
@@ -55,6 +60,8 @@ app = typer.Typer(
         "auxo demo  # see what cohorts bring, on a built-in population",
         "auxo config init study.toml  # write a commented configuration to change",
         "auxo run study.toml  # run it and write a report",
+        "auxo compare study.toml --seeds 3  # run it with three seeds, with confidence intervals",
+        "auxo data convert table mine.parquet mine.arrow  # your own clients' data",
     ),
 )
 config_app = typer.Typer(
@@ -65,6 +72,8 @@ config_app = typer.Typer(
     ),
 )
 app.add_typer(config_app, name="config")
+app.add_typer(data_app, name="data")
+app.add_typer(traces_app, name="traces")
 
 ConfigFile = Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]")]
 Overrides = Annotated[
@@ -80,7 +89,19 @@ JsonFile = Annotated[
 ]
 PopulationFile = Annotated[
     Path | None,
-    typer.Option("--population", metavar="FILE.npz", help="Clients from a file: sets population.source and .file."),
+    typer.Option(
+        "--population",
+        metavar="FILE",
+        help="Clients from a file (.arrow, .parquet, .csv, .npz): sets population.source and .file.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder with the files of population.dataset, instead of what AUXO_DATA says: sets population.data.",
+    ),
 ]
 EngineName = Annotated[
     Literal["local", "ray"] | None,
@@ -149,6 +170,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
+    data: DataFolder = None,
     engine: EngineName = None,
     ray_address: RayAddress = None,
     out: OutDirectory = None,
@@ -159,8 +181,54 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     CONFIG.toml has the settings that differ from the defaults; without it, all are at their defaults.
     Ctrl-C stops the run; what was done so far is kept, and reported.
     """
-    settings = _all_overrides(overrides, population, engine, ray_address)
+    settings = _all_overrides(overrides, population, engine, ray_address, data)
     _execute(load_config(config_file, settings), out, json_file)
+
+
+@app.command(
+    epilog=_examples(
+        "auxo compare study.toml",
+        "auxo compare study.toml --seeds 5 --out runs/study",
+        "auxo compare writers --data DIR  # a reference that comes with Auxo, on data that do not",
+    )
+)
+def compare(
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    data: DataFolder = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from that of the configuration on.")] = 3,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the runs, one directory a seed; seeds that are done there are kept. "
+            "Default: runs/NAME-seeds.",
+        ),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run an experiment with several seeds and compare Auxo with the base, seed by seed.
+
+    CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
+    seeds. Ctrl-C keeps the seeds that are done; the same command goes on where it stopped.
+    """
+    config = load_config(config_file, _all_overrides(overrides, None, data=data))
+    _check_json(json_file)
+    folder = out or Path("runs") / f"{config.name}-seeds"
+    messages = Console(stderr=True)
+
+    def run_seed(of_seed: Config, directory: RunDirectory) -> dict[str, object]:
+        messages.print(f"seed {of_seed.seed}", highlight=False)
+        summary = _run_into(directory, of_seed, messages)
+        write_report(directory)
+        return summary
+
+    comparison = run_seeds(config, seeds, folder, run_seed)
+    Console().print("", comparison_over_seeds(comparison), sep="\n")
+    if json_file is not None:
+        json_file.write_text((folder / "comparison.json").read_text(encoding="utf-8"), encoding="utf-8")
+    typer.echo(f"numbers: {folder / 'comparison.json'}; each seed's report: {folder}/seed-*/report.html")
 
 
 @app.command(epilog=_examples("auxo report runs/demo-0"))
@@ -192,10 +260,11 @@ def show(
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
+    data: DataFolder = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means and takes.")] = False,
 ) -> None:
     """Print the complete configuration as TOML, as `auxo run` would use it."""
-    typer.echo(to_toml(load_config(config_file, _all_overrides(overrides, population)), explain), nl=False)
+    typer.echo(to_toml(load_config(config_file, _all_overrides(overrides, population, data=data)), explain), nl=False)
 
 
 @config_app.command(epilog=_examples("auxo config init", "auxo config init study.toml"))
@@ -215,30 +284,38 @@ def init(
 
 
 def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
-    """Run an experiment, show and report it; the one place that handles Ctrl-C."""
-    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
-        raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+    """Run an experiment, show and report it."""
+    _check_json(json_file)
     directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
-    messages = Console(stderr=True)
-    try:
-        # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
-        from auxo.experiments.runner import run_experiment  # noqa: PLC0415
-
-        with show_progress(Budget.of(config), messages) as show:
-            on_event = _announcing(show, messages, f"writing to {directory.path}")
-            summary = run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
-    except ConfigError:  # found only with the data at hand
-        directory.discard()
-        raise
-    except KeyboardInterrupt:
-        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+    summary = _run_into(directory, config, Console(stderr=True))
     if json_file is not None:
         json_file.write_text(json.dumps(headline(summary), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     _show_result(summary, directory)
     if "oracle" in config.methods and summary["oracle"] is None:
         typer.echo("oracle: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {write_report(directory)}")
+
+
+def _check_json(json_file: Path | None) -> None:
+    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+
+
+def _run_into(directory: RunDirectory, config: Config, messages: Console) -> dict[str, object]:
+    """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
+    try:
+        # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
+        from auxo.experiments.runner import run_experiment  # noqa: PLC0415
+
+        with show_progress(Budget.of(config), messages) as show:
+            on_event = _announcing(show, messages, f"writing to {directory.path}")
+            return run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
+    except ConfigError:  # found only with the data at hand
+        directory.discard()
+        raise
+    except KeyboardInterrupt:
+        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 def _print_note(note: str, messages: Console) -> None:
@@ -272,11 +349,14 @@ def _all_overrides(
     population: Path | None,
     engine: str | None = None,
     ray_address: str | None = None,
+    data: Path | None = None,
 ) -> list[str]:
     """Return --population and the like as the settings they stand for, then what --set says."""
     settings = []
     if population is not None:
         settings += ["population.source=file", f"population.file={toml_value(population)}"]
+    if data is not None:
+        settings += [f"population.data={toml_value(data)}"]
     if engine is not None:
         settings += [f"run.engine={engine}"]
     if ray_address is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from auxo.core.aggregators import FedYogi, ServerState
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Job, LocalTraining, LocalUpdate, Trainer
 
@@ -55,10 +55,10 @@ class Capricious:
             raise ValueError("more was sent than training needs")
         yield from self.inner.train(weights, data, jobs, settings, seed, out)
 
-    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         return self.inner.predict(weights, x)
 
-    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         return self.inner.losses(weights, x, y)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.rng import stream
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
 from auxo.learning.federated_data import FederatedData
@@ -116,10 +116,10 @@ class Unusual:
         self.happens(jobs)
         yield from TRAINER.train(weights, data, jobs, settings, seed, out)
 
-    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         return np.zeros(len(x), dtype=np.int64)
 
-    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         return np.zeros(len(x))
 
 

@@ -54,7 +54,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         parse_config("[run]\nqqqq = 1\n", source="study.toml")
     assert str(error.value) == (
         "study.toml: run.qqqq: unknown key. "
-        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients"
+        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients, perplexity"
     )
 
 
@@ -149,7 +149,8 @@ def test_what_is_not_set_is_left_out_and_explained_on_request() -> None:
     explained = to_toml(Config(), explain=True)
     assert "# deadline_s is not set\n" in explained
     assert (
-        '# Where the clients\' data come from. Takes "digits", "synthetic" or "file".\nsource = "digits"\n' in explained
+        '# Where the clients\' data come from. Takes "digits", "synthetic", "file" or "natural".\nsource = "digits"\n'
+        in explained
     )
 
 

@@ -32,7 +32,7 @@ def rendered(renderable: RenderableType) -> str:
 
 
 def evaluated(*cohorts: CohortScore) -> Evaluated:
-    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None)
+    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
 
 
 def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> None:
@@ -83,3 +83,11 @@ def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
 
 def test_a_method_that_did_not_run_is_none() -> None:
     assert headline({"base": BASE, "cohorts": None})["auxo"] is None
+
+
+def test_the_table_has_perplexities_where_they_were_measured() -> None:
+    text = rendered(comparison_table(SUMMARY | {"base": BASE | {"perplexity": 7.256}, "auxo": AUXO}))
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    assert [row[-1] for row in rows] == ["7.26", "-"]
+    assert "perplexity" in text
+    assert "perplexity" not in rendered(comparison_table(SUMMARY))

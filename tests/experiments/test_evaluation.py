@@ -1,5 +1,6 @@
 """Evaluation of a sample: it says of its clients what an evaluation of all says of them, and changes nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config, to_toml
-from auxo.experiments.evaluation import clients_to_evaluate
-from auxo.experiments.populations import make_population
+from auxo.experiments.evaluation import clients_to_evaluate, evaluated
+from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
@@ -117,3 +118,35 @@ def test_files_of_a_run_over_all_clients_need_not_name_them(tmp_path: Path) -> N
     assert clients is not None
     assert clients.client is None
     assert len(clients.accuracy) == 300
+
+
+def test_perplexity_is_e_to_the_mean_loss_of_clients_under_their_own_cohorts_models(data: FederatedData) -> None:
+    config = small("run.perplexity=true")
+    run = run_method("auxo", config, data)
+    trainer, tree = trainer_for(config, data), run.state.coordinator.tree
+    assert len(tree.leaves) > 1
+    by_client = []
+    for client in range(data.n_clients):
+        mine = data.test.of(client)
+        (leaf,) = [leaf for leaf in tree.leaves if tree.index[leaf] == run.scores.cohort[client]]
+        matrix = run.state.coordinator.cohorts[leaf].server.weights[:-3].reshape(6, 3).astype(np.float64)
+        bias = run.state.coordinator.cohorts[leaf].server.weights[-3:].astype(np.float64)
+        odds = np.exp(data.inputs(data.test.x_rows[mine]) @ matrix + bias)
+        shares = odds[np.arange(len(odds)), data.test.y[mine]] / odds.sum(axis=1)
+        by_client.append(-np.log(shares).mean())
+
+    assert trainer.n_params == 6 * 3 + 3
+    assert run.final.perplexity == pytest.approx(np.exp(np.mean(by_client)), rel=1e-5)
+
+
+def test_perplexity_is_measured_only_where_it_is_asked_for_and_changes_nothing_else(data: FederatedData) -> None:
+    plain, asked = (run_method("base", small(*more), data) for more in ((), ("run.perplexity=true",)))
+    assert plain.final.perplexity is None
+    assert asked.final == replace(plain.final, perplexity=asked.final.perplexity)
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf, 1e4])
+def test_a_model_that_has_diverged_has_no_perplexity(loss: float, data: FederatedData) -> None:
+    run = run_method("base", small("run.perplexity=true", "training.rounds=1"), data)
+    diverged = replace(run.scores, loss=np.full(len(run.scores.clients), loss))
+    assert evaluated(diverged, run.state, 40, data.groups).perplexity is None

@@ -55,6 +55,7 @@ def evaluated(round: int, accuracy: float) -> Evaluated:
         lost=0,
         matched_accuracy=accuracy,
         matched_ari=None,
+        perplexity=None,
     )
 
 

@@ -51,6 +51,7 @@ def evaluated(
         lost=0,
         matched_accuracy=accuracy,
         matched_ari=None,
+        perplexity=None,
     )
 
 

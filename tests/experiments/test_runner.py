@@ -113,7 +113,7 @@ def test_the_summary_is_written_as_it_is_returned(finished: tuple[RunDirectory, 
     assert summary["status"] == "finished"
     assert set(scores_of(summary, "auxo")) == {
         *("final_accuracy", "variance", "variance_beyond_binomial", "worst_10", "best_10"),
-        *("time_s", "participations", "wasted_participations", "device_s", "wasted_device_s"),
+        *("time_s", "participations", "wasted_participations", "device_s", "wasted_device_s", "perplexity"),
     }
 
 

@@ -10,7 +10,7 @@ def evaluated(time_s: float, accuracy: float, ari: float | None = None) -> Evalu
     whole = (CohortScore("0", 10, accuracy),)
     participations = int(time_s) // 2
     so_far = (time_s, time_s / 10, participations, 1, 5.0, 2.0)
-    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, whole, ari, 0, accuracy, ari)
+    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, whole, ari, 0, accuracy, ari, None)
 
 
 BASE = [evaluated(10, 0.2), evaluated(20, 0.6), evaluated(30, 0.5)]

@@ -16,9 +16,12 @@ from auxo.learning.heterogeneity import (
     LabelSkew,
     NoGroups,
     Rotation,
+    assign_groups,
     class_shares,
     group_images,
+    group_view,
     label_maps,
+    relative_sizes,
 )
 
 IMAGES = stream(0, "test-images").random((5, 8, 8), dtype=np.float32)
@@ -109,7 +112,8 @@ def test_turns_between_quarters_go_the_same_way_as_quarters() -> None:
 
 def test_an_affine_shift_of_degree_zero_changes_nothing() -> None:
     views = group_images(AffineShift(0.0), IMAGES, 3, seed=0)
-    assert np.allclose(views, IMAGES[np.newaxis], atol=1e-6)
+    assert (views == IMAGES).all()
+    assert group_view(AffineShift(0.0), 1, 3, seed=0) is None
 
 
 def test_affine_shifts_differ_between_groups_and_grow_with_the_degree() -> None:
@@ -122,6 +126,88 @@ def test_affine_shifts_differ_between_groups_and_grow_with_the_degree() -> None:
         return float(np.abs(views[1:] - digit).mean())
 
     assert moved(0.1) < moved(0.4)
+
+
+@pytest.mark.parametrize("degree", [0.25, 0.5, 0.75, 1.0])
+def test_the_parts_of_an_affine_shift_are_between_half_of_the_degree_and_all_of_it(degree: float) -> None:
+    views = [group_view(AffineShift(degree), group, 40, seed=0) for group in range(1, 40)]
+    parts = np.array([(v.turn_deg / 90, v.shear / 0.5, v.log2_scale / 0.5, v.shift[0] / 0.15) for v in views if v])
+    assert len(parts) == 39
+    assert (np.abs(parts) >= 0.5 * degree - 1e-9).all()
+    assert (np.abs(parts) <= degree + 1e-9).all()
+    assert (parts < 0).any(axis=0).all()
+    assert (parts > 0).any(axis=0).all()
+
+
+def test_a_higher_degree_goes_further_in_the_same_direction() -> None:
+    half, whole = (group_view(AffineShift(degree), 2, 3, seed=7) for degree in (0.5, 1.0))
+    assert half is not None
+    assert whole is not None
+    assert whole.turn_deg == pytest.approx(2 * half.turn_deg)
+    assert whole.shift == pytest.approx([2 * part for part in half.shift])
+
+
+def test_channels_are_seen_alike_and_images_that_are_not_square_keep_their_shape() -> None:
+    view = group_view(Rotation(), 1, 4, seed=0)
+    assert view is not None
+    colours = np.stack([IMAGES, IMAGES], axis=1)[:, :, :6]  # (5, 2, 6, 8)
+    seen = view.images(colours)
+    assert seen.shape == colours.shape
+    assert np.array_equal(seen[:, 0], seen[:, 1])
+    around = np.rot90(colours[:, 0, :, 1:7], axes=(1, 2))  # what of a quarter turn stays inside
+    assert np.allclose(seen[:, 0, :, 1:7], around, atol=1e-5)
+
+
+def test_half_a_turn_of_images_that_are_not_square_is_exact() -> None:
+    view = group_view(Rotation(), 1, 2, seed=0)
+    assert view is not None
+    assert np.array_equal(view.images(IMAGES[:, :6]), IMAGES[:, 5::-1, ::-1])
+
+
+def test_what_comes_in_from_outside_is_the_fill() -> None:
+    view = group_view(AffineShift(1.0), 1, 2, seed=0)
+    assert view is not None
+    plain = np.full((2, 8, 8), 0.7, np.float32)
+    assert np.allclose(view.images(plain, fill=0.7), plain)
+    assert not np.allclose(view.images(plain), plain)
+
+
+@given(features=st.integers(2, 12), turns=st.integers(2, 6), seed=st.integers(0, 9))
+def test_vectors_turned_by_one_group_after_another_come_around(features: int, turns: int, seed: int) -> None:
+    view = group_view(Rotation(), 1, turns, seed)
+    assert view is not None
+    start = stream(seed, "test-vectors").standard_normal((4, features), dtype=np.float32)
+    vectors = start
+    for _ in range(turns):
+        vectors = view.vectors(vectors, centre=0.5)
+    assert np.allclose(vectors, start, atol=1e-4)
+
+
+def test_a_shift_moves_vectors_by_at_most_half_a_deviation() -> None:
+    view = group_view(AffineShift(1.0), 1, 2, seed=0)
+    assert view is not None
+    moved = view.vectors(np.full((1, 9), 3.0, np.float32), centre=3.0, deviation=2.0) - 3.0
+    assert (np.abs(moved) > 0.49).all()
+    assert (np.abs(moved) < 1.01).all()
+    assert set(np.sign(moved).ravel().tolist()) == {-1.0, 1.0}
+
+
+@given(clients=st.integers(6, 60), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3), seed=st.integers(0, 9))
+def test_groups_have_as_many_clients_as_their_sizes_say(clients: int, sizes: list[int], seed: int) -> None:
+    groups = assign_groups(clients, tuple(map(float, sizes)), seed)
+    exact = clients * np.array(sizes) / sum(sizes)
+    assert (np.abs(np.bincount(groups, minlength=len(sizes)) - exact) < 1).all()
+
+
+def test_groups_are_the_ones_that_planted_populations_have() -> None:
+    plan = PopulationPlan(50, (2.0, 1.0, 1.0), LabelSkew(), 4, (1, 2), 1, client_label_concentration=None, seed=3)
+    assert plant(plan).groups.tolist() == assign_groups(50, (2.0, 1.0, 1.0), seed=3).tolist()
+
+
+def test_no_groups_are_one_group_whatever_their_number() -> None:
+    assert relative_sizes(NoGroups(), 4) == (1.0,)
+    assert relative_sizes(Rotation(), 3) == (1.0, 1.0, 1.0)
+    assert relative_sizes(Rotation(), (2.0, 1.0)) == (2.0, 1.0)
 
 
 @pytest.mark.parametrize(

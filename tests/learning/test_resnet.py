@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from auxo.learning.resnet import ResNet18  # noqa: E402
+from auxo.learning.resnet import ResNet, ResNet18, ResNet34  # noqa: E402
 from auxo.learning.torch_trainer import TorchTrainer  # noqa: E402
 from auxo.learning.ways_to_train import WayToTrain  # noqa: E402
 
@@ -37,17 +37,17 @@ def test_model_is_known_by_its_name() -> None:
 
     assert isinstance(trainer, TorchTrainer)
     module = trainer.module_factory()
-    assert isinstance(module, ResNet18)
+    assert isinstance(module, ResNet)
     assert module.image == (3, 8, 8)
     assert module.classify.out_features == CLASSES
 
 
 @pytest.fixture(scope="module")
-def small() -> ResNet18:
+def small() -> ResNet:
     return ResNet18(8, CLASSES)
 
 
-def test_weights_are_as_many_as_the_papers_with_a_stem_for_small_images(small: ResNet18) -> None:
+def test_weights_are_as_many_as_the_papers_with_a_stem_for_small_images(small: ResNet) -> None:
     # Of torchvision's resnet18 with a 3x3 stem of one channel; a group norm has as many weights as a batch norm.
     stem = 64 * 9 + 2 * 64
     stages = [64, 64, 128, 256, 512]
@@ -59,7 +59,7 @@ def test_weights_are_as_many_as_the_papers_with_a_stem_for_small_images(small: R
     assert sum(weight.numel() for weight in small.parameters()) == stem + blocks + 513 * CLASSES
 
 
-def test_no_norm_keeps_statistics_and_groups_are_of_sixteen_channels(small: ResNet18) -> None:
+def test_no_norm_keeps_statistics_and_groups_are_of_sixteen_channels(small: ResNet) -> None:
     norms = [part for part in small.modules() if isinstance(part, nn.GroupNorm)]
 
     assert not list(small.buffers())
@@ -67,17 +67,36 @@ def test_no_norm_keeps_statistics_and_groups_are_of_sixteen_channels(small: ResN
     assert {norm.num_channels // norm.num_groups for norm in norms} == {16}
 
 
-def test_small_images_keep_their_size_until_the_second_stage_and_large_ones_do_not(small: ResNet18) -> None:
+def test_small_images_keep_their_size_until_the_second_stage_and_large_ones_do_not(small: ResNet) -> None:
     with torch.no_grad():
         assert small.stem(torch.zeros(1, 1, 8, 8)).shape == (1, 64, 8, 8)
         assert small.blocks(torch.zeros(1, 64, 8, 8)).shape == (1, 512, 1, 1)
         assert ResNet18(64, CLASSES, channels=3).stem(torch.zeros(1, 3, 64, 64)).shape == (1, 64, 16, 16)
 
 
-def test_images_are_taken_flat_or_square(small: ResNet18) -> None:
+def test_images_are_taken_flat_or_square(small: ResNet) -> None:
     images = torch.from_numpy(np.linspace(-1, 1, 2 * 64, dtype=np.float32)).view(2, 1, 8, 8)
     with torch.no_grad():
         logits = small(images)
         assert logits.shape == (2, CLASSES)
         assert torch.equal(small(images.flatten(1)), logits)
         assert not torch.allclose(logits[0], logits[1])
+
+
+@pytest.mark.parametrize(("model", "published"), [(ResNet18, 11_689_512), (ResNet34, 21_797_672)])
+def test_large_images_of_a_thousand_classes_take_as_many_weights_as_published(
+    model: "partial[ResNet]", published: int
+) -> None:
+    # Of torchvision's resnet18 and resnet34.
+    with torch.device("meta"):
+        assert sum(weight.numel() for weight in model(224, 1000, channels=3).parameters()) == published
+
+
+def test_blocks_of_the_stages_can_be_set() -> None:
+    nobody_has_samples = population((8, 8), counts=(0,))
+    trainer = make_trainer("resnet34", nobody_has_samples, model_args={"blocks": [1, 1, 1, 2]})
+
+    assert isinstance(trainer, TorchTrainer)
+    module = trainer.module_factory()
+    assert isinstance(module, ResNet)
+    assert len(module.blocks) == 5

@@ -32,6 +32,7 @@ def population() -> FederatedData:
 
 
 DATA = population()
+INPUTS = DATA.numbers(np.arange(len(DATA.x)))
 WEIGHTS = stream(2, "weights").normal(size=(FEATURES + 1) * CLASSES).astype(np.float32)
 
 
@@ -190,7 +191,7 @@ def test_prediction_is_the_class_of_the_largest_logit() -> None:
     matrix, bias = WEIGHTS[:-CLASSES].reshape(FEATURES, CLASSES), WEIGHTS[-CLASSES:]
     expected = [int(np.argmax(row.ravel() @ matrix + bias)) for row in DATA.x]
 
-    predicted = SoftmaxTrainer(FEATURES, CLASSES).predict(WEIGHTS, DATA.x)
+    predicted = SoftmaxTrainer(FEATURES, CLASSES).predict(WEIGHTS, INPUTS)
 
     assert predicted.dtype == np.int64
     assert predicted.tolist() == expected
@@ -201,7 +202,7 @@ def test_data_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="x: expected 10 features, got 9"):
         next(trainer.train(trainer.initial_weights(0), DATA, [Job(0, 0, None)], LocalTraining(), seed=1))
     with pytest.raises(ValueError, match="weights: expected shape"):
-        trainer.predict(WEIGHTS, DATA.x)
+        trainer.predict(WEIGHTS, INPUTS)
 
 
 @pytest.mark.parametrize("field", ["n_features", "n_classes", "participants_at_once"])

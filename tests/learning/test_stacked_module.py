@@ -7,9 +7,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from auxo.learning.stacked_images import StackedConv  # noqa: E402
-from auxo.learning.stacked_pooling import StackedPool  # noqa: E402
 from auxo.learning.stacked_layers import StackedAffine, StackedLinear  # noqa: E402
 from auxo.learning.stacked_module import StackedModule, Unstackable, stack_module  # noqa: E402
+from auxo.learning.stacked_pooling import StackedPool  # noqa: E402
 
 
 def small_net() -> nn.Sequential:

@@ -32,6 +32,7 @@ def population() -> FederatedData:
 
 
 DATA = population()
+INPUTS = DATA.numbers(np.arange(len(DATA.x)))
 
 
 def linear() -> nn.Module:
@@ -174,7 +175,7 @@ def test_linear_module_agrees_with_the_softmax_trainer(momentum: float) -> None:
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(transposed(one.delta, CLASSES, FEATURES), other.delta, rtol=0, atol=2e-6)
         assert one.examples == other.examples
-    np.testing.assert_array_equal(trainer.predict(weights, DATA.x), softmax.predict(weights_for_softmax, DATA.x))
+    np.testing.assert_array_equal(trainer.predict(weights, INPUTS), softmax.predict(weights_for_softmax, INPUTS))
 
 
 def test_frozen_parameters_are_no_part_of_the_weights() -> None:
@@ -194,7 +195,7 @@ def test_torch_is_left_as_it_was_found(trainer: TorchTrainer) -> None:
     state = torch.get_rng_state()
 
     deltas(trainer, JOBS, LocalTraining())
-    trainer.predict(trainer.initial_weights(1), DATA.x)
+    trainer.predict(trainer.initial_weights(1), INPUTS)
 
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == 3
@@ -207,11 +208,11 @@ def test_dropout_is_drawn_anew_for_each_visit_and_rests_in_prediction() -> None:
 
     assert not np.array_equal(first, second)
     weights = trainer.initial_weights(1)
-    np.testing.assert_array_equal(trainer.predict(weights, DATA.x), trainer.predict(weights, DATA.x))
+    np.testing.assert_array_equal(trainer.predict(weights, INPUTS), trainer.predict(weights, INPUTS))
 
 
 def test_inputs_may_be_read_only_and_stay_untouched(trainer: TorchTrainer) -> None:
-    weights, x = trainer.initial_weights(1), DATA.x.copy()
+    weights, x = trainer.initial_weights(1), INPUTS.copy()
     before = weights.copy()
     weights.flags.writeable = False
     x.flags.writeable = False
@@ -227,7 +228,7 @@ def test_inputs_may_be_read_only_and_stay_untouched(trainer: TorchTrainer) -> No
 
 def test_weights_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match=r"weights: expected shape \(51,\), got \(3,\)"):
-        TorchTrainer(linear).predict(np.zeros(3, dtype=np.float32), DATA.x)
+        TorchTrainer(linear).predict(np.zeros(3, dtype=np.float32), INPUTS)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_module_that_cannot_be_averaged_is_refused(module: nn.Module, complaint:
 def test_losses_are_the_cross_entropies_of_the_rows() -> None:
     trainer = TorchTrainer(linear)
     weights = trainer.initial_weights(1)
-    x = np.tile(DATA.x, (40, 1))  # more rows than are predicted at a time
+    x = np.tile(INPUTS, (40, 1))  # more rows than are predicted at a time
     y = np.tile(DATA.train.y, 40)
     logits = x.astype(np.float64) @ weights[:-CLASSES].reshape(CLASSES, FEATURES).T + weights[-CLASSES:]
 

@@ -71,8 +71,9 @@ EVENTS: list[Event] = [
         lost=7,
         matched_accuracy=0.78,
         matched_ari=0.9,
+        perplexity=12.5,
     ),
-    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None),
+    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None, None),
 ]
 
 

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from auxo.core.types import BoolArray, IntArray
 from auxo.simulation.availability import DAY_S, AlwaysOnline, Availability, DayNightPattern
+from auxo.traces.availability import draw_availability
+from auxo.traces.trace import Sessions
 
+# One is on line twice a day and over midnight, one never, one always; their spans differ.
+TRACE = Sessions(
+    devices=("busy", "broken", "plugged in"),
+    span_s=np.array([2 * DAY_S, DAY_S, 3 * DAY_S + 7]),
+    offsets=np.array([0, 4, 4, 5]),
+    start_s=np.array([0, 40_000, DAY_S - 600, 2 * DAY_S - 50, 0]),
+    end_s=np.array([500, 40_061, DAY_S + 7200, 2 * DAY_S, 3 * DAY_S + 7]),
+)
 POPULATIONS: dict[str, Callable[[int], Availability]] = {
     "always on line": AlwaysOnline,
     "day and night": lambda n_clients: DayNightPattern(share=0.3).draw(n_clients, seed=5),
@@ -22,6 +32,7 @@ POPULATIONS: dict[str, Callable[[int], Availability]] = {
         share=0.7, slot_s=7, persistence=1, shortest_stretch_s=7
     ).draw(n_clients, seed=5),
     "share 1": lambda n_clients: DayNightPattern(share=1).draw(n_clients, seed=5),
+    "a trace of three devices": lambda n_clients: draw_availability(TRACE, n_clients, seed=5),
 }
 every_population = pytest.mark.parametrize("make", POPULATIONS.values(), ids=POPULATIONS.keys())
 times_s = st.floats(0, 400 * DAY_S)

@@ -16,4 +16,7 @@ Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+InputArray = NDArray[np.float32 | np.int32]
+"""What a model is given, (samples, *features): numbers, or the tokens of a text."""
+
 ROOT = CohortId("0")

@@ -1,7 +1,6 @@
 """The actors of the Ray engine: trainers, and the cohorts that feed themselves from them."""
 
 import heapq
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, exami
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.types import Float32Array
 from auxo.core.validation import Reason
+from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
@@ -102,7 +102,8 @@ class CohortActor:
             weights: a reference to the cohort's, in a list. They are the driver's, because what trainers are about to
                 read should not vanish with this process.
         """
-        chunks = _chunks(training.jobs, closing.state.server.weights.nbytes, len(self._attendance.crew.trainers))
+        most = most_jobs(len(closing.state.server.weights), _CHUNK_BYTES, _JOBS_AT_ONCE)
+        chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
         work = _Work(self._attendance, self._rules.fingerprint, weights[0], chunks)
         with one_thread():
             outcome = close_cohort(self._rules, closing, _returned(training, work.in_order()))
@@ -235,10 +236,3 @@ def _returned(training: Training, answers: Iterator[Examined | Reason]) -> Itera
     for row, late, examined in zip(training.rows, training.late, answers, strict=True):
         update, examples = (examined.update, examined.examples) if isinstance(examined, Examined) else (None, None)
         yield Returned(int(row), update, examples, bool(late), examined)
-
-
-def _chunks(jobs: Sequence[Job], update_bytes: int, trainers: int) -> list[Sequence[Job]]:
-    """Return the jobs in order, in chunks that keep all trainers busy and whose updates are no burden."""
-    even = math.ceil(len(jobs) / (_CHUNKS_EACH * trainers))
-    size = max(min(even, _JOBS_AT_ONCE, _CHUNK_BYTES // update_bytes), 1)
-    return [jobs[first : first + size] for first in range(0, len(jobs), size)]

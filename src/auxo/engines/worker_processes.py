@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -20,6 +19,7 @@ from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, exami
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
+from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
@@ -138,7 +138,7 @@ class WorkerProcesses:
         assert shared is not None  # noqa: S101 - _returned has started the workers
         slots, rows = shared.updates.shape[:2]
         self._drain()
-        chunks = _chunks(jobs, self.workers, rows)
+        chunks = chunks_of(jobs, self.workers, rows)
         free = list(range(slots))
         sent: dict[int, _Task] = {}  # by place in the order
         results: dict[int, _Done] = {}  # by number
@@ -220,7 +220,7 @@ class WorkerProcesses:
         if self._shared is not None and self._fingerprint == fingerprint:
             return self._shared
         self._stop()
-        rows = int(np.clip(_SLOT_BYTES // (4 * fingerprint.n_params), 1, _ROWS))
+        rows = most_jobs(fingerprint.n_params, _SLOT_BYTES, _ROWS)
         slots = self.workers * _SLOTS_A_WORKER
         needed = 4 * fingerprint.n_params * (slots * rows + 1) + 8 * slots * rows * fingerprint.width
         _check_memory(needed, self.workers)
@@ -257,13 +257,6 @@ class WorkerProcesses:
             worker.process.join()
             worker.connection.close()
         self._crew, self._shared, self._fingerprint = [], None, None
-
-
-def _chunks(jobs: Sequence[Job], workers: int, rows: int) -> list[Sequence[Job]]:
-    """Cut the jobs into chunks of at most ``rows``, all about as large, and as many for every worker."""
-    turns = -(-len(jobs) // (workers * rows))
-    edges = np.linspace(0, len(jobs), turns * workers + 1).astype(int)
-    return [jobs[first:last] for first, last in pairwise(edges) if last > first]
 
 
 def _check_memory(needed: int, workers: int) -> None:

@@ -8,14 +8,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
+from auxo.learning.models import MODELS, ModelArgument, check_model, inputs_of
 from auxo.learning.trainer import LocalTraining
 
 Method = Literal["base", "auxo", "oracle"]
-Source = Literal["digits", "synthetic", "file"]
+Source = Literal["digits", "synthetic", "file", "natural"]
+NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
 Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -25,6 +27,14 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 # Algorithms own their defaults; a copy here would part from them. Settings of modules that bring scikit-learn are not
 # among these, because `auxo --help` should not wait for it: such fields are not set, and the variant decides.
 _AFFINITY, _GAIN, _LIMITS, _LOCAL = AffinitySettings(), CrossFittedGain(), PartitionLimits(), LocalTraining()
+
+
+def _known_model(name: str) -> str:
+    try:
+        check_model(name)
+    except ValueError as error:
+        raise ValueError(f"training.{error}") from error
+    return name
 
 
 class Section(BaseModel):
@@ -47,11 +57,25 @@ class PopulationConfig(Section):
     source: Source = Field(default="digits", description="Where the clients' data come from.")
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description='Population file (.npz), relative to the working directory. Only with source = "file".',
+        description="Clients' samples: a federated file (.arrow), a table (.parquet, .csv) or arrays (.npz), relative "
+        'to the working directory. Only with source = "file".',
+    )
+    dataset: NaturalName | None = Field(
+        default=None, description="A data set with natural clients. Only with source = natural."
+    )
+    data: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Folder with the files of population.dataset. Not set: what the variable AUXO_DATA says.",
     )
     standardise: bool = Field(
         default=True,
-        description="Shift and scale a file's inputs by one mean and one deviation. Only with source = file.",
+        description="Shift and scale inputs by one mean and one deviation; tokens stay. "
+        "Only with source = file or natural.",
+    )
+    plant: Heterogeneity = Field(
+        default="none",
+        description="Groups planted among a file's or a data set's own clients; heterogeneity is for drawn ones. "
+        "Only with source = file or natural.",
     )
     clients: PositiveInt = Field(default=2000, description="Clients in the population. A file brings its own number.")
     groups: PositiveInt | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
@@ -91,6 +115,16 @@ class PopulationConfig(Section):
                 f'population.file: {str(self.file)!r} is given, but population.source = "{self.source}"; '
                 'set population.source = "file" or remove population.file'
             )
+        if (self.source == "natural") != (self.dataset is not None):
+            raise ValueError(
+                f'population.dataset: expected one exactly with population.source = "natural", got '
+                f'{self.dataset or "none"} with "{self.source}"; set both or neither'
+            )
+        if self.is_drawn and self.plant != "none":
+            raise ValueError(
+                f'population.plant: "{self.plant}" is for files and data sets, but population.source = '
+                f'"{self.source}" is drawn; set population.heterogeneity instead'
+            )
         if self.source != "digits" and self.noise > 0:
             raise ValueError(
                 f'population.noise: {self.noise} is given, but population.source = "{self.source}"; '
@@ -103,11 +137,16 @@ class PopulationConfig(Section):
             )
         if self.samples[0] > self.samples[1]:
             raise ValueError(f"population.samples: expected [fewest, most], got {list(self.samples)}; swap the two")
-        if self.source != "file" and self.n_groups > self.clients:
+        if self.is_drawn and self.n_groups > self.clients:
             raise ValueError(
                 f"population.groups: expected at most as many groups as clients ({self.clients}), got {self.n_groups}"
             )
         return self
+
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether clients are drawn, so that their number is a setting; a file brings its own."""
+        return self.source in ("digits", "synthetic")
 
     @property
     def n_groups(self) -> int:
@@ -118,8 +157,12 @@ class PopulationConfig(Section):
 class DevicesConfig(Section):
     """How fast clients' devices are, when they are on line and how often they fail."""
 
-    kind: Literal["synthetic", "equal"] = Field(
-        default="synthetic", description="Speeds drawn at random, or all the same."
+    kind: Literal["synthetic", "equal", "trace"] = Field(
+        default="synthetic", description="Speeds drawn at random, all the same, or those of the devices of a trace."
+    )
+    file: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Trace file with speeds (.arrow), relative to the working directory. Only with kind = trace.",
     )
     spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
     slowdown: PositiveFloat = Field(
@@ -127,7 +170,15 @@ class DevicesConfig(Section):
         le=1e6,
         description="Factor on the time training takes: above 1 for a model heavier than that of published speeds.",
     )
-    availability: Literal["always", "day-night"] = Field(default="always", description="When clients are on line.")
+    availability: Literal["always", "day-night", "trace"] = Field(
+        default="always",
+        description="When clients are on line: always, mostly at night, or when the devices of a trace were.",
+    )
+    availability_file: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Trace file with sessions (.arrow), relative to the working directory. "
+        "Only with availability = trace. Not set: devices.file.",
+    )
     share_online: float = Field(
         default=0.5, gt=0, le=1, description="Mean share of clients on line with availability = day-night."
     )
@@ -149,13 +200,49 @@ class DevicesConfig(Section):
         default=0.0, ge=0, description="Simulated seconds a client stays away after it has taken part."
     )
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind == "trace" and self.file is None:
+            raise ValueError('devices.file: expected a path because devices.kind = "trace", got none; set it')
+        if self.kind != "trace" and self.file is not None:
+            raise ValueError(
+                f'devices.file: {str(self.file)!r} is given, but devices.kind = "{self.kind}"; '
+                'set devices.kind = "trace" or remove devices.file'
+            )
+        if self.availability == "trace" and self.sessions_file is None:
+            raise ValueError(
+                'devices.availability_file: expected a path because devices.availability = "trace", got none; '
+                'set it, or set devices.kind = "trace" and devices.file to a file that has sessions, too'
+            )
+        if self.availability != "trace" and self.availability_file is not None:
+            raise ValueError(
+                f"devices.availability_file: {str(self.availability_file)!r} is given, but "
+                f'devices.availability = "{self.availability}"; set devices.availability = "trace" or remove '
+                "devices.availability_file"
+            )
+        return self
+
+    @property
+    def sessions_file(self) -> Path | None:
+        """Return the trace file that sessions come from; None without availability = trace."""
+        if self.availability != "trace":
+            return None
+        return self.file if self.availability_file is None else self.availability_file
+
 
 class TrainingConfig(Section):
     """What is learned and how; the same for every method."""
 
     algorithm: Literal["fedavg", "fedyogi"] = Field(default="fedyogi", description="How updates are aggregated.")
-    model: Literal["softmax", "mlp", "cnn", "leaf-cnn", "resnet18"] = Field(
-        default="softmax", description="What clients train; all but softmax and mlp need images."
+    model: Annotated[str, AfterValidator(_known_model)] = Field(
+        default="softmax",
+        description=f"What clients train: {', '.join(MODELS)}; or a torch module of your own by its import path, "
+        "package.module:Name or file.py:Name (from the working directory).",
+    )
+    model_args: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ModelArgument] = Field(
+        default_factory=dict,
+        description="What the model is built with, such as {hidden = 200} for mlp, also as a table "
+        "[training.model_args]. Shapes and classes come from the data.",
     )
     batching: Literal["auto", "stacked", "vmap", "one-by-one"] = Field(
         default="auto",
@@ -347,6 +434,9 @@ class RunConfig(Section):
         description="Clients that are evaluated: a random sample, the same for every method and every evaluation. "
         "Not set: all.",
     )
+    perplexity: bool = Field(
+        default=False, description="Also measure perplexity, e to the mean cross entropy: for models of language."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -390,14 +480,20 @@ class Config(Section):
         if len(set(self.methods)) != len(self.methods):
             raise ValueError(f"methods: expected each at most once, got {list(self.methods)}")
         population, training = self.population, self.training
-        if population.source != "file" and training.participants > population.clients:
+        if population.is_drawn and training.participants > population.clients:
             raise ValueError(
                 f"training.participants: expected at most population.clients ({population.clients}), "
                 f"got {training.participants}; lower it or add clients"
             )
-        if population.source == "synthetic" and training.model not in ("softmax", "mlp"):
+        needed = inputs_of(training.model)
+        if population.source == "synthetic" and needed not in ("numbers", None):
             raise ValueError(
-                f'training.model: "{training.model}" needs images, but population.source = "synthetic" has vectors; '
+                f'training.model: "{training.model}" needs {needed}, but population.source = "synthetic" has vectors; '
                 'choose "softmax" or "mlp"'
+            )
+        if population.source == "digits" and needed == "tokens":
+            raise ValueError(
+                f'training.model: "{training.model}" needs tokens of a text, but population.source = "digits" has '
+                'images; choose another model, such as "softmax" or "cnn"'
             )
         return self

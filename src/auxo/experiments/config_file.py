@@ -4,7 +4,7 @@ import difflib
 import json
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Literal, Union, get_args, get_origin
@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from auxo.experiments.config import Config, Section
+from auxo.experiments.references import reference_names, reference_text
 
 _COMMENT_WIDTH = 100
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", Path: "a path"}
@@ -28,7 +29,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read a TOML file and apply ``overrides`` of the form ``section.key=value``, the last one last.
 
     Args:
-        path: None stands for an empty file, so for the defaults.
+        path: None stands for an empty file, so for the defaults; what is no file may be the name of a reference.
         overrides: each value is read as TOML, or taken as a plain string where it is not TOML.
 
     Raises:
@@ -39,7 +40,13 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; `auxo config init {path}` writes one to start from") from None
+        if str(path) in reference_names():
+            return parse_config(reference_text(str(path)), overrides, source=f"reference {path}")
+        known = ", ".join(reference_names())
+        raise ConfigError(
+            f"{path}: no such file; `auxo config init {path}` writes one to start from. "
+            f"Configurations that come with Auxo: {known}"
+        ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: expected a TOML file, got a directory; name the file in it") from None
     except UnicodeDecodeError as error:
@@ -61,7 +68,7 @@ def parse_config(text: str, overrides: Sequence[str] = (), source: str = "config
         return Config.model_validate(raw)
     except ValidationError as error:
         problems = list(dict.fromkeys(_problem(detail, raw) for detail in error.errors()))
-        origins = ["--set" if problem.split(":")[0] in overridden else source for problem in problems]
+        origins = ["--set" if _is_within(problem.split(":")[0], overridden) else source for problem in problems]
         lines = (f"{origin}: {problem}" for origin, problem in zip(origins, problems, strict=True))
         raise ConfigError("\n".join(lines)) from None
 
@@ -127,6 +134,11 @@ def _apply(raw: dict[str, object], override: str) -> str:
         table = inner
     table[key] = _override_value(text.strip())
     return ".".join((*parents, key))
+
+
+def _is_within(key: str, overridden: Collection[str]) -> bool:
+    """Return whether a key, or one in its table, has been overridden."""
+    return any(override == key or override.startswith(f"{key}.") for override in overridden)
 
 
 def _override_value(text: str) -> object:
@@ -203,9 +215,10 @@ def _expectation(annotation: object, metadata: Sequence[object] = ()) -> str:
         return _either([toml_value(choice) for choice in arguments])
     if origin in (Union, UnionType):
         return _either([_expectation(option, metadata) for option in arguments if option is not NoneType])
-    if origin is tuple and arguments[-1] is Ellipsis:
+    if origin in (dict, list) or (origin is tuple and arguments[-1] is Ellipsis):
         some = "one or more values" if any(hasattr(rule, "min_length") for rule in metadata) else "values"
-        return f"a list of {some}, each {_expectation(arguments[0])}"
+        kind, item = ("table", arguments[1]) if origin is dict else ("list", arguments[0])
+        return f"a {kind} of {some}, each {_expectation(item)}"
     if origin is tuple:
         return f"a list [{', '.join(_expectation(item) for item in arguments)}]"
     name = _TYPE_NAMES.get(annotation, str(annotation)) if isinstance(annotation, type) else str(annotation)

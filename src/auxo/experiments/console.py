@@ -53,11 +53,14 @@ def comparison_table(summary: Mapping[str, object]) -> Table:
     table = Table("", title=escape(title), caption="\n".join(_findings(summary)), caption_justify="left")
     for heading in ("accuracy", "worst 10 %", "best 10 %", "variance"):
         table.add_column(heading, justify="right")
-    for method, title in _METHOD_TITLES.items():
-        scores = _scores(summary, method)
-        if scores is not None:
-            accuracies = (_percent(scores.get(key)) for key in ("final_accuracy", "worst_10", "best_10"))
-            table.add_row(title, *accuracies, _number(scores.get("variance"), "{:.1f}"))
+    every = {method: scores for method in _METHOD_TITLES if (scores := _scores(summary, method)) is not None}
+    has_perplexity = any(scores.get("perplexity") is not None for scores in every.values())
+    if has_perplexity:
+        table.add_column("perplexity", justify="right")
+    for method, scores in every.items():
+        accuracies = (_percent(scores.get(key)) for key in ("final_accuracy", "worst_10", "best_10"))
+        perplexity = (_number(scores.get("perplexity"), "{:.2f}"),) if has_perplexity else ()
+        table.add_row(_METHOD_TITLES[method], *accuracies, _number(scores.get("variance"), "{:.1f}"), *perplexity)
     return table
 
 

@@ -1,19 +1,21 @@
 """Evaluation over all clients or a sample of them, on the same held-out samples for every method."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, Float32Array, IntArray
-from auxo.learning.federated_data import FederatedData
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.learning.federated_data import FederatedData, Samples
 from auxo.learning.trainer import Trainer
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.runtime.coordinator import Matched
 from auxo.simulation.virtual_time import Simulation, SimulationState
 
 _SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
+_LARGEST_LOSS = 700.0  # of which e to it is still a number
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Scores:
     lost: BoolArray  # (evaluated,) had to compare models, see `place_clients`
     matched: IntArray  # (evaluated,) the cohort each would be matched to; differs from ``cohort`` for the lost only
     matched_correct: IntArray  # (evaluated,) under the model of that one
+    loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
 
 
 def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntArray:
@@ -37,16 +40,22 @@ def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntAr
 
 
 def score_clients(
-    trainer: Trainer, data: FederatedData, simulation: Simulation, state: SimulationState, clients: IntArray
+    trainer: Trainer,
+    data: FederatedData,
+    simulation: Simulation,
+    state: SimulationState,
+    clients: IntArray,
+    with_loss: bool = False,
 ) -> Scores:
-    """Score each of these clients with the model of the cohort it would use."""
+    """Score each of these clients with the model of the cohort it would use; ``with_loss`` is another pass."""
     placed = simulation.placement(state, clients)
     cohort = place_clients(trainer, data, clients, placed, state)
     correct = _correct(trainer, data, clients, cohort, state)
     is_same = bool((cohort == placed.leaf).all())
     matched_correct = correct if is_same else _correct(trainer, data, clients, placed.leaf, state)
     tests = data.test.counts(clients)
-    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.leaf, matched_correct)
+    loss = _losses(trainer, data, clients, cohort, state) if with_loss else None
+    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.leaf, matched_correct, loss)
 
 
 def _correct(
@@ -63,6 +72,31 @@ def _correct(
         at = samples[mine]
         hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
     return np.bincount(owner, weights=hit, minlength=len(clients)).astype(np.int64)
+
+
+def _losses(
+    trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
+) -> FloatArray:
+    """Return each client's mean cross entropy on its test samples under the model of a cohort."""
+    tree = state.coordinator.tree
+    samples = data.test.positions(clients)
+    owner = np.repeat(np.arange(len(clients)), data.test.counts(clients))
+    losses = np.zeros(len(owner))
+    for name in tree.leaves:
+        weights = state.coordinator.cohorts[name].server.weights
+        mine = np.flatnonzero(cohort[owner] == tree.index[name])
+        if len(mine):
+            losses[mine] = _sample_losses(trainer, weights, data, data.test, samples[mine])
+    sums = np.bincount(owner, weights=losses, minlength=len(clients))
+    return np.asarray(sums / np.maximum(data.test.counts(clients), 1))
+
+
+def _sample_losses(
+    trainer: Trainer, weights: Float32Array, data: FederatedData, split: Samples, positions: IntArray
+) -> FloatArray:
+    return np.concatenate(
+        [trainer.losses(weights, data.inputs(split.x_rows[some]), split.y[some]) for some in _in_parts(positions)]
+    )
 
 
 def place_clients(
@@ -83,12 +117,7 @@ def place_clients(
     losses = np.zeros((len(tree.leaves), len(lost)))
     for number, cohort in enumerate(tree.leaves):
         weights = state.coordinator.cohorts[cohort].server.weights
-        here = np.concatenate(
-            [
-                trainer.losses(weights, data.x[data.train.x_rows[some]], data.train.y[some])
-                for some in _in_parts(samples)
-            ]
-        )
+        here = _sample_losses(trainer, weights, data, data.train, samples)
         losses[number] = np.bincount(owner, weights=here, minlength=len(lost))
     leaf = placed.leaf.copy()
     leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
@@ -100,7 +129,7 @@ def _predict(trainer: Trainer, weights: Float32Array, data: FederatedData, rows:
     distinct, where = np.unique(rows, return_inverse=True)
     if len(distinct) == 0:
         return np.zeros(0, dtype=np.int64)
-    return np.concatenate([trainer.predict(weights, data.x[some]) for some in _in_parts(distinct)])[where]
+    return np.concatenate([trainer.predict(weights, data.inputs(some)) for some in _in_parts(distinct)])[where]
 
 
 def _in_parts(rows: IntArray) -> list[IntArray]:
@@ -136,4 +165,13 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
         lost=int(scores.lost.sum()) if len(tree.leaves) > 1 else 0,
         matched_accuracy=spread(scores.matched_correct, scores.tests).accuracy,
         matched_ari=None if groups is None else agreement(scores.matched, groups),
+        perplexity=_perplexity(scores),
     )
+
+
+def _perplexity(scores: Scores) -> float | None:
+    """Return e to the mean loss of clients with test samples; None where nobody asked or it is beyond all numbers."""
+    if scores.loss is None or not scores.tests.any():
+        return None
+    mean = float(scores.loss[scores.tests > 0].mean())
+    return math.exp(mean) if mean <= _LARGEST_LOSS else None  # a model that has diverged may have a loss of nan

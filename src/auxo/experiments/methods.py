@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from auxo.core.aggregators import AGGREGATORS, Aggregator
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import CrossFittedGain, Lemma, Partition, PartitionCriterion, PartitionLimits
 from auxo.core.types import IntArray
+from auxo.datasets.errors import DatasetError
 from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, Method, TrainingConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.learning.federated_data import FederatedData
@@ -25,6 +27,10 @@ from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
 from auxo.simulation.devices import DeviceSource, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
+from auxo.traces.availability import draw_availability
+from auxo.traces.devices import TraceDevices
+from auxo.traces.trace import Sessions, Speeds, Trace
+from auxo.traces.trace_file import read_trace
 
 _T = TypeVar("_T")
 
@@ -65,8 +71,9 @@ def plans(method: Method, config: Config, data: FederatedData) -> tuple[Plan, ..
     matters more depends on the population.
 
     Raises:
-        ConfigError: the method cannot be run on these data.
+        ConfigError: the method cannot be run on these data, or a trace file cannot be used.
     """
+    _check_traces(config.devices)
     settings = auxo_settings(config)
     # Both of these partition without evidence, so nobody needs to be judged, and there is nothing to feed back.
     uninformed = replace(settings, cross_fit=False, late_feedback=False, admit_misfits=True)
@@ -116,7 +123,11 @@ def build(
 
 
 def world(config: Config, data: FederatedData, engine: Engine) -> World:
-    """Return the devices, the availability and the clients' data; nothing in it knows the groups."""
+    """Return the devices, the availability and the clients' data; nothing in it knows the groups.
+
+    Raises:
+        ConfigError: a trace file cannot be used.
+    """
     devices, clients = config.devices, data.n_clients
     return World(
         data=replace(data, groups=None),
@@ -210,6 +221,9 @@ def _aggregator(training: TrainingConfig) -> Aggregator:
 
 
 def _device_source(devices: DevicesConfig) -> DeviceSource:
+    speeds = _speeds(devices)
+    if speeds is not None:
+        return TraceDevices(speeds, devices.slowdown)
     if devices.kind == "equal":
         equal = EqualDevices()
         return replace(equal, compute_s_per_sample=devices.slowdown * equal.compute_s_per_sample)
@@ -218,6 +232,48 @@ def _device_source(devices: DevicesConfig) -> DeviceSource:
 
 
 def _availability(devices: DevicesConfig, clients: int, seed: int) -> Availability:
+    sessions = _sessions(devices)
+    if sessions is not None:
+        return draw_availability(sessions, clients, seed)
     if devices.availability == "always":
         return AlwaysOnline(clients)
     return DayNightPattern(share=devices.share_online).draw(clients, seed)
+
+
+def _check_traces(devices: DevicesConfig) -> None:
+    """Read the trace files once before anything is written, so that a run that cannot begin leaves nothing behind."""
+    _speeds(devices)
+    _sessions(devices)
+
+
+def _speeds(devices: DevicesConfig) -> Speeds | None:
+    """Return the speeds of the configured trace; None if there is no such trace."""
+    if devices.file is None:
+        return None
+    speeds = _trace("devices.file", devices.file).speeds
+    if speeds is None:
+        raise ConfigError(
+            f"devices.file: {devices.file} has sessions and no speeds; name it in devices.availability_file, and see "
+            "`auxo traces convert --help` for files with speeds"
+        )
+    return speeds
+
+
+def _sessions(devices: DevicesConfig) -> Sessions | None:
+    """Return the sessions of the configured trace; None if there is no such trace."""
+    if devices.sessions_file is None:
+        return None
+    sessions = _trace("devices.availability_file", devices.sessions_file).sessions
+    if sessions is None:
+        raise ConfigError(
+            f"devices.availability_file: {devices.sessions_file} has speeds and no sessions; name one that has, see "
+            "`auxo traces convert --help`"
+        )
+    return sessions
+
+
+def _trace(setting: str, path: Path) -> Trace:
+    try:
+        return read_trace(path)
+    except DatasetError as error:
+        raise ConfigError(f"{setting}: {error}") from error

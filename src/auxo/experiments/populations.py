@@ -1,7 +1,12 @@
 """From a configuration to the clients' data, and to the model that suits them."""
 
+import os
+from pathlib import Path
 from typing import assert_never
 
+from auxo.datasets.errors import DatasetError
+from auxo.datasets.natural import NATURAL
+from auxo.datasets.open_dataset import arrow_needed, open_dataset
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
@@ -9,7 +14,8 @@ from auxo.learning.digits import digits_population
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
 from auxo.learning.models import make_trainer
-from auxo.learning.population_file import PopulationFileError, load_population
+from auxo.learning.planting import plant_groups
+from auxo.learning.population_file import PopulationFileError
 from auxo.learning.synthetic import synthetic_population
 from auxo.learning.trainer import Trainer
 
@@ -22,7 +28,7 @@ def make_population(config: Config) -> FederatedData:
     """
     try:
         data = _drawn_or_read(config.population, config.seed)
-    except PopulationFileError as error:
+    except (PopulationFileError, DatasetError) as error:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
@@ -40,17 +46,17 @@ def trainer_for(config: Config, data: FederatedData) -> Trainer:
     Raises:
         ConfigError: the model cannot take these inputs, or needs a library that is not installed.
     """
+    training = config.training
     try:
-        return make_trainer(config.training.model, data, config.training.batching)
+        return make_trainer(training.model, data, training.batching, training.model_args)
     except (ValueError, ImportError) as error:
-        raise ConfigError(f'training.model: "{config.training.model}" cannot be used: {error}') from error
+        raise ConfigError(f'training.model: "{training.model}" cannot be used: {error}') from error
 
 
 def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
     match population.source:
-        case "file":
-            assert population.file is not None  # noqa: S101 - the configuration has checked it
-            data = load_population(population.file)
+        case "file" | "natural":
+            data = _planted(_read(population), population, seed)
             return data.standardised() if population.standardise else data
         case "digits":
             return digits_population(
@@ -77,6 +83,30 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
             )
         case _:
             assert_never(population.source)
+
+
+def _read(population: PopulationConfig) -> FederatedData:
+    if population.source == "file":
+        assert population.file is not None  # noqa: S101 - the configuration has checked it
+        return open_dataset(population.file)
+    assert population.dataset is not None  # noqa: S101
+    folder = population.data or os.environ.get("AUXO_DATA")
+    if folder is None:
+        raise DatasetError(
+            f'population.dataset: the files of "{population.dataset}" are not part of Auxo; name the folder that '
+            "holds them with --data, population.data or the variable AUXO_DATA"
+        )
+    with arrow_needed(folder):
+        from auxo.datasets.federated_file import as_population, collect  # noqa: PLC0415 - optional
+
+        source = NATURAL[population.dataset].load(Path(folder))
+        return as_population(collect(source), source.path)
+
+
+def _planted(data: FederatedData, population: PopulationConfig, seed: int) -> FederatedData:
+    if population.plant == "none":
+        return data
+    return plant_groups(data, _heterogeneity(population.plant, population.degree), population.groups, seed)
 
 
 def _heterogeneity(name: settings.Heterogeneity, degree: float) -> Heterogeneity:

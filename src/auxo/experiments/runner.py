@@ -134,7 +134,7 @@ def _simulate(
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state, clients)
+        scores = score_clients(trainer, data, simulation, state, clients, config.run.perplexity)
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 

@@ -24,6 +24,7 @@ class MethodSummary:
     wasted_participations: int
     device_s: float
     wasted_device_s: float
+    perplexity: float | None  # None where nobody asked for it
 
     @staticmethod
     def of(last: Evaluated) -> "MethodSummary":
@@ -39,6 +40,7 @@ class MethodSummary:
             wasted_participations=last.wasted_participations,
             device_s=last.device_s,
             wasted_device_s=last.wasted_device_s,
+            perplexity=last.perplexity,
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 from auxo.learning.federated_data import NumberedNames
-from auxo.learning.heterogeneity import Heterogeneity, NoGroups, class_shares, label_maps
+from auxo.learning.heterogeneity import Heterogeneity, assign_groups, class_shares, label_maps, relative_sizes
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,7 @@ class PopulationPlan:
     def __post_init__(self) -> None:
         if self.clients < 1:
             raise ValueError(f"clients: expected at least 1, got {self.clients}")
-        sizes = self.relative_sizes()
-        if not sizes or not all(isfinite(size) and size > 0 for size in sizes):
-            raise ValueError(f"groups: expected a number >= 1 or the groups' positive sizes, got {self.groups}")
+        relative_sizes(self.heterogeneity, self.groups)  # raises where they are none
         if not 1 <= self.samples[0] <= self.samples[1]:
             raise ValueError(f"samples: expected (fewest, most) with 1 <= fewest <= most, got {self.samples}")
         if self.test_samples < 1:
@@ -37,12 +35,6 @@ class PopulationPlan:
         alpha = self.client_label_concentration
         if alpha is not None and not (isfinite(alpha) and alpha > 0):
             raise ValueError(f"client_label_concentration: expected a positive number or None, got {alpha}")
-
-    def relative_sizes(self) -> tuple[float, ...]:
-        """Return the relative sizes of the groups; `NoGroups` makes one group of all, whatever ``groups`` says."""
-        if isinstance(self.heterogeneity, NoGroups):
-            return (1.0,)
-        return (1.0,) * self.groups if isinstance(self.groups, int) else self.groups
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,8 @@ def plant(plan: PopulationPlan) -> PlantedPopulation:
     Raises:
         ValueError: a group would have no client, or there are more groups than the heterogeneity can tell apart.
     """
-    groups = _assign_groups(plan)
-    n_groups = len(plan.relative_sizes())
+    sizes = relative_sizes(plan.heterogeneity, plan.groups)
+    groups, n_groups = assign_groups(plan.clients, sizes, plan.seed), len(sizes)
     shares = class_shares(plan.heterogeneity, n_groups, plan.n_classes)[groups]
     if plan.client_label_concentration is not None:
         rng = stream(plan.seed, "population", "client-classes")
@@ -106,21 +98,6 @@ def plant(plan: PopulationPlan) -> PlantedPopulation:
             shares, np.full(plan.clients, plan.test_samples), stream(plan.seed, "population", "test-classes")
         ),
     )
-
-
-def _assign_groups(plan: PopulationPlan) -> IntArray:
-    sizes = np.array(plan.relative_sizes())
-    exact = plan.clients * sizes / sizes.sum()
-    whole = np.floor(exact).astype(np.int64)
-    largest_remainders = np.argsort(whole - exact, kind="stable")[: plan.clients - int(whole.sum())]
-    whole[largest_remainders] += 1
-    if not whole.all():
-        raise ValueError(
-            f"groups: expected at least one client in every group, but of {plan.clients} clients group "
-            f"{int(np.argmin(whole))} would get none; plant more clients, fewer groups, or a larger share for it"
-        )
-    groups = np.repeat(np.arange(len(sizes)), whole)
-    return stream(plan.seed, "population", "groups").permutation(groups)
 
 
 def _dirichlet(alphas: FloatArray, rng: np.random.Generator) -> FloatArray:

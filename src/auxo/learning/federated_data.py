@@ -5,8 +5,23 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, InputArray, IntArray
+
+StoredInputs = NDArray[np.float32 | np.uint8 | np.int32]
+"""Inputs as they are kept: numbers, levels of grey or colour from 0 to 255, or tokens."""
+
+_LEVELS = np.float32(255)
+_SCALED_AT_ONCE = 1 << 28  # bytes of inputs scaled in advance at most; more are scaled as they are read; our choice
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is done to stored numbers when they are read: ``(x - shift) / scale``."""
+
+    shift: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -76,17 +91,20 @@ class NumberedNames(Sequence[str]):
 class FederatedData:
     """A federated population's data. Columns may be maps of files (``np.memmap``): nothing here is written to.
 
-    ``x`` holds each distinct input once; samples of several clients may point to the same row.
+    ``x`` holds each distinct input once; samples of several clients may point to the same row. Models see what
+    `inputs` returns: levels from 0 to 255 (uint8) become numbers from 0 to 1, then ``scaling`` is applied; tokens
+    (int32) stay what they are.
     ``groups`` is the planted or natural group of each client. Only the evaluation and the oracle may read it.
     """
 
     name: str
-    x: Float32Array  # (rows, *features)
+    x: StoredInputs  # (rows, *features)
     train: Samples
     test: Samples
     n_classes: int
     client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         clients = len(self.client_names)
@@ -104,14 +122,60 @@ class FederatedData:
         if self.groups is not None and len(self.groups) != clients:
             raise ValueError(f"groups: expected {clients} entries, got {len(self.groups)}")
 
+    @property
+    def features(self) -> tuple[int, ...]:
+        """Return the shape of an input."""
+        return self.x.shape[1:]
+
+    @property
+    def has_tokens(self) -> bool:
+        """Return whether inputs are tokens of a text, which no arithmetic makes sense of."""
+        return self.x.dtype == np.int32
+
+    def inputs(self, rows: IntArray) -> InputArray:
+        """Return what a model is given for rows of ``x``, (*rows, *features)."""
+        if self.has_tokens:
+            return np.take(self.x, rows, axis=0).astype(np.int32, copy=False)
+        return self.numbers(rows)
+
+    def numbers(self, rows: IntArray) -> Float32Array:
+        """Return the same for a model that takes numbers only.
+
+        Raises:
+            ValueError: the inputs are tokens.
+        """
+        if self.has_tokens:
+            raise ValueError("x: expected numbers, got tokens of a text (int32); choose a model that takes tokens")
+        return self._scaled(np.take(self.x, rows, axis=0))
+
     def standardised(self) -> "FederatedData":
         """Return the population with all inputs shifted and scaled by one mean and one deviation of training inputs.
 
-        One of each for all features: what is small stays small, as among the pixels of an image.
+        One of each for all features: what is small stays small, as among the pixels of an image. Tokens stay.
         """
-        inputs = self.x[self.train.x_rows]
-        mean, deviation = float(inputs.mean(dtype=np.float64)), float(inputs.std(dtype=np.float64))
-        return replace(self, x=((self.x - np.float32(mean)) / np.float32(deviation or 1.0)).astype(np.float32))
+        if self.has_tokens:
+            return self
+        rows = self.train.x_rows
+        parts = np.array_split(rows, max(1, rows.size * int(np.prod(self.features)) * 4 // _SCALED_AT_ONCE))
+        counts = np.array([part.size for part in parts], dtype=np.float64)
+        means = np.array([self.numbers(part).mean(dtype=np.float64) for part in parts])
+        mean = float(np.average(means, weights=counts))
+        squares = [np.square(self.numbers(part) - mean, dtype=np.float64).mean() for part in parts]
+        deviation = float(np.sqrt(np.average(squares, weights=counts)))
+        before = self.scaling or Scaling(0.0, 1.0)
+        after = Scaling(before.shift + before.scale * mean, before.scale * (deviation or 1.0))
+        lazy = replace(self, scaling=after)
+        if self.x.size * 4 > _SCALED_AT_ONCE:
+            return lazy
+        return replace(lazy, x=lazy._scaled(self.x), scaling=None)
+
+    def _scaled(self, stored: StoredInputs) -> Float32Array:
+        numbers = stored.astype(np.float32, copy=False)
+        if stored.dtype == np.uint8:
+            numbers /= _LEVELS  # a copy: the type is another one
+        if self.scaling is not None:
+            numbers = (numbers - np.float32(self.scaling.shift)) / np.float32(self.scaling.scale)
+        return numbers
 
     @property
     def n_clients(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.types import Float32Array, IntArray
+from auxo.learning.federated_data import FederatedData
 from auxo.learning.stacked_batches import StackedBatches
 
 _STRETCH_ROWS = 96  # samples after which the weights do move; our choice, see `delayed_input`
@@ -22,7 +23,7 @@ class LateSoftmax:
     bias: Float32Array  # (classes,)
     rate: float
 
-    def train(self, x: Float32Array, batches: StackedBatches, out: Float32Array) -> None:
+    def train(self, data: FederatedData, batches: StackedBatches, out: Float32Array) -> None:
         """Write the updates of jobs to ``out``, (jobs, parameters), in the order in which they were given."""
         jobs, (batch, classes) = len(batches.steps), (batches.y.shape[2], len(self.bias))
         biases = np.tile(self.bias, (jobs, 1))
@@ -31,7 +32,8 @@ class LateSoftmax:
         for start in range(0, len(batches.active), stretch):
             at_work = batches.active[start]
             ends = np.minimum(batches.steps[:at_work], start + stretch)
-            inputs = [np.take(x, batches.x_rows[start:end, job].ravel(), axis=0) for job, end in enumerate(ends)]
+            rows = [batches.x_rows[start:end, job].ravel() for job, end in enumerate(ends)]
+            inputs = [data.numbers(own).reshape(len(own), -1) for own in rows]
             outputs = np.empty((at_work, len(inputs[0]), classes), dtype=np.float32)
             products = np.empty((at_work, len(inputs[0]), len(inputs[0])), dtype=np.float32)
             for job, own in enumerate(inputs):

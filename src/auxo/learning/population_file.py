@@ -109,7 +109,7 @@ def save_population(path: str | Path, data: FederatedData) -> None:
     with Path(path).open("wb") as file:
         np.savez(
             file,
-            x=data.x[np.concatenate([data.train.x_rows, data.test.x_rows])],
+            x=data.inputs(np.concatenate([data.train.x_rows, data.test.x_rows])),
             y=np.concatenate([data.train.y, data.test.y]),
             client=names[_owners(data)],
             test=np.repeat([False, True], [len(data.train.y), len(data.test.y)]),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.late_softmax import LateSoftmax, errors_at
 from auxo.learning.local_samples import local_batches, sample_counts
@@ -51,21 +51,21 @@ class SoftmaxTrainer:
         A participant whose training diverges gives back an update that is not finite; it is not an error here.
         """
         self._check_weights(weights)
-        x = self._flat_inputs(data.x)
+        self._check_features(data.features)
         for first in range(0, len(jobs), self.participants_at_once):
             chunk = jobs[first : first + self.participants_at_once]
             batches = StackedBatches.of(data, local_batches(data, chunk, settings, seed))
             deltas = np.empty((len(chunk), self.n_params), dtype=np.float32)
             if out is not None:
                 deltas = out[first : first + len(chunk)]
-            self._train_some(weights, x, batches, settings, deltas)
+            self._train_some(weights, data, batches, settings, deltas)
             examples = sample_counts(data, chunk)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
 
     def _train_some(
         self,
         weights: Float32Array,
-        x: Float32Array,
+        data: FederatedData,
         batches: StackedBatches,
         settings: LocalTraining,
         out: Float32Array,
@@ -74,17 +74,17 @@ class SoftmaxTrainer:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
                 matrix, bias = self._unpack(weights[np.newaxis])
-                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(x, batches, out)
+                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
             else:
-                out[batches.job_rows] = self._descend(weights, x, batches, settings) - weights
+                out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
 
-    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``; of equally likely ones the first."""
         self._check_weights(weights)
         matrix, bias = self._unpack(weights[np.newaxis])
         return np.asarray(np.argmax(self._flat_inputs(x) @ matrix[0] + bias[0], axis=1), dtype=np.int64)
 
-    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         """Return the cross entropy of each row of ``x`` under its label."""
         self._check_weights(weights)
         matrix, bias = self._unpack(weights[np.newaxis])
@@ -93,7 +93,7 @@ class SoftmaxTrainer:
         return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
 
     def _descend(
-        self, weights: Float32Array, x: Float32Array, batches: StackedBatches, settings: LocalTraining
+        self, weights: Float32Array, data: FederatedData, batches: StackedBatches, settings: LocalTraining
     ) -> Float32Array:
         """Return each participant's weights after its local SGD, (participants, parameters)."""
         params = np.tile(weights, (len(batches.job_rows), 1))
@@ -101,7 +101,8 @@ class SoftmaxTrainer:
         velocities = np.zeros_like(params) if settings.momentum else gradients
         for step, active in enumerate(batches.active):
             here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
-            batch_x = np.take(x, batches.x_rows[step, :active], axis=0)
+            rows = batches.x_rows[step, :active]
+            batch_x = data.numbers(rows).reshape(*rows.shape, -1)
             self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
             if settings.weight_decay:
                 gradient += settings.weight_decay * here
@@ -135,8 +136,11 @@ class SoftmaxTrainer:
         if weights.shape != (self.n_params,):
             raise ValueError(f"weights: expected shape ({self.n_params},), got {weights.shape}")
 
-    def _flat_inputs(self, x: Float32Array) -> Float32Array:
-        features = int(np.prod(x.shape[1:]))
+    def _flat_inputs(self, x: InputArray) -> InputArray:
+        self._check_features(x.shape[1:])
+        return x.reshape(len(x), self.n_features)
+
+    def _check_features(self, shape: tuple[int, ...]) -> None:
+        features = int(np.prod(shape))
         if features != self.n_features:
             raise ValueError(f"x: expected {self.n_features} features, got {features}; make the trainer for this data")
-        return x.reshape(len(x), features)

@@ -79,7 +79,7 @@ class StackedTraining:
 
     def _descend(self, data: FederatedData, stack: StackedBatches, delayed: DelayedInput | None) -> None:
         bench = self.stacked.bench
-        features = data.x.shape[1:]
+        features = data.features
         stretch = DelayedInput.stretch_steps(stack.y.shape[2])
         # An input layer has all its inputs already; what is passed through the module only has their shape. Were it
         # used by anything else after all, that would show.
@@ -91,7 +91,7 @@ class StackedTraining:
             bench.samples = tuple(np.count_nonzero(stack.shares[step, :active], axis=1).tolist())
             rows = stack.x_rows[step, :active].ravel()
             if delayed is None:
-                x = torch.from_numpy(np.take(data.x, rows, axis=0))
+                x = torch.from_numpy(data.inputs(rows))
             else:
                 if step % stretch == 0:
                     delayed.begin(_inputs_of(data, stack, step, step + stretch), step)
@@ -120,8 +120,7 @@ class StackedTraining:
 
 def _inputs_of(data: FederatedData, stack: StackedBatches, first: int, last: int) -> list[Tensor]:
     """Return what each job still at work reads in steps ``first`` to ``last``, one after another."""
-    flat = data.x.reshape(len(data.x), -1)
     return [
-        torch.from_numpy(np.take(flat, stack.x_rows[first : min(last, stack.steps[job]), job].ravel(), axis=0))
+        torch.from_numpy(data.inputs(stack.x_rows[first : min(last, stack.steps[job]), job].ravel())).flatten(1)
         for job in range(stack.active[first])
     ]

@@ -13,10 +13,11 @@ _MIN_SIDE = 4  # two poolings halve the side twice
 class Mlp(nn.Module):
     """One hidden layer with ReLU."""
 
-    def __init__(self, features: int, classes: int, hidden: int = 64) -> None:
-        """Take the number of input features, of classes and of hidden units (64 is our choice)."""
+    def __init__(self, inputs: int, classes: int, hidden: int = 64) -> None:
+        """Take how many numbers an input is, the number of classes and of hidden units (64 is our choice)."""
         super().__init__()
-        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+        check_sizes(hidden=hidden)
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the logits, (n, classes)."""
@@ -68,6 +69,7 @@ class LeafCnn(nn.Module):
         """
         super().__init__()
         _check_side(side)
+        check_sizes(hidden=hidden)
         self.image = (channels, side, side)
         first, second = _LEAF_WIDTHS
         self.layers = nn.Sequential(
@@ -92,6 +94,17 @@ class LeafCnn(nn.Module):
 def _check_side(side: int) -> None:
     if side < _MIN_SIDE:
         raise ValueError(f"side: expected images of at least {_MIN_SIDE}x{_MIN_SIDE} pixels, got {side}x{side}")
+
+
+def check_sizes(**sizes: object) -> None:
+    """Check sizes that come from a configuration, each under its name.
+
+    Raises:
+        ValueError: one is not a whole number of at least 1.
+    """
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{name}: expected a whole number of at least 1, got {size!r}")
 
 
 def image_shape(features: tuple[int, ...]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from auxo.core.rng import stream
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.local_samples import PADDING, local_batches, sample_counts
 from auxo.learning.models import Batching
@@ -140,12 +140,12 @@ class TorchTrainer:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.subtract(trained, weights, out=row)
 
-    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``."""
         classes = [logits.argmax(dim=1).numpy() for logits in self._logits(weights, x)]
         return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
 
-    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         """Return the cross entropy of each row of ``x`` under its label."""
         found = np.empty(len(y))
         for number, logits in enumerate(self._logits(weights, x)):
@@ -154,7 +154,7 @@ class TorchTrainer:
             found[rows] = functional.cross_entropy(logits, labels, reduction="none").numpy()
         return found
 
-    def _logits(self, weights: Float32Array, x: Float32Array) -> list[torch.Tensor]:
+    def _logits(self, weights: Float32Array, x: InputArray) -> list[torch.Tensor]:
         self._check_weights(weights)
         _load(self._module, weights)
         self._module.eval()
@@ -185,7 +185,7 @@ class TorchTrainer:
         with _one_thread(), _lent_generator(rng):
             for batch in batches:
                 positions = batch[batch != PADDING]
-                logits = self._module(torch.from_numpy(data.x[data.train.x_rows[positions]]))
+                logits = self._module(torch.from_numpy(data.inputs(data.train.x_rows[positions])))
                 loss = functional.cross_entropy(logits, torch.from_numpy(data.train.y[positions]))
                 gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
                 with torch.no_grad():

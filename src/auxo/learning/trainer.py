@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.learning.federated_data import FederatedData
 
 
@@ -85,10 +85,10 @@ class Trainer(Protocol):
         """
         ...
 
-    def predict(self, weights: Float32Array, x: Float32Array) -> IntArray:
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the predicted class of each row of ``x``."""
         ...
 
-    def losses(self, weights: Float32Array, x: Float32Array, y: IntArray) -> FloatArray:
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         """Return the cross entropy of each row of ``x`` under its label."""
         ...

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -37,7 +36,7 @@ class VmapTraining:
         gradient_of = vmap(grad(self._loss))
         self.module.train()
         for step, active in enumerate(stack.active):
-            x = torch.from_numpy(np.take(data.x, stack.x_rows[step, :active], axis=0))
+            x = torch.from_numpy(data.inputs(stack.x_rows[step, :active]))
             y, shares = torch.from_numpy(stack.y[step, :active]), torch.from_numpy(stack.shares[step, :active])
             gradient = gradient_of(params[:active], x, y, shares)
             if settings.weight_decay:

@@ -32,7 +32,10 @@ _VMAP_PARAMETERS = 1_000_000  # larger models gain nothing by it, one by one tak
 _FEWEST_INPUTS = 48  # of a layer whose weights are worth moving late; our choice
 _CLOSE = 1e-4  # difference over the largest entry of an update: rounding gives 1e-6, anything wrong far more
 _NUMBER_TRIED = 3  # clients
-_MISMATCH = "updates differ from those of training one by one (dropout and statistics of a batch do that)"
+_MISMATCH = (
+    "updates differ from those of training one by one by more than the last bits (dropout and statistics of a batch do "
+    "that, and in deep networks rounding)"
+)
 _DEPENDENT = "the last bits of an update depend on who else trains"
 _CAN_GO_WRONG = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, UserWarning)
 
@@ -111,7 +114,7 @@ class _Trial:
         """Return the inputs of the first batch, which is full if the first client has enough samples."""
         batch = self.batches[0][0]
         rows = self.data.train.x_rows[batch[batch != PADDING]]
-        return torch.from_numpy(np.take(self.data.x, rows, axis=0))
+        return torch.from_numpy(self.data.inputs(rows))
 
     def draws_random_numbers(self) -> bool:
         """Return whether the module asks torch for chance: together, participants would share what each has alone."""

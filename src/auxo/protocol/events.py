@@ -105,6 +105,7 @@ class Evaluated:
     lost: int
     matched_accuracy: float
     matched_ari: float | None
+    perplexity: float | None  # e to the clients' mean cross entropy; None: nobody asked, or a model has diverged
 
     @property
     def resource(self) -> int:

@@ -1,0 +1,273 @@
+"""The commands `auxo data convert`, `describe` and `validate`.
+
+Exit codes: 0 when all went well, 2 for bad input or a data set with problems, 130 after Ctrl-C.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+from auxo.commands.data_drawing import on_terminal, page
+from auxo.datasets.catalogue import LOADERS, TABLE
+from auxo.datasets.describe import describe
+from auxo.datasets.errors import DatasetError
+from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
+from auxo.datasets.source import TEST_SHARE, Source, with_at_least
+from auxo.datasets.tables import TableColumns, table_source
+from auxo.experiments.report_words import counted
+from auxo.learning.population_file import PopulationFileError
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130  # what shells report for a process that SIGINT ended
+_SHOWN_EVERY = 64  # clients between two looks at the bar, which takes longer than a small client; our choice
+
+
+class _DataCommands(TyperGroup):
+    """Turns errors that the user can mend into one message and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (DatasetError, PopulationFileError) as error:
+            typer.echo(f"auxo: {error}", err=True)
+            raise typer.Exit(_BAD_INPUT) from None
+
+
+def _examples(*commands: str) -> str:
+    return "\n\n".join(("Examples:", *commands))  # the help page joins lines, but not paragraphs
+
+
+data_app = typer.Typer(
+    cls=_DataCommands,
+    no_args_is_help=True,
+    epilog=_examples(
+        "auxo data convert mine.parquet mine.arrow  # your own clients' data",
+        "auxo data describe mine.arrow",
+        "auxo run --population mine.arrow",
+    ),
+)
+
+
+@data_app.callback()
+def data() -> None:
+    """Bring data sets into a form that is opened at once, and see what is in them."""
+
+
+@data_app.command(
+    epilog=_examples(
+        "auxo data convert --list  # what can be converted",
+        "auxo data convert mine.csv mine.arrow --client user_id --label rating",
+        "auxo data convert mine.parquet mine.arrow --features pixels --shape 28x28",
+        "auxo data convert posts.parquet posts.arrow --client author --features body --text characters",
+        "auxo data convert femnist leaf/data/femnist/data femnist.arrow --min-samples 20",
+    )
+)
+def convert(  # noqa: PLR0913, PLR0917 - one for each option
+    words: Annotated[list[str] | None, typer.Argument(metavar="[LOADER] PATH OUT.arrow", show_default=False)] = None,
+    client: Annotated[str | None, typer.Option(help="Tables: the column that says whose a sample is.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Tables: the column of inputs; may be given many times.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Tables: the column of labels, numbers from 0 or names.")] = None,
+    split: Annotated[str | None, typer.Option(help='Tables: the column that says "train" or "test".')] = None,
+    group: Annotated[str | None, typer.Option(help="Tables: the column of known groups of clients.")] = None,
+    text: Annotated[
+        Literal["hashed", "characters"] | None,
+        typer.Option(help="Tables: inputs are texts: hashed words, or characters to predict the next one from."),
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Tables: the shape of an input, such as 28x28.")
+    ] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Tables: inputs are tokens of a text.")] = False,
+    min_samples: Annotated[int, typer.Option(min=1, help="Leave out clients with fewer samples.")] = 1,
+    test_share: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            help="Share of a client's samples to test with, where the data do not say.",
+            show_default="0.2 for tables",
+        ),
+    ] = None,
+    is_forced: Annotated[bool, typer.Option("--force", help="Replace OUT.arrow if it exists.")] = False,
+    is_list_asked: Annotated[bool, typer.Option("--list", help="Show every LOADER and what PATH must be.")] = False,
+) -> None:
+    """Convert a data set to a federated file, which is opened at once however large it is.
+
+    LOADER says how PATH is read, by default as a table: see --list. OUT.arrow appears when it is complete.
+    """
+    if is_list_asked:
+        Console().print(_loaders_table())
+        return
+    loader, path, out = _named(words or [])
+    _check_out(out, is_forced)
+    columns = TableColumns(
+        client=client,
+        features=features[0] if features and len(features) == 1 else tuple(features or ()) or None,
+        label=label,
+        split=split,
+        group=group,
+        text=text,
+        tokens=tokens,
+        shape=None if shape is None else _shape(shape),
+        test_share=TEST_SHARE if test_share is None else test_share,
+    )
+    with arrow_needed(path):
+        source = _source(loader, Path(path), columns)
+        _convert(source if test_share is None else replace(source, test_share=test_share), out, min_samples)
+
+
+def _loaders_table() -> Table:
+    table = Table("LOADER", "PATH", box=None, padding=(0, 1), pad_edge=False)
+    for name, loader in LOADERS.items():
+        table.add_row(name, loader.path)
+    return table
+
+
+def _named(words: Sequence[str]) -> tuple[str, str, Path]:
+    """Return the loader, what it is to read, and the file to write."""
+    if len(words) not in {2, 3}:
+        raise click.UsageError(f"expected [LOADER] PATH OUT.arrow, got {len(words)} words; --list shows the loaders")
+    loader, path, out = (TABLE, *words) if len(words) == 2 else words
+    if loader not in LOADERS:
+        raise click.UsageError(f"LOADER: expected one of {', '.join(LOADERS)}, got {loader!r}")
+    return loader, path, Path(out)
+
+
+def _check_out(out: Path, is_forced: bool) -> None:
+    if out.suffix not in FEDERATED:
+        raise click.UsageError(f"OUT.arrow: expected a name that ends in .arrow, got {str(out)!r}")
+    if out.is_dir():
+        raise DatasetError(f"{out}: is a folder; choose another name")
+    if out.exists() and not is_forced:
+        raise DatasetError(
+            f"{out}: already exists and is left as it is; replace it with --force, or choose another name"
+        )
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise click.UsageError(f"--shape: expected sizes such as 28x28 or 3x32x32, got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def _source(loader: str, path: Path, columns: TableColumns) -> Source:
+    if loader == TABLE:
+        return table_source(path, columns)
+    usual = TableColumns(test_share=columns.test_share)
+    given = [field.name for field in fields(columns) if getattr(columns, field.name) != getattr(usual, field.name)]
+    if given:
+        options = ", ".join(f"--{name}" for name in given)
+        raise click.UsageError(f"{options}: only tables have columns to name, and {loader} knows its own")
+    return LOADERS[loader].load(path)
+
+
+def _convert(source: Source, out: Path, min_samples: int) -> None:
+    from auxo.datasets.federated_file import (  # noqa: PLC0415 - Arrow is optional, and takes long to import
+        clients_without_a_split,
+        read_columns,
+        write_federated_file,
+    )
+
+    kept = source if min_samples == 1 else with_at_least(source, min_samples)
+    try:
+        with _progress(f"converting {source.name}") as on_client:
+            write_federated_file(kept, out, on_client)
+    except KeyboardInterrupt:
+        typer.echo(f"auxo: interrupted; {out} was not written", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    columns = read_columns(out)
+    what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
+    typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
+    for problem in clients_without_a_split(columns, out):
+        typer.echo(f"note: {problem}", err=True)
+
+
+@contextmanager
+def _progress(words: str) -> Iterator[Callable[[int], None]]:
+    """Yield the function to call with the number of clients so far; a bar shows it, on a terminal only."""
+    console = Console(stderr=True)
+    if not console.is_interactive or os.environ.get("CI"):
+        yield lambda clients: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} clients"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(words, total=None)  # nobody knows how many there will be
+
+        def show(clients: int) -> None:
+            if clients % _SHOWN_EVERY == 0:
+                bars.update(task, completed=clients)
+
+        yield show
+
+
+@data_app.command(
+    name="describe",
+    epilog=_examples("auxo data describe mine.arrow", "auxo data describe mine.arrow --html mine.html"),
+)
+def describe_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="PAGE", help="Also write it as a page with charts.")
+    ] = None,
+) -> None:
+    """Show a data set's clients, samples, classes and groups, and how far clients' labels are from everybody's.
+
+    FILE is a federated file (.arrow), a table (.parquet, .csv) or a population file (.npz).
+    """
+    named = open_named(file)
+    described = describe(named.data, named.groups)
+    Console().print(on_terminal(described), highlight=False)
+    if html is not None:
+        _write(html, page(described))
+        typer.echo(f"page: {html}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a text file that appears when it is complete."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise DatasetError(f"--html {path}: expected a file in an existing folder; choose another path")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".auxo-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@data_app.command(name="validate", epilog=_examples("auxo data validate mine.arrow"))
+def validate_command(file: Annotated[Path, typer.Argument(metavar="FILE")]) -> None:
+    """Read all of a data set and say everything that is wrong with it.
+
+    FILE is a federated file (.arrow), a table (.parquet, .csv) or a population file (.npz). The exit code is 0 if it
+    can be used, and 2 if not.
+    """
+    with arrow_needed(file):
+        from auxo.datasets.validate import validate  # noqa: PLC0415 - as above
+
+        found = validate(file)
+    for warning in found.warnings:
+        typer.echo(f"warning: {file}: {warning}", err=True)
+    if found.problems:
+        for problem in found.problems:
+            typer.echo(problem, err=True)
+        more = " or more" if found.has_more else ""
+        typer.echo(f"{file}: {counted(len(found.problems), 'problem')}{more}", err=True)
+        raise typer.Exit(_BAD_INPUT)
+    samples = f"{found.train_samples:,} training and {found.test_samples:,} test samples"
+    typer.echo(f"{file}: ok: {found.clients:,} clients, {samples}, {found.classes:,} classes")

@@ -1,0 +1,298 @@
+"""The federated file: a data set by client in one Arrow file that is mapped into memory, never read as a whole.
+
+An Arrow IPC file (feather version 2, uncompressed) with one record batch and these columns, one row a sample:
+
+- ``client``: dictionary of strings, whose sample it is;
+- ``features``: fixed size list of float32, uint8 (levels from 0 to 255) or int32 (tokens), flat;
+- ``label``: int32, from 0;
+- ``split``: dictionary of strings, "train" or "test";
+- ``group``: dictionary of strings, optional, the client's known group.
+
+The schema's metadata say the rest: ``auxo.format`` (its version), ``auxo.name``, ``auxo.shape`` (of an input, a JSON
+list) and ``auxo.classes`` (names of the labels, a JSON list). Any Arrow reader opens the file.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from auxo.core.rng import stream
+from auxo.core.types import BoolArray, IntArray
+from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
+from auxo.datasets.source import ClientSamples, Source, check_samples, held_out
+from auxo.learning.federated_data import FederatedData, Samples, StoredInputs
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All samples of a data set, row aligned, with clients and groups as numbers of their names."""
+
+    name: str
+    x: StoredInputs  # (samples, *features)
+    y: IntArray  # (samples,)
+    client: IntArray  # (samples,) place in ``clients``
+    is_test: BoolArray  # (samples,)
+    clients: tuple[str, ...]
+    classes: tuple[str, ...]
+    group: IntArray | None = None  # (clients,) place in ``groups``
+    groups: tuple[str, ...] = ()
+
+
+OnClient = Callable[[int], None]
+"""Told how many clients have been read so far."""
+
+
+def write_federated_file(source: Source, path: Path, on_client: OnClient = lambda clients: None) -> None:
+    """Write a data set to a federated file, client after client; memory does not grow with its inputs.
+
+    The file appears when it is complete; until then, and if anything goes wrong, what was at ``path`` stays.
+
+    Raises:
+        DatasetError: the source has no samples, or they do not fit together.
+    """
+    with _raw_inputs(path.parent) as (raw, raw_path):
+        gathered = _Gathered()
+        for samples in source.clients():
+            check_samples(source, samples, gathered.features)
+            gathered.add(source, samples)
+            np.ascontiguousarray(samples.x).tofile(raw)
+            on_client(len(gathered.clients))
+        raw.flush()
+        if gathered.features is None or gathered.rows == 0:
+            raise dataset_error(source.path, "samples", "at least one", "none", "check that this is the right file")
+        shape = (gathered.rows, *gathered.features)
+        x = np.memmap(raw_path, dtype=gathered.dtype, mode="r", shape=shape)
+        write_columns(gathered.columns(source, x), path)
+
+
+def collect(source: Source, on_client: OnClient = lambda clients: None) -> Columns:
+    """Return a data set in memory, with the same checks.
+
+    Raises:
+        DatasetError: the source has no samples, or they do not fit together.
+    """
+    gathered, parts = _Gathered(), []
+    for samples in source.clients():
+        check_samples(source, samples, gathered.features)
+        gathered.add(source, samples)
+        parts.append(samples.x)
+        on_client(len(gathered.clients))
+    if gathered.rows == 0:
+        raise dataset_error(source.path, "samples", "at least one", "none", "check that this is the right file")
+    return gathered.columns(source, np.concatenate(parts))
+
+
+class _Gathered:
+    """What is kept of the clients seen so far: all but their inputs."""
+
+    def __init__(self) -> None:
+        self.features: tuple[int, ...] | None = None
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.rows = 0
+        self.clients: dict[str, int] = {}
+        self._groups: dict[int, str] = {}
+        self._y: list[IntArray] = []
+        self._client: list[IntArray] = []
+        self._is_test: list[BoolArray] = []
+        self._is_undecided: list[BoolArray] = []
+
+    def add(self, source: Source, samples: ClientSamples) -> None:
+        client, x, y, group = samples.client, samples.x, samples.y, samples.group
+        place = f"client {client!r}"
+        if self.features is None:
+            self.features, self.dtype = x.shape[1:], x.dtype
+            if x.dtype.name not in KINDS or not prod(self.features):
+                expected, got = f"inputs of type {', '.join(KINDS)}", f"{x.dtype} of shape {self.features}"
+                raise dataset_error(source.path, place, expected, got, "convert them")
+        if x.dtype != self.dtype:
+            raise dataset_error(source.path, place, f"inputs of type {self.dtype}", f"{x.dtype}", "use one for all")
+        number = self.clients.setdefault(client, len(self.clients))
+        if group is not None and self._groups.setdefault(number, group) != group:
+            got = f"{self._groups[number]!r} and {group!r}"
+            raise dataset_error(source.path, place, "one group", got, "make a client for each group")
+        self.rows += len(y)
+        self._y.append(y.astype(np.int64, copy=False))
+        self._client.append(np.full(len(y), number))
+        self._is_test.append(np.zeros(len(y), np.bool_) if samples.is_test is None else samples.is_test)
+        self._is_undecided.append(np.full(len(y), samples.is_test is None))
+
+    def _decided(self, client: IntArray, share: float) -> BoolArray:
+        """Return what is for testing. What no part says is decided over all parts of a client, however it was cut."""
+        is_test, names = np.concatenate(self._is_test), tuple(self.clients)
+        undecided = np.flatnonzero(np.concatenate(self._is_undecided))
+        by_client = undecided[np.argsort(client[undecided], kind="stable")]
+        for rows in np.split(by_client, np.flatnonzero(np.diff(client[by_client])) + 1):
+            if len(rows):
+                is_test[rows] = held_out(names[client[rows[0]]], len(rows), share)
+        return is_test
+
+    def columns(self, source: Source, x: StoredInputs) -> Columns:
+        names = tuple(self.clients)
+        group, groups = None, tuple(sorted(set(self._groups.values())))
+        if groups:
+            without = [name for name, number in self.clients.items() if number not in self._groups]
+            if without:
+                raise dataset_error(
+                    source.path, f"client {without[0]!r}", "a group, as other clients have", "none", "give all or none"
+                )
+            index = {name: number for number, name in enumerate(groups)}
+            group = np.array([index[self._groups[number]] for number in range(len(names))])
+        client = np.concatenate(self._client)
+        return Columns(
+            name=source.name,
+            x=x,
+            y=np.concatenate(self._y),
+            client=client,
+            is_test=self._decided(client, source.test_share),
+            clients=names,
+            classes=source.classes,
+            group=group,
+            groups=groups,
+        )
+
+
+@contextmanager
+def _raw_inputs(folder: Path) -> Iterator[tuple[Any, str]]:
+    """Lend a file for inputs beside the one to be written, where there is room if anywhere."""
+    if not folder.is_dir():
+        raise dataset_error(folder, "folder", "one that exists", "none", "make it, or choose another path")
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".auxo-", suffix=".raw") as file:
+        yield file, file.name
+
+
+def write_columns(columns: Columns, path: Path) -> None:
+    """Write columns to a federated file, which appears when it is complete."""
+    x, samples = columns.x, len(columns.y)
+    values = pa.Array.from_buffers(KINDS[x.dtype.name], x.size, [None, pa.py_buffer(np.ascontiguousarray(x))])
+    arrays = {
+        "client": _dictionary(columns.client, columns.clients),
+        "features": pa.FixedSizeListArray.from_arrays(values, prod(x.shape[1:])),
+        "label": pa.array(columns.y.astype(np.int32)),
+        "split": _dictionary(columns.is_test.astype(np.int64), SPLITS),
+    }
+    if columns.group is not None:
+        arrays["group"] = _dictionary(columns.group[columns.client], columns.groups)
+    metadata = {
+        "auxo.format": FORMAT,
+        "auxo.name": columns.name,
+        "auxo.shape": json.dumps(list(x.shape[1:])),
+        "auxo.classes": json.dumps(list(columns.classes)),
+    }
+    batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)).replace_schema_metadata(metadata)
+    assert batch.num_rows == samples  # noqa: S101 - all columns are ours
+    with _appearing(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[Any]:
+    """Lend a file that takes the place of ``path`` if all goes well, and is removed otherwise."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".auxo-", suffix=".arrow")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _dictionary(indices: IntArray, names: tuple[str, ...]) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), pa.array(list(names), pa.string()))
+
+
+def read_columns(path: Path) -> Columns:
+    """Return the columns of a federated file; the inputs stay on disk until they are used.
+
+    Raises:
+        DatasetError: the file is missing, damaged or of another kind.
+    """
+    table, metadata = open_table(path)
+    for problem in problems(path, table, metadata):
+        raise problem
+    return columns_of(path, table, metadata)
+
+
+def columns_of(path: Path, table: Any, metadata: dict[str, str]) -> Columns:
+    """Return the columns of a table with which nothing is wrong; the inputs are not copied."""
+    column = {name: table.column(name).chunk(0) for name in table.column_names}
+    client, clients = coded(column["client"])
+    split, splits = coded(column["split"])
+    group: IntArray | None = None
+    groups: tuple[str, ...] = ()
+    if "group" in column:
+        of_sample, groups = coded(column["group"])
+        group = group_of_clients(of_sample, client, len(clients))
+    return Columns(
+        name=metadata.get("auxo.name") or path.stem,
+        x=column["features"].flatten().to_numpy(zero_copy_only=True).reshape(-1, *shape_of(metadata)),
+        y=column["label"].to_numpy(zero_copy_only=False).astype(np.int64),
+        client=client,
+        is_test=np.array([name == "test" for name in splits], dtype=np.bool_)[split],
+        clients=clients,
+        classes=tuple(json.loads(metadata["auxo.classes"])),
+        group=group,
+        groups=groups,
+    )
+
+
+def clients_without_a_split(columns: Columns, path: Path) -> Iterator[DatasetError]:
+    """Yield the problem that clients have nothing to train on, and that they have nothing to be scored with."""
+    for kind, use, rows in (("training", "take part", ~columns.is_test), ("test", "be scored", columns.is_test)):
+        counts = np.bincount(columns.client[rows], minlength=len(columns.clients))
+        without = sorted(columns.clients[number] for number in np.flatnonzero(counts == 0))
+        if without:
+            listed = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
+            yield dataset_error(
+                path,
+                "split",
+                f"at least one {kind} sample of every client",
+                f"none of {len(without)} of {len(columns.clients)} clients ({listed})",
+                f"such clients cannot {use}: leave them out with `auxo data convert --min-samples 2`, "
+                "or mark some of their samples otherwise",
+            )
+
+
+def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
+    """Return the data set as clients' columns; clients come in the order of their names.
+
+    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
+    folds, and files are often sorted by label. A client needs samples to train on and samples to be scored with.
+
+    Raises:
+        DatasetError: a client has no training samples, or none to test with.
+    """
+    for problem in clients_without_a_split(columns, path or Path(columns.name)):
+        raise problem
+    by_name = sorted(range(len(columns.clients)), key=columns.clients.__getitem__)
+    place = np.empty(len(by_name), dtype=np.int64)
+    place[by_name] = np.arange(len(by_name))
+    client = place[columns.client]
+    shuffled = stream(0, "population-file", "order").permutation(len(client))
+    order: IntArray = shuffled[np.argsort(client[shuffled], kind="stable")]
+
+    def split(is_in_split: BoolArray) -> Samples:
+        rows = order[is_in_split[order]]
+        counts = np.bincount(client[rows], minlength=len(by_name))
+        return Samples(rows, columns.y[rows], np.concatenate([[0], np.cumsum(counts)]))
+
+    return FederatedData(
+        name=columns.name,
+        x=columns.x,
+        train=split(~columns.is_test),
+        test=split(columns.is_test),
+        n_classes=len(columns.classes),
+        client_names=tuple(columns.clients[number] for number in by_name),
+        groups=None if columns.group is None else columns.group[by_name],
+    )

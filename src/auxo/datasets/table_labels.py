@@ -1,0 +1,111 @@
+"""The labels of a table: whole numbers from 0, or names, which are numbered in sorted order."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.types import IntArray
+from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.table_files import Part, TableFile
+
+MAX_CLASSES = 100_000
+"""Our choice: beyond it labels are ids or hashes, and a model of that width would not fit."""
+
+_RANGE = f"a class: a whole number from 0 to {MAX_CLASSES - 1}, or a name"
+_NUMBER_THEM = "number the classes from 0, or name the column of labels with --label"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of a data set; ``numbers`` is empty where labels are numbers already."""
+
+    classes: tuple[str, ...]
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def of(self, part: Part, column: str) -> IntArray:
+        """Return the labels of some rows."""
+        values = part.columns[column]
+        if self.numbers:
+            return np.array([self.numbers[str(value)] for value in values.tolist()], dtype=np.int64)
+        labels: IntArray = values.astype(np.float64).astype(np.int64)
+        return labels
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a name was first found."""
+
+    path: Path
+    words: str
+
+
+def read_labels(table: TableFile, column: str) -> Labels:
+    """Return the classes that a column of labels has.
+
+    Raises:
+        DatasetError: a label is neither a whole number from 0 nor a name, or there are too many.
+    """
+    most, names = -1, dict[str, _Place]()
+    for part in table.parts((column,)):
+        values = part.columns[column]
+        if values.ndim != 1:
+            raise dataset_error(part.path, part.place(0, column), _RANGE, f"lists of {values.shape[1:]}", _NUMBER_THEM)
+        if values.dtype.kind in "biuf":
+            most = max(most, _largest(part, column, values))
+        else:
+            _gather(names, part, column, values)
+    if names and not table.has_types:
+        numbers = [_as_number(name) for name in names]
+        if all(number is not None for number in numbers):  # text because all of the file is
+            for (name, place), number in zip(names.items(), numbers, strict=True):
+                if not _is_label(number):
+                    raise dataset_error(place.path, place.words, _RANGE, name, _NUMBER_THEM)
+            return _numbered(int(max(number for number in numbers if number is not None)))
+    if names:
+        classes = tuple(sorted(names))
+        return Labels(classes, {name: number for number, name in enumerate(classes)})
+    if most < 0:
+        raise dataset_error(table.path, "rows", "at least one sample", "none", "check that this is the right file")
+    return _numbered(most)
+
+
+def _numbered(most: int) -> Labels:
+    return Labels(tuple(str(number) for number in range(most + 1)))
+
+
+def _largest(part: Part, column: str, values: NDArray[Any]) -> int:
+    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        is_label = (numbers >= 0) & (numbers < MAX_CLASSES) & (numbers == np.floor(numbers))
+    if not is_label.all():
+        row = int(np.argmin(is_label))
+        raise _not_a_label(part, column, row, f"{values[row]}")
+    return int(numbers.max(initial=-1))
+
+
+def _gather(names: dict[str, _Place], part: Part, column: str, values: NDArray[Any]) -> None:
+    for row, value in enumerate(values.tolist()):
+        if str(value) not in names:
+            if not str(value):
+                raise _not_a_label(part, column, row, "nothing")
+            names[str(value)] = _Place(part.path, part.place(row, column))
+            if len(names) > MAX_CLASSES:
+                raise _not_a_label(part, column, row, f"the {len(names)}th name")
+
+
+def _not_a_label(part: Part, column: str, row: int, got: str) -> DatasetError:
+    return dataset_error(part.path, part.place(row, column), _RANGE, got, _NUMBER_THEM)
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_label(number: float | None) -> bool:
+    return number is not None and 0 <= number < MAX_CLASSES and number == int(number)

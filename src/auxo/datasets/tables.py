@@ -1,0 +1,307 @@
+"""A user's own table as a data set: which column says what, and what is wrong where it does not."""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.rng import stream
+from auxo.core.types import BoolArray, IntArray
+from auxo.datasets.errors import dataset_error
+from auxo.datasets.source import TEST_SHARE, ClientSamples, Source
+from auxo.datasets.table_files import Part, TableFile, open_table_file
+from auxo.datasets.table_labels import Labels, read_labels
+from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
+from auxo.learning.federated_data import StoredInputs
+
+HASHED = 4096
+"""Places for words and pairs of words; our choice."""
+
+WINDOW = 20
+"""Characters that the next one is told from; our choice."""
+
+_PLACES = 300  # of one text that are asked about at most; our choice
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_SPLITS = {"train": False, "test": True}
+_IN_USE = {"client": ("client",), "label": ("label", "y"), "split": ("split", "test"), "group": ("group",)}
+_HAS_NO_TYPE = "OUS"  # kinds of arrays that hold text
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Which columns of a table say what, and how they are to be read.
+
+    A name that is None stands for those in use: label or y, split or test, group; split and group may be missing.
+    """
+
+    client: str | None = None
+    features: str | tuple[str, ...] | None = None  # None: features, x or text, or all other columns with numbers
+    label: str | None = None
+    split: str | None = None  # "train" or "test"; or, in a column with test in its name, booleans
+    group: str | None = None
+    text: Literal["hashed", "characters"] | None = None  # how a column of texts becomes inputs
+    tokens: bool = False  # whether inputs are tokens of a text
+    shape: tuple[int, ...] | None = None  # of an input; None: as the lists are nested
+    test_share: float = TEST_SHARE  # where no column says what is for testing
+
+    def __post_init__(self) -> None:
+        if not 0 < self.test_share < 1:
+            raise ValueError(f"test_share: expected a number between 0 and 1, got {self.test_share}")
+        if self.shape is not None and (not self.shape or min(self.shape) < 1):
+            raise ValueError(f"shape: expected sizes of at least 1, got {self.shape}")
+
+
+BY_COMMON_NAMES = TableColumns()
+"""Columns with the names that are in use."""
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The columns that a table really has for each use."""
+
+    client: str
+    features: tuple[str, ...]
+    label: str | None
+    split: str | None
+    group: str | None
+
+    def names(self) -> list[str]:
+        optional = (self.label, self.split, self.group)
+        return list(dict.fromkeys((self.client, *self.features, *(name for name in optional if name is not None))))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Samples of some rows of a table; a text may give many."""
+
+    x: StoredInputs
+    y: IntArray
+    row: IntArray  # (samples,) of the part
+    is_test: BoolArray | None
+
+
+def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> Source:
+    """Return the data set in a table with one row a sample, or, for next characters, one row a text.
+
+    The labels are read at once, since they say which classes there are; all else when it is asked for, some rows at a
+    time. A client's rows need not follow each other. Inputs of type uint8 stay levels from 0 to 255, tokens become
+    int32, and all other numbers float32. Labels that are text are numbered in sorted order.
+
+    Raises:
+        DatasetError: the file cannot be read, a column is missing, or labels cannot be used; when its clients are asked
+            for, also if inputs, clients, splits or groups cannot be used.
+    """
+    table = open_table_file(path)
+    roles = _roles(table, columns)
+    labels = Labels(BY_CHARACTER.names) if roles.label is None else read_labels(table, roles.label)
+
+    def clients() -> Iterator[ClientSamples]:
+        shape: tuple[int, ...] | None = None
+        for part in table.parts(roles.names()):
+            names = _client_names(part, roles.client)
+            rows = _samples(part, roles, columns, labels, names)
+            if shape is not None and rows.x.shape[1:] != shape:
+                expected, got = f"inputs of shape {shape}, as before", f"{rows.x.shape[1:]}"
+                place = part.place(0, roles.features[0])
+                raise dataset_error(part.path, place, expected, got, "bring all samples to one shape")
+            shape = rows.x.shape[1:]
+            yield from _by_client(part, roles.group, names, rows)
+
+    return Source(path.stem, path, labels.classes, clients, columns.test_share)
+
+
+def _roles(table: TableFile, columns: TableColumns) -> _Roles:
+    client = _required(table, "client", columns.client)
+    split = _optional(table, "split", columns.split)
+    group = _optional(table, "group", columns.group)
+    label = None if columns.text == "characters" else _required(table, "label", columns.label)
+    return _Roles(client, _feature_columns(table, columns, {client, split, group, label}), label, split, group)
+
+
+def _required(table: TableFile, use: str, asked: str | None) -> str:
+    names = _IN_USE[use] if asked is None else (asked,)
+    found = next((name for name in names if name in table.names), None)
+    if found is None:
+        raise _missing(table, use, names[0])
+    return found
+
+
+def _optional(table: TableFile, use: str, asked: str | None) -> str | None:
+    """Return the column for a use; None: it was not asked for, and there is none with a name in use."""
+    if asked is None and not set(_IN_USE[use]) & set(table.names):
+        return None
+    return _required(table, use, asked)
+
+
+def _missing(table: TableFile, use: str, name: str) -> Exception:
+    close = difflib.get_close_matches(name.lower(), [there.lower() for there in table.names], n=1)
+    meant = [there for there in table.names if close and there.lower() == close[0]]
+    hint = f"did you mean {meant[0]!r}? " if meant else ""
+    there = ", ".join(table.names)
+    remedy = f"{hint}name the right one with --{use}"
+    return dataset_error(table.path, f"column {name!r}", f"it, for {use}", f"the columns {there}", remedy)
+
+
+def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | None]) -> tuple[str, ...]:
+    if columns.features is not None:
+        asked = (columns.features,) if isinstance(columns.features, str) else columns.features
+        for name in asked:
+            if name not in table.names:
+                raise _missing(table, "features", name)
+        return asked
+    usual = ("text",) if columns.text else ("features", "x")
+    for name in usual:
+        if name in table.names:
+            return (name,)
+    numeric = () if columns.text else tuple(name for name in table.numeric if name not in taken)
+    if not numeric:
+        raise _missing(table, "features", usual[0])
+    return numeric
+
+
+def _client_names(part: Part, column: str) -> NDArray[Any]:
+    values = part.columns[column]
+    if values.ndim != 1 or values.dtype.kind not in "OUSiu":
+        expected, got = "names or whole numbers", f"{values.dtype} of shape {values.shape[1:]}"
+        raise dataset_error(part.path, part.place(0, column), expected, got, "name the column of clients with --client")
+    names = np.array([str(value) for value in values.tolist()], dtype=np.object_)
+    empty = np.flatnonzero(names == "")
+    if len(empty):
+        remedy = "fill it in or drop the row"
+        raise dataset_error(part.path, part.place(int(empty[0]), column), "whose sample it is", "nothing", remedy)
+    return names
+
+
+def _samples(part: Part, roles: _Roles, columns: TableColumns, labels: Labels, names: NDArray[Any]) -> _Rows:
+    is_test = None if roles.split is None else _is_test(part, roles.split)
+    if columns.text == "characters":
+        return _next_characters(part, roles.features[0], columns.test_share, names, is_test)
+    if columns.text == "hashed":
+        texts = _texts(part, roles.features[0])
+        x: StoredInputs = np.stack([hashed_words(text, HASHED) for text in texts])
+    else:
+        x = _inputs(part, roles.features, columns)
+    if roles.label is None:
+        raise AssertionError("only next characters need no label")
+    return _Rows(x, labels.of(part, roles.label), np.arange(len(x)), is_test)
+
+
+def _is_test(part: Part, column: str) -> BoolArray:
+    meanings = {**_SPLITS, **_FLAGS} if "test" in column.lower() else _SPLITS
+    values = [str(value).lower() for value in part.columns[column].tolist()]
+    wrong = next((row for row, value in enumerate(values) if value not in meanings), None)
+    if wrong is not None:
+        expected = '"train" or "test"' + (", or true or false" if meanings is not _SPLITS else "")
+        remedy = "rename it, or leave --split out to have samples held out by chance"
+        raise dataset_error(part.path, part.place(wrong, column), expected, repr(values[wrong]), remedy)
+    return np.array([meanings[value] for value in values], dtype=np.bool_)
+
+
+def _texts(part: Part, column: str) -> list[str]:
+    values = part.columns[column]
+    if values.ndim != 1 or values.dtype.kind not in _HAS_NO_TYPE:
+        raise dataset_error(part.path, part.place(0, column), "text", f"{values.dtype}", "leave --text out")
+    return [str(value) for value in values.tolist()]
+
+
+def _next_characters(
+    part: Part, column: str, test_share: float, names: NDArray[Any], is_test_row: BoolArray | None
+) -> _Rows:
+    """Return windows of every text. Where no column says otherwise its end is held out: neighbours overlap."""
+    xs, ys, rows, flags = [], [], [], []
+    for row, text in enumerate(_texts(part, column)):
+        tokens = BY_CHARACTER.tokens(text)
+        rng = stream(0, "places", str(names[row]), str(part.path.name), int(part.numbers[row]))
+        places = np.arange(len(tokens)) if len(tokens) <= _PLACES else np.sort(rng.permutation(len(tokens))[:_PLACES])
+        x, y = windows(tokens, WINDOW, places)
+        xs.append(x)
+        ys.append(y)
+        rows.append(np.full(len(y), row))
+        held = min(max(1, round(test_share * len(y))), len(y) - 1)
+        is_end = np.arange(len(y)) >= len(y) - held
+        flags.append(is_end if is_test_row is None else np.full(len(y), is_test_row[row]))
+    return _Rows(np.concatenate(xs), np.concatenate(ys), np.concatenate(rows), np.concatenate(flags))
+
+
+def _inputs(part: Part, names: tuple[str, ...], columns: TableColumns) -> StoredInputs:
+    arrays = [_numbers(part, name) for name in names]
+    if len(arrays) > 1 and any(array.ndim > 1 for array in arrays):
+        expected, remedy = "one column of lists, or columns of single numbers", "name one column with --features"
+        raise dataset_error(part.path, ", ".join(names[:3]), expected, "several with lists", remedy)
+    x = np.stack(arrays, axis=1) if len(arrays) > 1 or arrays[0].ndim == 1 else arrays[0]
+    if columns.shape is not None:
+        if prod(x.shape[1:]) != prod(columns.shape):
+            expected = f"{prod(columns.shape)} numbers, for the shape {'x'.join(map(str, columns.shape))}"
+            place, got = part.place(0, names[0]), f"{prod(x.shape[1:])}"
+            raise dataset_error(part.path, place, expected, got, "give the shape that the inputs have")
+        x = x.reshape(len(x), *columns.shape)
+    return _tokens(part, names, x) if columns.tokens else _stored(part, names, x)
+
+
+def _numbers(part: Part, name: str) -> NDArray[Any]:
+    values = part.columns[name]
+    if values.dtype.kind in "biuf":
+        return values
+    try:
+        return values.astype(np.float64)
+    except (ValueError, TypeError):
+        flat = values.reshape(len(values), -1)[:, 0].tolist()
+        row = next((row for row, value in enumerate(flat) if not _is_number(value)), 0)
+        remedy = "drop the row, or name the columns of numbers with --features; for texts, say how with --text"
+        raise dataset_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _stored(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
+    if x.dtype == np.uint8:
+        return x
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
+        numbers: StoredInputs = x.astype(np.float32)
+    is_finite = np.isfinite(numbers).reshape(len(x), -1)
+    if not is_finite.all():
+        row, column = (int(place) for place in np.argwhere(~is_finite)[0])
+        place = part.place(row, names[column] if len(names) > 1 else names[0])
+        got = f"{x.reshape(len(x), -1)[row, column]}"
+        raise dataset_error(part.path, place, "finite numbers that fit float32", got, "fill it in or drop the row")
+    return numbers
+
+
+def _tokens(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
+    wrong = (x < 0) | (x > np.iinfo(np.int32).max) | (x != np.floor(x))
+    if wrong.any():
+        row = int(np.argwhere(wrong.reshape(len(x), -1))[0, 0])
+        got = f"{x[row][wrong[row]].ravel()[0]}"
+        raise dataset_error(part.path, part.place(row, names[0]), "tokens: whole numbers from 0", got, "number them")
+    tokens: StoredInputs = x.astype(np.int32)
+    return tokens
+
+
+def _by_client(part: Part, group: str | None, names: NDArray[Any], rows: _Rows) -> Iterator[ClientSamples]:
+    distinct, number = np.unique(names, return_inverse=True)
+    groups = None if group is None else [str(value) for value in part.columns[group].tolist()]
+    of_client: dict[int, str] = {}
+    for row, client in enumerate(number.tolist() if groups else ()):
+        if groups and of_client.setdefault(client, groups[row]) != groups[row]:
+            got = f"{of_client[client]!r} and {groups[row]!r}"
+            expected = f"one group for client {distinct[client]!r}"
+            raise dataset_error(part.path, part.place(row, group or ""), expected, got, "make a client for each group")
+    owner = number[rows.row]
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
+    for client, name in enumerate(distinct.tolist()):
+        mine = order[starts[client] : starts[client + 1]]
+        is_test = None if rows.is_test is None else rows.is_test[mine]
+        if len(mine):
+            yield ClientSamples(name, rows.x[mine], rows.y[mine], is_test, of_client.get(client))

@@ -1,0 +1,91 @@
+"""Every value of a data set checked, and everything that is wrong with it said at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.federated_file import Columns, clients_without_a_split, collect, columns_of
+from auxo.datasets.federated_table import open_table, problems_with_form, problems_with_values
+from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
+from auxo.datasets.tables import table_source
+from auxo.learning.population_file import PopulationFileError
+
+MOST_PROBLEMS = 20
+"""Problems that are listed at most; our choice."""
+
+_AT_ONCE = 1 << 24  # numbers of inputs that are checked at once; our choice
+_ROWS_NAMED = 5  # rows that are named for inputs of one kind; our choice
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was found in a data set; it can be used if there are no problems."""
+
+    problems: tuple[str, ...]
+    has_more: bool = False  # whether there were more problems than are listed
+    warnings: tuple[str, ...] = ()
+    clients: int = 0
+    train_samples: int = 0
+    test_samples: int = 0
+    classes: int = 0
+
+
+def validate(path: Path) -> Validation:
+    """Read all of a data set and return what is wrong with it.
+
+    Of a federated file, everything is found at once; a table or an npz file is read up to the first problem.
+    """
+    try:
+        check_kind(path)
+        if path.suffix.lower() == NPZ:
+            data = open_dataset(path)
+            counts = (data.n_clients, len(data.train.y), len(data.test.y), data.n_classes)
+            return Validation((), False, (), *counts)
+        if path.suffix.lower() not in FEDERATED:
+            return _of_columns(path, collect(table_source(path)), [])
+        table, metadata = open_table(path)
+        of_form = problems_with_form(path, table, metadata)
+        if of_form:
+            return _listed(of_form)
+        found = list(problems_with_values(path, table, metadata))
+        return _of_columns(path, columns_of(path, table, metadata), found)
+    except (DatasetError, PopulationFileError) as error:
+        return Validation((str(error),))
+
+
+def _of_columns(path: Path, columns: Columns, found: list[DatasetError]) -> Validation:
+    found = [*found, *clients_without_a_split(columns, path), *_problems_with_inputs(path, columns)]
+    if found:
+        return _listed(found)
+    unused = np.flatnonzero(np.bincount(columns.y, minlength=len(columns.classes)) == 0)
+    warnings = []
+    if len(unused):
+        names = ", ".join(repr(columns.classes[number]) for number in unused[:_ROWS_NAMED])
+        more = ", ..." if len(unused) > _ROWS_NAMED else ""
+        warnings.append(f"{len(unused)} of {len(columns.classes)} classes have no sample: {names}{more}")
+    test = int(np.count_nonzero(columns.is_test))
+    counts = (len(columns.clients), len(columns.y) - test, test, len(columns.classes))
+    return Validation((), False, tuple(warnings), *counts)
+
+
+def _listed(found: list[DatasetError]) -> Validation:
+    return Validation(tuple(str(problem) for problem in found[:MOST_PROBLEMS]), len(found) > MOST_PROBLEMS)
+
+
+def _problems_with_inputs(path: Path, columns: Columns) -> Iterator[DatasetError]:
+    x = columns.x
+    if x.dtype == np.uint8:  # every value is one
+        return
+    named = 0
+    rows_at_once = max(1, _AT_ONCE // max(1, x[0].size))
+    for first in range(0, len(x), rows_at_once):
+        part = x[first : first + rows_at_once].reshape(-1, x[0].size)
+        wrong = part < 0 if x.dtype == np.int32 else ~np.isfinite(part)
+        for row in np.flatnonzero(wrong.any(axis=1))[: _ROWS_NAMED - named].tolist():
+            expected = "tokens from 0" if x.dtype == np.int32 else "finite numbers"
+            place, got = f"row {first + row}, features", f"{part[row][wrong[row]][0]}"
+            yield dataset_error(path, place, expected, got, "fill it in or drop the row, and convert again")
+            named += 1

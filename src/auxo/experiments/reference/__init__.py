@@ -1,0 +1,1 @@
+"""Configurations as TOML files; see `auxo.experiments.references`."""

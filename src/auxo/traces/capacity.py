@@ -1,0 +1,103 @@
+"""Published tables of phones' training times and bandwidths, as speeds of devices.
+
+The table of training times has a row for each phone model that was measured: ``model`` and ``resnet_ms``, milliseconds
+to train a ResNet on one sample; zero means that it was not measured. The table of bandwidths (MobiPerf) has
+``model``, ``network``, ``down_kbps_mean`` and ``n``, the number of measurements.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from auxo.core.rng import stream
+from auxo.core.types import FloatArray
+from auxo.datasets.errors import dataset_error
+from auxo.simulation.devices import SyntheticDevices
+from auxo.traces.trace import Speeds, check_speeds
+from auxo.traces.trace_file import arrow
+
+_S_PER_MS = 1e-3
+_BPS_PER_KBPS = 1e3
+
+
+@final
+@dataclass(frozen=True)
+class _Table:
+    """One column of texts and one of numbers, row aligned."""
+
+    texts: tuple[str, ...]
+    numbers: FloatArray
+
+
+def read_capacity(latency: Path, bandwidth: Path | None = None, seed: int = 0) -> Speeds:
+    """Return a device for each row of the table of training times that was measured.
+
+    Bandwidth is not in that table, so each device is given one by chance: from the distribution published for mobile
+    populations, which `SyntheticDevices` has, or from the means on WiFi in a table of bandwidths. Such a table is of
+    those who cared to measure, and several times faster than a population; that is why it is not the default. Upload
+    is the same part of download as there.
+
+    Raises:
+        DatasetError: a file is missing, damaged or lacks a column, or has no row that can be used.
+    """
+    table = _read(latency, "model", "resnet_ms")
+    is_measured = np.isfinite(table.numbers) & (table.numbers != 0)
+    rows = np.flatnonzero(is_measured)
+    if not len(rows):
+        raise dataset_error(latency, "resnet_ms", "at least one time that is not zero", "none", "check the file")
+    drawn = SyntheticDevices().draw(len(rows), seed)
+    download_bps, upload_bps = drawn.download_bps, drawn.upload_bps
+    if bandwidth is not None:
+        measured_bps = _wifi_bps(bandwidth)
+        download_bps = measured_bps[stream(seed, "capacity", "bandwidth").integers(0, len(measured_bps), len(rows))]
+        upload_bps = SyntheticDevices().upload_fraction * download_bps
+    names = _once_each([table.texts[row] for row in rows.tolist()])
+    speeds = Speeds(names, _S_PER_MS * table.numbers[rows], download_bps, upload_bps)
+    check_speeds(latency, speeds, rows)
+    return speeds
+
+
+def _wifi_bps(path: Path) -> FloatArray:
+    table = _read(path, "network", "down_kbps_mean")
+    is_wifi = np.array([text.lower() == "wifi" for text in table.texts], dtype=np.bool_)
+    measured = _BPS_PER_KBPS * table.numbers[is_wifi & (table.numbers > 0) & (table.numbers < np.inf)]
+    if not len(measured):
+        raise dataset_error(path, "network", "at least one row on WiFi with a bandwidth", "none", "check the file")
+    return measured
+
+
+def _once_each(names: list[str]) -> tuple[str, ...]:
+    """Return names of which none occurs twice: a phone model that was measured again gets a number."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(numbered)
+
+
+def _read(path: Path, texts: str, numbers: str) -> _Table:
+    pa = arrow(path)
+    from pyarrow import parquet  # noqa: PLC0415 - an optional dependency
+
+    try:
+        table = parquet.read_table(path)
+    except FileNotFoundError as error:
+        raise dataset_error(path, "file", "a parquet table", "no such file", "check the path") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+        raise dataset_error(path, "file", "a parquet table", got, "get the file again") from error
+    for name in (texts, numbers):
+        if name not in table.column_names:
+            got = ", ".join(table.column_names)
+            raise dataset_error(
+                path, name, f"the columns {texts} and {numbers}", got, "check that it is the right file"
+            )
+    kind = table.schema.field(numbers).type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise dataset_error(path, numbers, "numbers", str(kind), "check that it is the right file")
+    values = [float("nan") if value is None else float(value) for value in table.column(numbers).to_pylist()]
+    return _Table(tuple(str(text) for text in table.column(texts).to_pylist()), np.array(values, dtype=np.float64))

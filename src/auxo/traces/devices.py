@@ -1,0 +1,31 @@
+"""Clients with the speeds of the devices of a trace."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from auxo.simulation.devices import Devices
+from auxo.traces.given_devices import given_devices
+from auxo.traces.trace import Speeds
+
+
+@final
+@dataclass(frozen=True)
+class TraceDevices:
+    """Each client is given a device of a trace, by `given_devices`."""
+
+    speeds: Speeds
+    slowdown: float = 1.0  # factor on the time training takes, for a model heavier than the one that was measured
+
+    def __post_init__(self) -> None:
+        if not 0 < self.slowdown < math.inf:
+            raise ValueError(f"slowdown: expected a positive number, got {self.slowdown}")
+
+    def draw(self, n_clients: int, seed: int) -> Devices:
+        """Return a device for each client; more clients do not change the devices of the first ones."""
+        rows = given_devices(self.speeds.devices, n_clients, seed)
+        return Devices(
+            compute_s_per_sample=self.slowdown * self.speeds.compute_s_per_sample[rows],
+            download_bps=self.speeds.download_bps[rows],
+            upload_bps=self.speeds.upload_bps[rows],
+        )

@@ -1,0 +1,153 @@
+"""FedScale's two files of devices, as a trace (Lai et al., FedScale, ICML 2022).
+
+Both are pickled dicts by device. Capacity: ``computation`` (milliseconds to infer one sample) and ``communication``
+(kbit/s, one figure for both ways). Availability: ``active`` and ``inactive`` (seconds at which sessions start and end)
+and ``finish_time`` (after which all repeats).
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from auxo.core.types import FloatArray, IntArray
+from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.simulation.devices import SyntheticDevices
+from auxo.traces.plain_pickle import read_plain_pickle
+from auxo.traces.trace import Sessions, Speeds, check_sessions, check_speeds, usable_sessions, usable_speeds
+
+_Kept = TypeVar("_Kept", Sessions, Speeds)
+
+_S_PER_MS = 1e-3
+_BPS_PER_KBPS = 1e3
+_REMEDY = "check that this is FedScale's file, or leave such devices out with --skip-bad"
+
+
+def read_fedscale_capacity(path: Path, skip_bad: bool = False) -> tuple[Speeds, DatasetError | None]:
+    """Return the speeds in a capacity file, and with ``skip_bad`` the first error of those left out.
+
+    Training a sample costs as many forward passes as `SyntheticDevices` says.
+
+    Raises:
+        DatasetError: the file is no such file, or a device in it is wrong and ``skip_bad`` is not set.
+    """
+    entries = _entries(path)
+    columns = np.full((2, len(entries)), np.nan)
+    error: DatasetError | None = None
+    for row, (device, entry) in enumerate(entries.items()):
+        try:
+            columns[:, row] = [_number(path, row, device, entry, key) for key in ("computation", "communication")]
+        except DatasetError as wrong:
+            if not skip_bad:
+                raise
+            error = error or wrong
+    compute_s = SyntheticDevices().training_factor * _S_PER_MS * columns[0]
+    bandwidth_bps = _BPS_PER_KBPS * columns[1]
+    speeds = Speeds(tuple(entries), compute_s, bandwidth_bps, bandwidth_bps)
+    if not skip_bad:
+        check_speeds(path, speeds)
+        return speeds, None
+    kept, another = usable_speeds(path, speeds)
+    return _some(kept, error or another), error or another
+
+
+def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sessions, DatasetError | None]:
+    """Return the sessions in an availability file; arguments and errors as with `read_fedscale_capacity`.
+
+    Times are rounded to whole seconds, and sessions that are then empty are left out. FedScale does not say when in
+    the day its time 0 was; it is taken for midnight.
+    """
+    entries = _entries(path)
+    most = path.stat().st_size  # every number takes at least a byte, unless the file repeats itself
+    names: list[str] = []
+    spans: list[int] = []
+    lists: list[IntArray] = []
+    error: DatasetError | None = None
+    for row, (device, entry) in enumerate(entries.items()):
+        try:
+            lists.append(_intervals(path, row, device, entry))
+            spans.append(round(_number(path, row, device, entry, "finish_time")))
+        except DatasetError as wrong:
+            if not skip_bad:
+                raise
+            del lists[len(names) :]
+            error = error or wrong
+            continue
+        names.append(device)
+        most -= len(lists[-1])
+        if most < 0:
+            got = "one list for very many devices"
+            raise dataset_error(path, f"row {row}, device {device!r}", "lists of its own", got, _REMEDY)
+    offsets = np.concatenate([[0], np.cumsum([len(intervals) for intervals in lists])]).astype(np.int64)
+    intervals = np.concatenate([np.zeros((0, 2), dtype=np.int64), *lists])
+    sessions = Sessions(
+        tuple(names), np.array(spans, dtype=np.int64), offsets, intervals[:, 0].copy(), intervals[:, 1].copy()
+    )
+    if not skip_bad:
+        check_sessions(path, sessions)
+        return sessions, None
+    kept, another = usable_sessions(path, sessions)
+    return _some(kept, error or another), error or another
+
+
+def _some(kept: _Kept, error: DatasetError | None) -> _Kept:
+    if not kept.devices and error is not None:
+        raise error
+    return kept
+
+
+def _entries(path: Path) -> dict[str, object]:
+    """Return what a file says about each device, by the device's name."""
+    value = read_plain_pickle(path)
+    if not isinstance(value, dict) or not value:
+        got = "an empty dict" if value == {} else f"a {type(value).__name__}"
+        raise dataset_error(path, "file", "a dict with an entry for each device", got, "check that it is the right one")
+    entries = {str(key): entry for key, entry in value.items()}
+    if len(entries) < len(value):
+        raise dataset_error(path, "keys", "each device once", "a number and a text that read alike", _REMEDY)
+    return entries
+
+
+def _field(path: Path, row: int, device: str, entry: object, key: str) -> object:
+    place = f"row {row}, device {device!r}"
+    if not isinstance(entry, dict):
+        raise dataset_error(path, place, "a dict", f"a {type(entry).__name__}", _REMEDY)
+    if key not in entry:
+        got = ", ".join(repr(name) for name in list(entry)[:8]) or "nothing"
+        raise dataset_error(path, place, f"the key {key!r}", got, _REMEDY)
+    value: object = entry[key]
+    return value
+
+
+def _number(path: Path, row: int, device: str, entry: object, key: str) -> float:
+    value = _field(path, row, device, entry, key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        raise dataset_error(path, f"row {row}, device {device!r}, {key}", "a number", f"{value!r:.40}", _REMEDY)
+    return float(value)
+
+
+def _intervals(path: Path, row: int, device: str, entry: object) -> IntArray:
+    """Return a device's sessions that are not empty: (intervals, 2)."""
+    starts, ends = (_times(path, row, device, entry, key) for key in ("active", "inactive"))
+    if len(starts) != len(ends):
+        place = f"row {row}, device {device!r}, inactive"
+        raise dataset_error(path, place, f"{len(starts)} times, as in active", f"{len(ends)}", _REMEDY)
+    intervals: IntArray = np.rint(np.stack([starts, ends], axis=1)).astype(np.int64)
+    kept: IntArray = intervals[intervals[:, 0] != intervals[:, 1]]
+    return kept
+
+
+def _times(path: Path, row: int, device: str, entry: object, key: str) -> FloatArray:
+    value = _field(path, row, device, entry, key)
+    place = f"row {row}, device {device!r}, {key}"
+    if not isinstance(value, list | tuple):
+        raise dataset_error(path, place, "a list of seconds", f"a {type(value).__name__}", _REMEDY)
+    if not value:
+        return np.zeros(0)
+    try:
+        times = np.array(value)
+    except ValueError:
+        times = np.array([None])  # lists of different lengths
+    if times.ndim != 1 or times.dtype.kind not in "iuf" or not (np.abs(times) < 1e15).all():
+        raise dataset_error(path, place, "a list of seconds", "other values in it", _REMEDY)
+    return times.astype(np.float64)

@@ -1,0 +1,112 @@
+"""Populations that a configuration names: natural clients, files, and groups planted among them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auxo.core.rng import stream
+from auxo.core.types import IntArray
+from auxo.datasets.federated_file import write_federated_file
+from auxo.datasets.source import ClientSamples, Source
+from auxo.experiments.config_file import ConfigError, parse_config
+from auxo.experiments.populations import make_population
+from auxo.learning.federated_data import FederatedData
+from auxo.learning.heterogeneity import NoGroups
+from auxo.learning.population_file import save_population
+from auxo.learning.synthetic import synthetic_population
+
+NATURAL = ("population.source=natural", "population.dataset=writers", "training.participants=2")
+
+
+def population(*overrides: str) -> FederatedData:
+    return make_population(parse_config("", overrides))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "clients.npz"
+    save_population(path, synthetic_population(clients=40, heterogeneity=NoGroups(), features=6, classes=4))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with two writers of 20 digits each."""
+    writer: IntArray = np.repeat([3, 8], 20)
+    np.savez(
+        tmp_path / "mnist_by_writer.npz",
+        x=stream(0, "x").integers(256, size=(40, 4, 4)).astype(np.uint8),
+        y=np.arange(40) % 10,
+        writer=writer,
+        hsf=np.where(writer == 8, 4, 0),
+    )
+    return tmp_path
+
+
+def of_file(file: Path, *overrides: str) -> FederatedData:
+    named = ("population.source=file", f"population.file={file}", "training.participants=20")
+    return population(*named, "population.standardise=false", *overrides)
+
+
+def test_natural_clients_without_a_folder_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUXO_DATA", raising=False)
+    with pytest.raises(ConfigError) as error:
+        population(*NATURAL)
+    assert str(error.value) == (
+        'population.dataset: the files of "writers" are not part of Auxo; name the folder that holds them with --data, '
+        "population.data or the variable AUXO_DATA"
+    )
+
+
+def test_the_folder_is_that_of_the_setting_or_else_that_of_the_environment(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUXO_DATA", str(tmp_path / "absent"))
+    by_setting = population(*NATURAL, f"population.data={folder}")
+    with pytest.raises(ConfigError, match="absent"):
+        population(*NATURAL)
+    monkeypatch.setenv("AUXO_DATA", str(folder))
+    by_environment = population(*NATURAL)
+
+    assert by_setting.client_names == by_environment.client_names == ("writer-0003", "writer-0008")
+    np.testing.assert_array_equal(by_setting.x, by_environment.x)
+
+
+def test_natural_inputs_are_standardised_unless_they_are_to_stay(folder: Path) -> None:
+    scaled, plain = (
+        population(*NATURAL, f"population.data={folder}", f"population.standardise={setting}")
+        for setting in ("true", "false")
+    )
+    assert float(scaled.numbers(scaled.train.x_rows).std()) == pytest.approx(1.0, abs=1e-5)
+    seen = plain.numbers(plain.train.x_rows)
+    assert 0 <= seen.min() < seen.max() <= 1
+
+
+def test_groups_are_planted_among_the_clients_of_a_file(file: Path) -> None:
+    plain = of_file(file)
+    planted = of_file(file, "population.plant=concept", "population.groups=[3.0, 1.0]")
+
+    assert planted.client_names == plain.client_names
+    assert planted.groups is not None
+    assert np.bincount(planted.groups).tolist() == [30, 10]
+    of_client = np.repeat(planted.groups, planted.train.counts())
+    is_same = planted.train.y == plain.train.y
+    assert is_same[of_client == 0].all()
+    assert not is_same[of_client == 1].any()
+    np.testing.assert_array_equal(planted.x, plain.x)
+
+
+def test_what_cannot_be_planted_names_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "text.arrow"
+    tokens, y = np.arange(40, dtype=np.int32).reshape(10, 4), np.arange(10) % 2
+    clients = [ClientSamples(name, tokens, y) for name in ("ann", "bob")]
+    write_federated_file(Source("notes", path, ("0", "1"), lambda: iter(clients)), path)
+    settings = ("population.source=file", f"population.file={path}", "training.participants=2")
+    with pytest.raises(ConfigError, match=r"population\.plant: Rotation expects inputs that are numbers"):
+        population(*settings, "population.plant=rotation", "population.groups=2")
+
+
+def test_planting_is_for_clients_that_are_there_already() -> None:
+    with pytest.raises(ConfigError, match=r"population\.plant: .* set population\.heterogeneity instead"):
+        parse_config('[population]\nplant = "concept"\n')

@@ -1,0 +1,60 @@
+"""Several seeds in one folder: each once, the interrupted again, others refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.seeds import run_seeds
+
+
+class Runs:
+    """Takes the place of hours of training: writes the summary that they would end with."""
+
+    def __init__(self, stops_at: int | None = None) -> None:
+        self.seeds: list[int] = []
+        self.stops_at = stops_at
+
+    def __call__(self, config: Config, directory: RunDirectory) -> dict[str, object]:
+        self.seeds.append(config.seed)
+        if config.seed == self.stops_at:
+            raise KeyboardInterrupt
+        scores = {"final_accuracy": 0.5, "worst_10": 0.1, "best_10": 0.9, "variance": 1.0}
+        summary: dict[str, object] = {"population": "toy", "seed": config.seed, "status": "finished"}
+        summary |= {"base": scores, "auxo": {**scores, "final_accuracy": 0.6}, "oracle": None}
+        directory.write_summary(summary)
+        return summary
+
+
+def test_seeds_follow_that_of_the_configuration(tmp_path: Path) -> None:
+    runs = Runs()
+    comparison = run_seeds(Config(seed=4), 3, tmp_path, runs)
+    assert comparison.seeds == tuple(runs.seeds) == (4, 5, 6)
+    assert comparison.accuracy.difference.mean == pytest.approx(10.0)
+    assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [4, 5, 6]
+
+
+def test_what_is_done_is_kept_and_what_was_interrupted_is_run_again(tmp_path: Path) -> None:
+    interrupted = Runs(stops_at=1)
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(Config(), 3, tmp_path, interrupted)
+    assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [0]
+    again = Runs()
+    assert run_seeds(Config(), 3, tmp_path, again).seeds == (0, 1, 2)
+    assert again.seeds == [1, 2]
+
+
+def test_runs_of_another_configuration_are_not_mixed_in(tmp_path: Path) -> None:
+    run_seeds(Config(), 1, tmp_path, Runs())
+    other = Config.model_validate({"training": {"rounds": 7}})
+    with pytest.raises(ConfigError, match="another configuration"):
+        run_seeds(other, 1, tmp_path, Runs())
+
+
+def test_both_methods_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="auxo is missing"):
+        run_seeds(Config(methods=("base",)), 2, tmp_path, Runs())
+    assert not list(tmp_path.iterdir())

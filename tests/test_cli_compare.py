@@ -1,0 +1,111 @@
+"""`auxo compare` on the command line: real runs of a tiny population, over two seeds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from auxo.cli import app
+from auxo.experiments.references import reference_names
+
+STUDY = """
+name = "tiny"
+methods = ["base", "auxo"]
+
+[population]
+source = "synthetic"
+clients = 60
+groups = 2
+heterogeneity = "concept"
+features = 4
+classes = 3
+samples = [8, 12]
+test_samples = 5
+
+[training]
+algorithm = "fedavg"
+rounds = 3
+participants = 20
+
+[run]
+perplexity = true
+"""
+
+
+def auxo(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_with_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUXO_DATA", raising=False)
+    Path("study.toml").write_text(STUDY, encoding="utf-8")
+
+
+def test_help_has_examples() -> None:
+    result = auxo("compare", "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+
+
+def test_two_seeds_are_run_shown_and_written_and_the_same_command_goes_on_where_it_stopped() -> None:
+    first = auxo("compare", "study.toml", "--seeds", "1", "--json", "one.json")
+    assert first.exit_code == 0, first.output
+    assert "one seed says nothing about chance" in first.stdout
+    done = Path("runs/tiny-seeds/seed-0/summary.json")
+    written = done.stat().st_mtime_ns
+
+    both = auxo("compare", "study.toml", "--seeds", "2", "--json", "two.json")
+
+    assert both.exit_code == 0, both.output
+    assert done.stat().st_mtime_ns == written
+    assert "seed 1" in both.stderr
+    assert "seed 0" not in both.stderr
+    assert "synthetic, 2 seeds" in both.stdout
+    assert "difference (95 %)" in both.stdout
+    found = json.loads(Path("two.json").read_text(encoding="utf-8"))
+    assert found == json.loads(Path("runs/tiny-seeds/comparison.json").read_text(encoding="utf-8"))
+    assert found["seeds"] == [0, 1]
+    assert json.loads(Path("one.json").read_text(encoding="utf-8"))["seeds"] == [0]
+    rows = {row["measure"]["key"]: row for row in found["rows"]}
+    summaries = [json.loads(Path(f"runs/tiny-seeds/seed-{seed}/summary.json").read_text()) for seed in (0, 1)]
+    for key, scale in (("final_accuracy", 100), ("perplexity", 1)):
+        means = {name: scale * sum(summary[name][key] for summary in summaries) / 2 for name in ("base", "auxo")}
+        assert rows[key]["base"] == pytest.approx(means["base"])
+        assert rows[key]["difference"]["mean"] == pytest.approx(means["auxo"] - means["base"])
+        assert rows[key]["difference"]["half_width"] is not None
+    assert len(list(Path("runs/tiny-seeds").glob("seed-*/report.html"))) == 2
+
+
+def test_runs_of_other_settings_are_left_alone() -> None:
+    assert auxo("compare", "study.toml", "--seeds", "1").exit_code == 0
+    other = auxo("compare", "study.toml", "--seeds", "1", "--set", "training.rounds=2")
+    assert other.exit_code == 2
+    assert "holds a run of another configuration; choose another folder with --out" in other.stderr
+
+
+def test_a_name_that_is_neither_a_file_nor_a_reference_lists_the_references() -> None:
+    result = auxo("compare", "riters")
+    assert result.exit_code == 2
+    assert "riters: no such file" in result.stderr
+    assert all(name in result.stderr for name in reference_names())
+    assert not Path("runs").exists()
+
+
+def test_a_reference_without_its_data_says_what_to_do_and_leaves_no_run() -> None:
+    result = auxo("compare", "writers", "--out", "out")
+    assert result.exit_code == 2
+    assert "--data, population.data or the variable AUXO_DATA" in result.stderr
+    assert not list(Path().glob("out/*"))
+
+
+def test_a_folder_of_data_is_a_setting_of_the_population(tmp_path: Path) -> None:
+    shown = auxo("config", "show", "writers", "--data", tmp_path / "digits")
+    assert shown.exit_code == 0
+    assert f'data = "{tmp_path}/digits"' in shown.stdout
+    missing = auxo("compare", "writers", "--data", tmp_path / "digits", "--out", "out")
+    assert missing.exit_code == 2
+    assert f"{tmp_path}/digits/mnist_by_writer.npz: file: expected an npz archive, got no such file" in missing.stderr
