@@ -23,6 +23,7 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.grouping import alignments
 from auxo.core.partition import CrossFittedGain, Keep, Outlook, PartitionCriterion, RoundEvidence, Verdict
 from auxo.core.rewards import MembersMeasure, RewardSettings, instant_rewards, relative_length
+from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
 
@@ -39,6 +40,7 @@ class AuxoSettings:
     criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
     start_round: int = 5  # first round that is clustered; measured, see docs/departures.md
     cross_fit: bool = True  # participants alternate between halves of their samples while partitions are possible
+    cross_fit_share: float = 0.5  # of the clients do so; measured, see docs/departures.md
     late_feedback: bool = True  # participants that finish after the round has closed still learn how they fitted
     admit_misfits: bool = False  # aggregate newcomers that turn out not to fit the cohort
     sketch_size: int = 4096
@@ -56,6 +58,7 @@ class CohortState:
     clustering: ClusteringState = field(default_factory=ClusteringState)
     evidence: tuple[RoundEvidence, ...] = ()
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
+    settled: bool = False  # it no longer looks for groups: nobody is clustered, all train on all their samples
 
 
 @dataclass(frozen=True)
@@ -175,12 +178,19 @@ def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
     return {"none": 1.0, "sqrt": float(np.sqrt(share / total)), "linear": share / total}[scaling]
 
 
-def folds_for(settings: AuxoSettings, state: CohortState, progress: float, participations: IntArray) -> IntArray:
-    """Return the half each participant trains on: alternating from visit to visit while partitions are possible."""
+def folds_for(
+    settings: AuxoSettings, state: CohortState, progress: float, clients: IntArray, participations: IntArray
+) -> IntArray:
+    """Return the half each participant trains on: alternating from visit to visit while partitions are possible.
+
+    Only some clients do so, always the same ones: they are those that are judged. The others train on everything.
+    """
     deciding = progress <= settings.criterion.limits.end and state.round + 1 >= settings.start_round
-    if not (settings.cross_fit and deciding):
+    if not settings.cross_fit or state.settled or not deciding:
         return np.full(len(participations), -1, dtype=np.int64)
-    return participations % FOLDS
+    bits = random_bits(0, "cross-fit", clients) >> np.uint64(11)
+    is_judge = bits < np.uint64(round(settings.cross_fit_share * 2**53))
+    return np.where(is_judge, participations % FOLDS, -1)
 
 
 def examine(update: object, examples: object, fingerprint: Fingerprint) -> Examined | Reason:
@@ -304,7 +314,8 @@ def close_round(
     restarted = False
     if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
         clustering, restarted = note_explained(clustering, verdict.explains, settings.clustering)
-    state = replace(state, clustering=clustering, evidence=() if restarted else kept)
+    settled = state.settled or (evidence is not None and verdict.is_hopeless)
+    state = replace(state, clustering=clustering, evidence=() if restarted else kept, settled=settled)
     n_clusters = settings.clustering.clusters
     if similarity is None:
         similarity = np.full((len(folded.rows), n_clusters), np.nan)
@@ -329,7 +340,7 @@ def _cluster(
     settings: AuxoSettings,
     rng: np.random.Generator,
 ) -> tuple[ClusteringState, FloatArray | None, RoundEvidence | None]:
-    if state.round < settings.start_round or outlook.progress > settings.criterion.limits.end:
+    if state.settled or state.round < settings.start_round or outlook.progress > settings.criterion.limits.end:
         return state.clustering, None, None
     n_clusters, before = settings.clustering.clusters, state.clustering
     in_time = np.flatnonzero(~folded.late)

@@ -66,13 +66,14 @@ class Verdict:
     needed: float
     children: int  # that the best grouping would make; 1 when none pays
     explains: bool  # labels explain something at all, beyond chance
+    is_hopeless: bool = False  # so far from paying that the cohort had better stop looking
 
 
 @dataclass(frozen=True)
 class PartitionLimits:
     """What any partition must respect."""
 
-    begin: float = 0.1  # not in the first part of the run ...
+    begin: float = 0.25  # not in the first part of the run ...
     end: float = 0.5  # ... nor in the last (section 4.4); measured, see docs/departures.md
     labelled: float = 0.97  # wait until this share of participants bring a label: the others would have to search ...
     labelled_until: float = 0.35  # ... but not beyond this part of the run, since most clients may never come back
@@ -138,6 +139,9 @@ class CrossFittedGain:
     min_gain_further: float = 0.12  # for each further child; measured
     horizon: int = 10  # rounds over which the model averages the noise of its steps (our choice)
     deviations: float = 5.0  # by which groups must be more aligned than everybody, so that it is not chance
+    # Below this share of the gain asked for nobody looks on, for that has a price of its own: participants train on
+    # halves of their samples. Measured, see docs/departures.md.
+    hopeless: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_judged", "horizon"):
@@ -163,14 +167,17 @@ class CrossFittedGain:
         gains = np.where(is_chance, 0.0, gains)
         best = self._best(gains, members, outlook)
         explains = bool((gains > 0).any())
+        enough = len(recent) >= self.rounds and bool(judged.sum() >= self.min_judged)
+        is_late = outlook.progress >= self.limits.begin
+        is_hopeless = enough and is_late and float(gains.max()) < self.hopeless * self.price(2, outlook)
         if best is None:
-            return Verdict(Keep(), float(gains.max()), self.price(2, outlook), 1, explains)
+            return Verdict(Keep(), float(gains.max()), self.price(2, outlook), 1, explains, is_hopeless)
         number, weights = best
         gain, needed = float(gains[number]), self.price(len(weights), outlook)
         pays = gain >= needed and not is_chance[number]
-        enough = len(recent) >= self.rounds and judged.sum() >= self.min_judged and self.limits.is_open(outlook)
-        decision = Partition(groupings(len(members))[number], weights) if pays and enough else Keep()
-        return Verdict(decision, gain, needed, len(weights) if pays else 1, explains)
+        acts = pays and enough and self.limits.is_open(outlook)
+        decision = Partition(groupings(len(members))[number], weights) if acts else Keep()
+        return Verdict(decision, gain, needed, len(weights) if pays else 1, explains, is_hopeless)
 
     def price(self, children: int, outlook: Outlook) -> float:
         """Return the gain that ``children`` must bring.

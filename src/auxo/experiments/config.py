@@ -176,8 +176,8 @@ class DevicesConfig(Section):
     )
     availability_file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with sessions (.arrow), relative to the working directory. "
-        "Only with availability = trace. Not set: devices.file.",
+        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the working directory or to "
+        "what AUXO_DATA says. Only with availability = trace. Not set: devices.file.",
     )
     share_online: float = Field(
         default=0.5, gt=0, le=1, description="Mean share of clients on line with availability = day-night."
@@ -310,6 +310,11 @@ class AuxoConfig(Section):
         default=_GAIN.min_gain_further,
         description="Gain each child beyond the second must bring on top. Only with criterion = gain.",
     )
+    hopeless: Fraction = Field(
+        default=_GAIN.hopeless,
+        description="Share of that gain below which a cohort stops looking for groups; 0: never. "
+        "Only with criterion = gain.",
+    )
     min_judged: PositiveInt = Field(
         default=_GAIN.min_judged,
         description="Participants judged in the window before anything is decided. Only with criterion = gain.",
@@ -390,6 +395,11 @@ class AuxoConfig(Section):
         default=None,
         description="Label on one half of a client's samples, judge on the other. "
         "Not set: as the variant has it, false in the paper's.",
+    )
+    cross_fit_share: Fraction | None = Field(
+        default=None,
+        description="Share of the clients that are labelled and judged in this way; the others train on everything. "
+        "Not set: as the variant has it.",
     )
     late_feedback: bool | None = Field(
         default=None,

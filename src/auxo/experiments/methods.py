@@ -1,5 +1,6 @@
 """The methods a run compares, each put together from the same coordinator, clients and clock."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.traces.availability import draw_availability
 from auxo.traces.devices import TraceDevices
 from auxo.traces.trace import Sessions, Speeds, Trace
+from auxo.traces.flash import read_flash
 from auxo.traces.trace_file import read_trace
 
 _T = TypeVar("_T")
@@ -178,6 +180,7 @@ def auxo_settings(config: Config) -> AuxoSettings:
         criterion=_criterion(auxo),
         start_round=_first(auxo.start_round, variant.start_round),
         cross_fit=_first(auxo.cross_fit, variant.cross_fit),
+        cross_fit_share=_first(auxo.cross_fit_share, variant.cross_fit_share),
         late_feedback=_first(auxo.late_feedback, variant.late_feedback),
         admit_misfits=_first(auxo.admit_misfits, variant.admit_misfits),
         sketch_size=_first(auxo.sketch_size, variant.sketch_size),
@@ -211,6 +214,7 @@ def _criterion(auxo: AuxoConfig) -> PartitionCriterion:
         min_judged=auxo.min_judged,
         min_gain=auxo.min_gain,
         min_gain_further=auxo.min_gain_further,
+        hopeless=auxo.hopeless,
     )
 
 
@@ -273,7 +277,10 @@ def _sessions(devices: DevicesConfig) -> Sessions | None:
 
 
 def _trace(setting: str, path: Path) -> Trace:
+    folder = os.environ.get("AUXO_DATA")
+    if not path.exists() and folder is not None and (Path(folder) / path).exists():
+        path = Path(folder) / path
     try:
-        return read_trace(path)
+        return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
     except DatasetError as error:
         raise ConfigError(f"{setting}: {error}") from error

@@ -139,7 +139,11 @@ class Server:
         chosen = [check_ins[int(row)] for row in np.sort(select.permutation(len(check_ins))[:wanted])]
         requests = _requests(chosen, self._state.tree)
         fold = folds_for(
-            self._rules.settings, state, self._rules.progress(self._state, cohort), requests.participations
+            self._rules.settings,
+            state,
+            self._rules.progress(self._state, cohort),
+            np.array([check_in.client for check_in in chosen], dtype=np.int64),
+            requests.participations,
         )
         rows = np.arange(len(chosen))
         brought = Participants.of(requests, rows, self._vouched(requests, cohort), cohort, fold)

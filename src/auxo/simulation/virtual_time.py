@@ -163,6 +163,7 @@ class Simulation:
             self.coordinator.settings,
             state.coordinator.cohorts[cohort],
             self.coordinator.progress(state.coordinator, cohort),
+            online[chosen],
             requests.participations[chosen],
         )
         brought = Participants.of(requests, chosen, matched.vouched[chosen], cohort, fold)
