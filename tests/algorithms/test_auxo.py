@@ -198,10 +198,31 @@ def test_taking_rows_takes_them_of_every_column() -> None:
 # Halves of the samples.
 
 VISITS = np.array([0, 1, 2, 3, 10, 11])
+EVERYBODY = replace(SETTINGS, cross_fit_share=1.0)
+
+
+def folds(settings: AuxoSettings, state: CohortState, progress: float) -> list[int]:
+    """Return the halves of clients with these numbers of visits."""
+    return folds_for(settings, state, progress, np.arange(len(VISITS)), VISITS).tolist()
 
 
 def test_halves_alternate_from_visit_to_visit() -> None:
-    assert folds_for(SETTINGS, STARTED, 0.2, VISITS).tolist() == [0, 1, 0, 1, 0, 1]
+    assert folds(EVERYBODY, STARTED, 0.2) == [0, 1, 0, 1, 0, 1]
+
+
+def test_about_so_many_clients_judge_and_always_the_same_ones() -> None:
+    clients, some = np.arange(10_000), replace(SETTINGS, cross_fit_share=0.3)
+    first, second = (folds_for(some, STARTED, 0.2, clients, np.full(10_000, visit)) for visit in (0, 1))
+    assert set(first.tolist()) == {-1, 0}
+    assert set(second.tolist()) == {-1, 1}
+    np.testing.assert_array_equal(first < 0, second < 0)
+    assert (first >= 0).mean() == pytest.approx(0.3, abs=0.03)
+    nobody = replace(SETTINGS, cross_fit_share=0.0)
+    assert (folds_for(nobody, STARTED, 0.2, clients, clients) == -1).all()
+
+
+def test_a_settled_cohort_trains_on_all_samples() -> None:
+    assert set(folds(EVERYBODY, replace(STARTED, settled=True), 0.2)) == {-1}
 
 
 @pytest.mark.parametrize(
@@ -217,15 +238,15 @@ def test_halves_alternate_from_visit_to_visit() -> None:
 def test_everybody_trains_on_all_samples_where_no_partition_is_in_question(
     settings: AuxoSettings, round_: int, progress: float
 ) -> None:
-    assert (folds_for(settings, replace(FRESH, round=round_), progress, VISITS) == -1).all()
+    assert set(folds(replace(settings, cross_fit_share=1.0), replace(FRESH, round=round_), progress)) == {-1}
 
 
 def test_halves_begin_with_the_first_round_that_is_clustered() -> None:
-    assert folds_for(SETTINGS, replace(FRESH, round=1), 0.1, VISITS).tolist() == [0, 1, 0, 1, 0, 1]
+    assert folds(EVERYBODY, replace(FRESH, round=1), 0.1) == [0, 1, 0, 1, 0, 1]
 
 
 def test_halves_end_with_the_last_round_in_which_a_partition_is_possible() -> None:
-    assert folds_for(SETTINGS, STARTED, 0.5, VISITS).tolist() == [0, 1, 0, 1, 0, 1]
+    assert folds(EVERYBODY, STARTED, 0.5) == [0, 1, 0, 1, 0, 1]
 
 
 # The rate of the server.

@@ -250,6 +250,35 @@ def test_labels_of_groups_that_are_hardly_more_alike_explain_nothing_to_few_part
     assert not GAIN.judge(evidence, replace(PLENTY, total_participants=1)).explains
 
 
+NOTHING = seen((0.1, 0.101, 0.1, 0.101))  # nothing to gain
+
+
+@pytest.mark.parametrize(
+    ("evidence", "progress", "is_hopeless"),
+    [
+        ([NOTHING] * 4, 0.2, True),
+        ([NOTHING] * 4, 0.19, False),  # partitions are not in question yet, and groups may show later
+        ([NOTHING] * 3, 0.3, False),  # not a full window
+        ([replace(NOTHING, judged=9)] * 4, 0.3, False),  # too few judged
+        ([seen()] * 4, 0.3, False),
+    ],
+)
+def test_a_cohort_gives_up_when_a_full_window_shows_next_to_nothing(
+    evidence: list[RoundEvidence], progress: float, is_hopeless: bool
+) -> None:
+    assert GAIN.judge(evidence, replace(PLENTY, progress=progress)).is_hopeless is is_hopeless
+
+
+def test_how_little_is_hopeless_is_a_setting() -> None:
+    verdict = GAIN.judge([seen((0.1, 0.115, 0.1, 0.115))] * 4, PLENTY)
+    assert verdict.gain is not None
+    assert 0 < verdict.gain < verdict.needed
+    share = verdict.gain / GAIN.price(2, PLENTY)
+    for hopeless, is_hopeless in ((0.9 * share, False), (1.1 * share, True)):
+        judged = replace(GAIN, hopeless=hopeless).judge([seen((0.1, 0.115, 0.1, 0.115))] * 4, PLENTY)
+        assert judged.is_hopeless is is_hopeless
+
+
 def test_the_grouping_that_gains_most_after_its_price_is_made() -> None:
     for number, grouping in enumerate(groupings(CLUSTERS)):
         within = np.full(len(groupings(CLUSTERS)), 0.11)

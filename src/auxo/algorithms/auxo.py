@@ -48,6 +48,10 @@ class AuxoSettings:
     weighting: Weighting = "examples"
     rate_scaling: RateScaling = "none"  # server learning rate with the cohort's share of the participants
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.cross_fit_share <= 1:
+            raise ValueError(f"cross_fit_share: expected a share in [0, 1], got {self.cross_fit_share}")
+
 
 @dataclass(frozen=True)
 class CohortState:

@@ -147,6 +147,8 @@ class CrossFittedGain:
         for name in ("rounds", "min_judged", "horizon"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not 0 <= self.hopeless <= 1:
+            raise ValueError(f"hopeless: expected a share in [0, 1], got {self.hopeless}")
 
     @property
     def window(self) -> int:

@@ -30,8 +30,8 @@ from auxo.simulation.devices import DeviceSource, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.traces.availability import draw_availability
 from auxo.traces.devices import TraceDevices
-from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.flash import read_flash
+from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.trace_file import read_trace
 
 _T = TypeVar("_T")
