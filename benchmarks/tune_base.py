@@ -1,6 +1,8 @@
 """The base of a reference configuration at other learning rates and algorithms: is it well tuned?
 
-    python benchmarks/tune_base.py writers --data DIR --rates 0.02 0.05 0.1 0.2 --json build/tune-writers.json
+    python benchmarks/tune_base.py writers --data DIR --rates 0.01 0.02 0.05 --server-rates 0.003 0.006 0.01
+
+The first row is FedAvg, the others are FedYogi with these learning rates of the server.
 
 Gains over a weak base do not count. Every cell is the base's accuracy (or perplexity) at the end of the reference's own
 run, one model for all, one seed; the reference uses the best.
@@ -19,9 +21,6 @@ from auxo.experiments.config_file import load_config
 from auxo.experiments.populations import make_population
 from auxo.experiments.runner import run_method
 
-# Each algorithm with the server's learning rates that are tried; FedAvg's is 1 by definition.
-SERVER_RATES: dict[str, tuple[float | None, ...]] = {"fedavg": (None,), "fedyogi": (0.003, 0.01, 0.03)}
-
 
 def main() -> None:
     """Try the grid and print it."""
@@ -31,31 +30,32 @@ def main() -> None:
         os.environ["AUXO_DATA"] = str(arguments.data)
     data = make_population(load_config(arguments.reference, arguments.set))
     records: list[dict[str, object]] = []
-    for algorithm in arguments.algorithms:
-        for server_rate in SERVER_RATES[algorithm]:
-            for rate in arguments.rates:
-                config = _config(arguments, algorithm, server_rate, rate)
-                final = run_method("base", config, data).final
-                records.append(
-                    {
-                        "reference": str(arguments.reference),
-                        "algorithm": algorithm,
-                        "server_learning_rate": server_rate,
-                        "learning_rate": rate,
-                        "accuracy": final.accuracy,
-                        "perplexity": final.perplexity,
-                    }
-                )
-                console.print(records[-1], highlight=False)
-                if arguments.json is not None:
-                    arguments.json.write_text(json.dumps(records, indent=1) + "\n")
+    for server_rate in (None, *arguments.server_rates):
+        for rate in arguments.rates:
+            algorithm = "fedavg" if server_rate is None else "fedyogi"
+            final = run_method("base", _config(arguments, algorithm, server_rate, rate), data).final
+            records.append(
+                {
+                    "reference": str(arguments.reference),
+                    "algorithm": algorithm,
+                    "server_learning_rate": server_rate,
+                    "learning_rate": rate,
+                    "accuracy": final.accuracy,
+                    "perplexity": final.perplexity,
+                }
+            )
+            console.print(records[-1], highlight=False)
+            if arguments.json is not None:
+                arguments.json.write_text(json.dumps(records, indent=1) + "\n")
     console.print(_table(records))
 
 
 def _config(arguments: argparse.Namespace, algorithm: str, server_rate: float | None, rate: float) -> Config:
-    settings = [f"training.algorithm={algorithm}", f"training.learning_rate={rate}"]
-    if server_rate is not None:
-        settings.append(f"training.server_learning_rate={server_rate}")
+    settings = [
+        f"training.algorithm={algorithm}",
+        f"training.learning_rate={rate}",
+        f"training.server_learning_rate={1.0 if server_rate is None else server_rate}",  # FedAvg's own is 1
+    ]
     return load_config(arguments.reference, [*arguments.set, *settings])
 
 
@@ -87,7 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("reference", type=Path, help="a reference's name, or a configuration file")
     parser.add_argument("--data", type=Path, help="folder with the data (default: what AUXO_DATA says)")
     parser.add_argument("--rates", type=float, nargs="+", required=True, help="clients' learning rates")
-    parser.add_argument("--algorithms", nargs="+", choices=SERVER_RATES, default=list(SERVER_RATES))
+    parser.add_argument("--server-rates", type=float, nargs="*", default=[], help="FedYogi's learning rates")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as for auxo run")
     parser.add_argument("--json", type=Path, help="where to write the records")
     return parser.parse_args()

@@ -19,6 +19,7 @@ from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import ClientId, CohortId
 from auxo.experiments.config import Config, Section
 from auxo.experiments.config_file import parse_config
+from auxo.experiments.references import reference_names, reference_text
 
 ROOT = Path(__file__).parents[1]
 TEXTS = {
@@ -82,7 +83,8 @@ def test_every_override_that_is_shown_is_accepted(name: str) -> None:
     for line in code(TEXTS[name]):
         words = shlex.split(line, comments=True) if "--set " in line and not line.startswith("python") else []
         values = [value for option, value in pairwise(words) if option == "--set"]
-        parse_config("", values)  # raises otherwise
+        reference = next((word for word in words if word in reference_names()), None)
+        parse_config("" if reference is None else reference_text(reference), values)  # raises otherwise
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -195,6 +195,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
 def compare(
     config_file: ConfigFile = None,
     overrides: Overrides = None,
+    population: PopulationFile = None,
     data: DataFolder = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from that of the configuration on.")] = 3,
     out: Annotated[
@@ -213,7 +214,7 @@ def compare(
     CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
     seeds. Ctrl-C keeps the seeds that are done; the same command goes on where it stopped.
     """
-    config = load_config(config_file, _all_overrides(overrides, None, data=data))
+    config = load_config(config_file, _all_overrides(overrides, population, data=data))
     _check_json(json_file)
     folder = out or Path("runs") / f"{config.name}-seeds"
     messages = Console(stderr=True)

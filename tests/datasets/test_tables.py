@@ -271,6 +271,30 @@ def test_lines_in_quotation_marks_and_a_byte_order_mark_are_understood(tmp_path:
     assert list(by_client(read(tmp_path / "table.csv", TableColumns(text="hashed")))) == ["Smith, J."]
 
 
+def test_a_column_of_numbers_that_begins_with_a_gap_is_not_left_out(tmp_path: Path) -> None:
+    gap = as_csv(tmp_path, PLAIN | {"height": ["", 1.5, 2.5, 3.5, 4.5, 5.5]})
+    with pytest.raises(DatasetError, match="line 2, height: expected a number, got ''"):
+        read(gap)
+
+
+def test_strings_of_bytes_are_text(tmp_path: Path) -> None:
+    texts = ("client", "split", "group")
+    as_bytes = {name: [value.encode() for value in PLAIN[name]] for name in texts}
+    found = read(as_npz(tmp_path, PLAIN | as_bytes))
+    assert by_client(found) == by_client(read(as_npz(tmp_path, PLAIN)))
+    assert found.groups == ("x", "y")
+    path = as_npz(tmp_path, PLAIN | {"client": [b"\xff"] * 6})
+    with pytest.raises(DatasetError, match=r"file: expected an npz archive, got one that cannot be read .*0xff"):
+        read(path)
+
+
+def test_labels_that_are_numbers_in_one_file_and_names_in_another_are_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table(PLAIN), tmp_path / "0.parquet")
+    parquet.write_table(pa.table(PLAIN | {"label": list("abcabc")}), tmp_path / "1.parquet")
+    with pytest.raises(DatasetError, match=r"1\.parquet: row 0, label: expected a whole number.* got 'a'; use numbers"):
+        read(tmp_path)
+
+
 def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     empty = pa.table(PLAIN).slice(0, 0)
     parquet.write_table(empty, tmp_path / "table.parquet")

@@ -54,6 +54,17 @@ def test_runs_of_another_configuration_are_not_mixed_in(tmp_path: Path) -> None:
         run_seeds(other, 1, tmp_path, Runs())
 
 
+def test_results_of_other_data_are_not_told_as_those_of_the_present_file(tmp_path: Path) -> None:
+    data = tmp_path / "mine.arrow"
+    data.write_bytes(b"first")
+    config = Config.model_validate({"population": {"source": "file", "file": str(data)}})
+    run_seeds(config, 1, tmp_path / "runs", Runs())
+    assert run_seeds(config, 2, tmp_path / "runs", Runs()).seeds == (0, 1)
+    data.write_bytes(b"the second")
+    with pytest.raises(ConfigError, match=r"other content of .*mine\.arrow"):
+        run_seeds(config, 1, tmp_path / "runs", Runs())
+
+
 def test_both_methods_are_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="auxo is missing"):
         run_seeds(Config(methods=("base",)), 2, tmp_path, Runs())

@@ -19,6 +19,14 @@ def behaviour(**values: object) -> dict[str, object]:
     return {"duration": 100, "active": [0, 50], "inactive": [10, 60], "finish_time": 80, "model": "CPH1801", **values}
 
 
+def doubled(times: int) -> list[object]:
+    """Return a list that is small in a file, and has no end when it is written out."""
+    value: list[object] = [1]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_capacity_is_three_forward_passes_and_one_bandwidth_both_ways(protocol: int, tmp_path: Path) -> None:
     entries = {1: {"computation": 50.0, "communication": 6100.0}, 2: {"computation": 20, "communication": 300}}
@@ -55,6 +63,8 @@ def test_availability_is_intervals_within_the_time_after_which_it_repeats(protoc
         ({"computation": 0, "communication": 5}, "compute_s_per_sample: expected a positive number, got 0.0"),
         ({"computation": 5, "communication": -1}, "download_bps: expected a positive number, got -1000.0"),
         ({"computation": float("nan"), "communication": 5}, "computation: expected a number, got nan"),
+        ({"computation": 1 << 99_999, "communication": 5}, "expected a number, got a number of 100000 bits"),
+        ({"computation": doubled(60), "communication": 5}, "computation: expected a number, got a list"),
     ],
 )
 def test_a_wrong_capacity_is_named_or_left_out(entry: object, message: str, tmp_path: Path) -> None:
@@ -77,6 +87,8 @@ def test_a_wrong_capacity_is_named_or_left_out(entry: object, message: str, tmp_
         (behaviour(active=["a", 1]), "active: expected a list of seconds, got other values in it"),
         (behaviour(active=[[1], [2, 3]]), "active: expected a list of seconds, got other values in it"),
         (behaviour(active=[1, float("inf")]), "active: expected a list of seconds, got other values in it"),
+        (behaviour(active=doubled(60)), "active: expected a list of seconds, got other values in it"),
+        (behaviour(active=[1, 1 << 99_999]), "active: expected a list of seconds, got other values in it"),
         (behaviour(active=[1]), "inactive: expected 1 times, as in active, got 2"),
         (behaviour(active=[20, 50]), "online_end_s[0]: expected an end after its start, got 10"),
         (behaviour(active=[0, 5]), "online_start_s[1]: expected a start not before the last end, got 5"),

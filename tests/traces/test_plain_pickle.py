@@ -137,6 +137,7 @@ def test_a_cut_pickle_is_refused_wherever_it_is_cut(protocol: int, tmp_path: Pat
         b"I1\nI2\nI3\ns.",  # sets an item of a number
         b"}(I1\nu.",  # a key without a value
         b"}]I1\ns.",  # a key that cannot be one
+        b"})I1\ns.",  # a tuple: hashed with all that is in it, each time
         b"e.",  # items since a mark that is not there
         b"I1\nI2\n.",  # two results
         b"(I1\n.",  # an open mark
@@ -152,6 +153,14 @@ def test_a_cut_pickle_is_refused_wherever_it_is_cut(protocol: int, tmp_path: Pat
 def test_a_damaged_pickle_is_refused(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="expected a whole pickle"):
         read(tmp_path / "a.pkl", data)
+
+
+def test_keys_that_take_for_ever_to_hash_or_end_the_process_are_refused(tmp_path: Path) -> None:
+    pairs = b"})q\0" + b"".join(b"h%c\x86q%c" % (level, level + 1) for level in range(60)) + b"K\1s."
+    deep = b"})" + 1_000_000 * b"\x85" + b"K\1s."
+    for data in (pairs, deep):
+        with pytest.raises(DatasetError, match="texts and numbers for keys, but one is a tuple"):
+            read(tmp_path / "a.pkl", data)
 
 
 def test_what_follows_the_end_is_not_looked_at(tmp_path: Path) -> None:

@@ -170,6 +170,8 @@ def _named_apart(described: Mapping[Path, Trace]) -> dict[str, Trace]:
 
 
 def _write(trace: Trace, out: Path) -> None:
+    if out.exists():
+        raise DatasetError(f"{out}: already exists and is left as it is; choose another path, or remove it")
     write_trace(trace, out)
     parts = [
         f"{len(part.devices):,} devices with {what}"

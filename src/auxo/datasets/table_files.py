@@ -188,7 +188,7 @@ class CsvTable:
 
     @staticmethod
     def of(path: Path) -> "CsvTable":
-        """Return the table in a file; a column counts as numeric if its first value is a number."""
+        """Return the table in a file; a column counts as numeric if its first value, gaps left out, is a number."""
         rows = _csv_rows(path)
         _, header = next(rows, (1, []))
         names = tuple(name.strip() for name in header)
@@ -196,9 +196,14 @@ class CsvTable:
             got = ", ".join(map(repr, names)) or "nothing"
             remedy = "name every column in the first line, each differently"
             raise dataset_error(path, "line 1", "the names of the columns", got, remedy)
-        _, first = next(rows, (2, []))
-        numeric = [name for name, value in zip(names, first, strict=False) if _is_number(value)]
-        return CsvTable(path, names, tuple(numeric))
+        first: dict[str, str] = {}
+        for _, row in rows:
+            for name, value in zip(names, row, strict=False):
+                if value.strip():
+                    first.setdefault(name, value)
+            if len(first) == len(names):
+                break
+        return CsvTable(path, names, tuple(name for name in names if _is_number(first.get(name, ""))))
 
     def parts(self, names: Sequence[str]) -> Iterator[Part]:
         """Yield these columns, some rows at a time; all values are text."""
@@ -277,7 +282,8 @@ class NpzTable:
             # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
             with path.open("rb") as file:
                 archive = np.load(file, allow_pickle=False)
-                arrays = {name: archive[name] for name in archive.files} if isinstance(archive, NpzFile) else {}
+                files = archive.files if isinstance(archive, NpzFile) else []
+                arrays = {name: _as_text(archive[name]) for name in files}
         except Exception as error:  # damaged bytes make zip and deflate raise almost anything
             remedy = "write numbers and strings, no Python objects, with np.savez"
             raise dataset_error(path, "file", "an npz archive", f"one that cannot be read ({error})", remedy) from error
@@ -297,3 +303,8 @@ class NpzTable:
             yield Part(
                 self.path, "row", np.arange(rows.start, rows.stop), {name: self.arrays[name][rows] for name in names}
             )
+
+
+def _as_text(values: NDArray[Any]) -> NDArray[Any]:
+    """Return strings for bytes, and anything else as it is."""
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values

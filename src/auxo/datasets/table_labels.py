@@ -57,6 +57,10 @@ def read_labels(table: TableFile, column: str) -> Labels:
             most = max(most, _largest(part, column, values))
         else:
             _gather(names, part, column, values)
+    if names and most >= 0:
+        name, place = next(iter(names.items()))
+        expected = "a whole number, as in other files of the table"
+        raise dataset_error(place.path, place.words, expected, repr(name), "use numbers in all files, or names in all")
     if names and not table.has_types:
         numbers = [_as_number(name) for name in names]
         if all(number is not None for number in numbers):  # text because all of the file is

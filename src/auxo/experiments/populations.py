@@ -14,7 +14,7 @@ from auxo.learning.digits import digits_population
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
 from auxo.learning.models import make_trainer
-from auxo.learning.planting import plant_groups
+from auxo.learning.planting import inputs_are_images, plant_groups
 from auxo.learning.population_file import PopulationFileError
 from auxo.learning.synthetic import synthetic_population
 from auxo.learning.trainer import Trainer
@@ -56,7 +56,11 @@ def trainer_for(config: Config, data: FederatedData) -> Trainer:
 def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
     match population.source:
         case "file" | "natural":
-            data = _planted(_read(population), population, seed)
+            data = _read(population)
+            # Images are changed as they are; other numbers turn around what a model sees as 0.
+            if population.plant != "none" and not inputs_are_images(data) and population.standardise:
+                data = data.standardised()
+            data = _planted(data, population, seed)
             return data.standardised() if population.standardise else data
         case "digits":
             return digits_population(

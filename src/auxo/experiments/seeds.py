@@ -1,6 +1,7 @@
 """Runs the same experiment with several seeds in one folder; seeds that are done already are not run again."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,6 +11,8 @@ from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, to_toml
 from auxo.experiments.run_directory import RunDirectory
+
+_INPUTS = "inputs.json"
 
 RunSeed = Callable[[Config, RunDirectory], dict[str, object]]
 """Runs one configuration into a directory and returns its summary."""
@@ -21,11 +24,14 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
     A seed that has finished there with the same configuration is taken as it is; one that was interrupted is run again.
 
     Raises:
-        ConfigError: the folder holds other things, or runs of another configuration, or there is nothing to compare.
+        ConfigError: the folder holds other things, or runs of another configuration, or of other data or another model,
+            or there is nothing to compare.
     """
     missing = [method for method in ("base", "auxo") if method not in config.methods]
     if missing:
         raise ConfigError(f"methods: expected base and auxo to compare, {missing[0]} is missing; add it")
+    inputs = _inputs(config)
+    _check_inputs(inputs, folder)
     summaries = []
     for seed in range(config.seed, config.seed + seeds):
         of_seed = config.model_copy(update={"seed": seed})
@@ -34,8 +40,40 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
         if summary is None:
             summary = run(of_seed, RunDirectory.create(path, to_toml(of_seed)))
         summaries.append(summary)
+        (folder / _INPUTS).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
         _write(folder / "comparison.json", compare(summaries))
     return compare(summaries)
+
+
+def _inputs(config: Config) -> dict[str, list[int | str]]:
+    """Return the files that runs depend on, each with what changes when it does."""
+    model_file = Path(config.training.model.partition(":")[0])
+    files = [config.population.file, config.devices.file, config.devices.availability_file]
+    files += [model_file if model_file.suffix == ".py" else None]
+    found = {str(path): _state(path) for path in files if path is not None and path.exists()}
+    if config.population.dataset is not None:
+        data = config.population.data or os.environ.get("AUXO_DATA")
+        found[config.population.dataset] = [] if data is None else [str(Path(data).resolve())]
+    return found
+
+
+def _check_inputs(inputs: dict[str, list[int | str]], folder: Path) -> None:
+    """Refuse to go on with other files than those of the runs that are there: old results would be told as new ones."""
+    noted = folder / _INPUTS
+    if not noted.exists():
+        return
+    before = json.loads(noted.read_text(encoding="utf-8"))
+    changed = sorted({name for name in {*before, *inputs} if before.get(name) != inputs.get(name)})
+    if changed:
+        raise ConfigError(
+            f"{folder}: its runs were made with other content of {', '.join(changed)}; choose another folder with --out, "
+            "or remove this one"
+        )
+
+
+def _state(path: Path) -> list[int | str]:
+    about = path.stat()
+    return [about.st_size, about.st_mtime_ns]
 
 
 def _finished(path: Path, config: Config) -> dict[str, object] | None:

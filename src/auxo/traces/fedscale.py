@@ -20,6 +20,7 @@ _Kept = TypeVar("_Kept", Sessions, Speeds)
 
 _S_PER_MS = 1e-3
 _BPS_PER_KBPS = 1e3
+_MOST_BITS = 128  # of a whole number that is shown as it is: Python refuses to write down very large ones
 _REMEDY = "check that this is FedScale's file, or leave such devices out with --skip-bad"
 
 
@@ -102,7 +103,7 @@ def _entries(path: Path) -> dict[str, object]:
     if not isinstance(value, dict) or not value:
         got = "an empty dict" if value == {} else f"a {type(value).__name__}"
         raise dataset_error(path, "file", "a dict with an entry for each device", got, "check that it is the right one")
-    entries = {str(key): entry for key, entry in value.items()}
+    entries = {key if isinstance(key, str) else _shown(key): entry for key, entry in value.items()}
     if len(entries) < len(value):
         raise dataset_error(path, "keys", "each device once", "a number and a text that read alike", _REMEDY)
     return entries
@@ -122,8 +123,17 @@ def _field(path: Path, row: int, device: str, entry: object, key: str) -> object
 def _number(path: Path, row: int, device: str, entry: object, key: str) -> float:
     value = _field(path, row, device, entry, key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise dataset_error(path, f"row {row}, device {device!r}, {key}", "a number", f"{value!r:.40}", _REMEDY)
+        raise dataset_error(path, f"row {row}, device {device!r}, {key}", "a number", _shown(value), _REMEDY)
     return float(value)
+
+
+def _shown(value: object) -> str:
+    """Return a value in a few words, whatever a file made of it: all of it may be without end."""
+    if isinstance(value, dict | list | tuple):
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return f"{value!r:.40}"
 
 
 def _intervals(path: Path, row: int, device: str, entry: object) -> IntArray:
@@ -144,10 +154,6 @@ def _times(path: Path, row: int, device: str, entry: object, key: str) -> FloatA
         raise dataset_error(path, place, "a list of seconds", f"a {type(value).__name__}", _REMEDY)
     if not value:
         return np.zeros(0)
-    try:
-        times = np.array(value)
-    except ValueError:
-        times = np.array([None])  # lists of different lengths
-    if times.ndim != 1 or times.dtype.kind not in "iuf" or not (np.abs(times) < 1e15).all():
+    if not all(type(time) in (int, float) and abs(time) < 1e15 for time in value):
         raise dataset_error(path, place, "a list of seconds", "other values in it", _REMEDY)
-    return times.astype(np.float64)
+    return np.array(value, dtype=np.float64)

@@ -1,5 +1,7 @@
 """Pickles of plain data, read without running them: dicts, lists, tuples, texts, numbers, None, true and false.
 
+Keys of dicts are texts, numbers, None, true and false.
+
 A pickle is a program for a small machine with a stack. Most of its opcodes put data together; a few import and call
 whatever the writer of the file liked. This machine knows only the former and refuses a file at the first of the
 others, so the worst that a file can do is to be refused.
@@ -15,6 +17,7 @@ from auxo.datasets.errors import DatasetError, dataset_error
 _NUMBERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT")
 _TEXTS = ("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
 _VALUES = frozenset((*_NUMBERS, *_TEXTS))
+_KEYS = (str, int, float, type(None))  # of dicts; true and false are whole numbers
 _REMEDY = "write it again from plain dicts, lists, texts and numbers, on a machine where you trust it"
 
 
@@ -131,4 +134,9 @@ class _Machine:
         target = self.stack[-1]
         if not isinstance(target, dict) or len(items) % 2:
             raise TypeError(f"keys and values for a dict, but it is a {type(target).__name__}")
-        target.update(zip(items[::2], items[1::2], strict=True))
+        keys = items[::2]
+        for key in keys:
+            # A tuple is hashed anew each time, with all that is in it: one in another, often enough, never comes back.
+            if not isinstance(key, _KEYS):
+                raise TypeError(f"texts and numbers for keys, but one is a {type(key).__name__}")
+        target.update(zip(keys, items[1::2], strict=True))
