@@ -192,7 +192,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         "auxo compare writers --data DIR  # a reference that comes with Auxo, on data that do not",
     )
 )
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 - one for each option
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,

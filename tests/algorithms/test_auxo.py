@@ -203,7 +203,7 @@ EVERYBODY = replace(SETTINGS, cross_fit_share=1.0)
 
 def folds(settings: AuxoSettings, state: CohortState, progress: float) -> list[int]:
     """Return the halves of clients with these numbers of visits."""
-    return folds_for(settings, state, progress, np.arange(len(VISITS)), VISITS).tolist()
+    return [int(fold) for fold in folds_for(settings, state, progress, np.arange(len(VISITS)), VISITS)]
 
 
 def test_halves_alternate_from_visit_to_visit() -> None:

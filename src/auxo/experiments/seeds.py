@@ -66,8 +66,8 @@ def _check_inputs(inputs: dict[str, list[int | str]], folder: Path) -> None:
     changed = sorted({name for name in {*before, *inputs} if before.get(name) != inputs.get(name)})
     if changed:
         raise ConfigError(
-            f"{folder}: its runs were made with other content of {', '.join(changed)}; choose another folder with --out, "
-            "or remove this one"
+            f"{folder}: its runs were made with other content of {', '.join(changed)}; "
+            "choose another folder with --out, or remove this one"
         )
 
 
