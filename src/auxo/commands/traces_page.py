@@ -7,13 +7,13 @@ import numpy as np
 
 from auxo.commands.traces_text import MBPS, MS, figure_rows
 from auxo.core.types import FloatArray
+from auxo.datasets.whole_file import whole_file
 from auxo.experiments.markup import Markup, escaped, tag
 from auxo.experiments.report_style import STYLE
 from auxo.experiments.report_words import PER_CENT
 from auxo.experiments.svg import Axis, Line, LineChart, draw
 from auxo.traces.figures import HOURS, session_figures
 from auxo.traces.trace import Trace
-from auxo.traces.whole_file import whole_file
 
 _WIDE, _NARROW = 900, 370  # widths at which a chart is laid out: a page and a phone
 _COLOURS = 6  # in the style sheet

@@ -13,7 +13,6 @@ list) and ``auxo.classes`` (names of the labels, a JSON list). Any Arrow reader 
 """
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from auxo.core.types import BoolArray, IntArray
 from auxo.datasets.errors import DatasetError, dataset_error
 from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
 from auxo.datasets.source import ClientSamples, Source, check_samples, held_out
+from auxo.datasets.whole_file import whole_file
 from auxo.learning.federated_data import FederatedData, Samples, StoredInputs
 
 
@@ -190,22 +190,8 @@ def write_columns(columns: Columns, path: Path) -> None:
     }
     batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)).replace_schema_metadata(metadata)
     assert batch.num_rows == samples  # noqa: S101 - all columns are ours
-    with _appearing(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+    with whole_file(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[Any]:
-    """Lend a file that takes the place of ``path`` if all goes well, and is removed otherwise."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".auxo-", suffix=".arrow")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _dictionary(indices: IntArray, names: tuple[str, ...]) -> Any:

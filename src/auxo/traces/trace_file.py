@@ -20,8 +20,8 @@ import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
 from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.whole_file import whole_file
 from auxo.traces.trace import Sessions, Speeds, Trace, check_sessions, check_speeds
-from auxo.traces.whole_file import whole_file
 
 FORMAT = "1"
 SESSION_COLUMNS = ("span_s", "online_start_s", "online_end_s")
