@@ -161,7 +161,7 @@ def test_the_page_has_charts_that_can_be_parsed_and_escapes_names() -> None:
 def test_a_page_that_cannot_be_written_is_refused() -> None:
     result = data("describe", "mine.csv", "--html", "nowhere/mine.html")
     assert result.exit_code == 2
-    assert "expected a file in an existing folder" in result.output
+    assert "nowhere/mine.html: folder: expected one that exists" in result.output
 
 
 @pytest.mark.parametrize("command", ["describe", "validate"])

@@ -4,7 +4,6 @@ Exit codes: 0 when all went well, 2 for bad input or a data set with problems, 1
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -25,6 +24,7 @@ from auxo.datasets.errors import DatasetError
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.source import TEST_SHARE, Source, with_at_least
 from auxo.datasets.tables import TableColumns, table_source
+from auxo.datasets.whole_file import whole_file
 from auxo.experiments.report_words import counted
 from auxo.learning.population_file import PopulationFileError
 
@@ -231,23 +231,9 @@ def describe_command(
     described = describe(named.data, named.groups)
     Console().print(on_terminal(described), highlight=False)
     if html is not None:
-        _write(html, page(described))
+        with whole_file(html) as out:
+            out.write(page(described).encode())
         typer.echo(f"page: {html}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a text file that appears when it is complete."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise DatasetError(f"--html {path}: expected a file in an existing folder; choose another path")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".auxo-", suffix=".html")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @data_app.command(name="validate", epilog=_examples("auxo data validate mine.arrow"))
