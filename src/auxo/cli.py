@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from auxo.commands.data import data_app
 from auxo.commands.traces import traces_app
 from auxo.datasets.errors import DatasetError
+from auxo.engines.memory import keep_freed_memory
 from auxo.experiments.comparison_tables import comparison_over_seeds
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
@@ -122,6 +123,7 @@ RayAddress = Annotated[
 
 def main() -> None:
     """Run the command line and exit."""
+    keep_freed_memory()
     app(prog_name="auxo")
 
 

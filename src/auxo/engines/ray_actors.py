@@ -15,6 +15,7 @@ from auxo.core.types import Float32Array
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
+from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
@@ -65,6 +66,7 @@ class TrainerActor:
         if self._engine is None:
             self._engine = ray.get(shared[0])
             threadpool_limits(1)
+            keep_freed_memory()
 
     def train(
         self, shared: Sequence[Any], weights: Float32Array, fingerprint: Fingerprint, jobs: Sequence[Job]

@@ -21,6 +21,7 @@ from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
+from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
 from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
@@ -279,6 +280,7 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
     # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
+    keep_freed_memory()
     while True:
         while not connection.poll(_HEARTBEAT_S):
             if os.getppid() != parent:

@@ -10,8 +10,9 @@ from torch import Tensor
 from auxo.core.types import Float32Array, IntArray
 from auxo.learning.delayed_input import DelayedInput, InputLayer
 from auxo.learning.federated_data import FederatedData
+from auxo.learning.find_chain import Chain
 from auxo.learning.stacked_batches import StackedBatches
-from auxo.learning.stacked_chain import LinearChain, output_errors
+from auxo.learning.stacked_chain import output_errors
 from auxo.learning.stacked_module import StackedModule
 from auxo.learning.trainer import LocalTraining
 
@@ -27,12 +28,12 @@ class StackedTraining:
     Args:
         stacked: the module.
         input_layers: its linear layers that take the raw inputs as they are.
-        chain: the whole module, if it is no more than a chain of linear layers.
+        chain: the whole module, if it is no more than a chain of layers.
     """
 
     stacked: StackedModule
     input_layers: tuple[InputLayer, ...] = ()
-    chain: LinearChain | None = None
+    chain: Chain | None = None
 
     def train(
         self,
@@ -54,6 +55,8 @@ class StackedTraining:
             parameter.first: start[parameter.columns].view(parameter.shape).repeat(jobs, *[1] * len(parameter.shape))
             for parameter in moved
         }
+        if self.chain is not None:
+            self.chain.lay_out(bench.weights)
         bench.velocities = {}
         if settings.momentum:
             bench.velocities = {first: torch.zeros_like(weight) for first, weight in bench.weights.items()}

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.learning.federated_data import FederatedData
+from auxo.learning.find_chain import find_chain
 from auxo.learning.local_samples import PADDING, local_batches
 from auxo.learning.models import Batching
-from auxo.learning.stacked_chain import find_chain
 from auxo.learning.stacked_module import StackedModule, Unstackable, stack_module
 from auxo.learning.stacked_training import StackedTraining
 from auxo.learning.trainer import Job, LocalTraining
@@ -70,7 +70,7 @@ class WayToTrain:
     kind: Literal["stacked", "vmap", "one-by-one"] = "one-by-one"
     at_once: int = 1  # participants that train together
     input_layers: tuple[str, ...] = ()  # stacked linear layers that take the raw inputs as they are
-    is_chain: bool = False  # stacked: the module is a plain chain of linear layers
+    is_chain: bool = False  # stacked: the module is a plain chain of layers, taken by hand
     note: str | None = None  # why not a faster one, if there is something to say
 
     def build(self, module: nn.Module) -> TrainsTogether | None:
@@ -196,9 +196,9 @@ def _candidates(trial: _Trial, batching: Batching) -> list[WayToTrain | Unstacka
         else:
             layers = _on_raw_inputs(stacked, trial)
             late = sum(layer.inputs * layer.outputs for name, layer in stacked.linear if name in layers)
-            fastest = WayToTrain(
-                "stacked", _at_once(trial, late), layers, is_chain=find_chain(trial.module, stacked.module) is not None
-            )
+            chain = find_chain(trial.module, stacked.module)
+            is_chain = chain is not None and chain.is_worth_it(trial.data.features)
+            fastest = WayToTrain("stacked", _at_once(trial, late), layers, is_chain)
             plain = WayToTrain("stacked", _at_once(trial, 0))
             found += dict.fromkeys([fastest, replace(fastest, is_chain=False), plain])
     small = len(trial.weights) <= _VMAP_PARAMETERS
