@@ -13,6 +13,9 @@ import torch
 from peers import workload as work
 
 from auxo.core.types import IntArray
+from auxo.engines.memory import keep_freed_memory
+from auxo.learning.patch_conv import PatchConv
+from auxo.learning.tiled_conv import TiledConv
 
 Products = Callable[[], None]
 """Takes the products of one step of one participant."""
@@ -53,6 +56,7 @@ def _take(
     found: "multiprocessing.SimpleQueue[list[float]]",
 ) -> None:
     torch.set_num_threads(1)
+    keep_freed_memory()
     products = make()
     seconds = []
     with torch.no_grad():
@@ -80,17 +84,29 @@ def _linear(inputs: int, outputs: int, wants_dx: bool) -> Products:
     return take
 
 
-def _convolution(side: int, inputs: int, outputs: int, wants_dx: bool) -> Products:
-    x = torch.rand(work.BATCH_SIZE, inputs, side, side)
-    weight, bias = torch.rand(outputs, inputs, work.KERNEL, work.KERNEL), torch.rand(outputs)
-    dy = torch.rand(work.BATCH_SIZE, outputs, side, side)
-    padding = work.KERNEL // 2
+def _first_convolution(side: int, inputs: int, outputs: int) -> Products:
+    """Return the products with patches of the raw images, which are there already."""
+    conv = PatchConv((outputs, inputs, work.KERNEL, work.KERNEL), (work.KERNEL // 2,) * 2)
+    patches = conv.patches(torch.rand(side, side, work.BATCH_SIZE, inputs)).flatten(1)
+    filters, dy = torch.rand(len(patches), outputs), torch.rand(side * side * work.BATCH_SIZE, outputs)
 
     def take() -> None:
-        torch.nn.functional.conv2d(x, weight, bias, padding=padding)
-        torch.ops.aten.convolution_backward(
-            dy, x, weight, [outputs], [1, 1], [padding] * 2, [1, 1], False, [0, 0], 1, [wants_dx, True, True]
-        )
+        torch.mm(patches.t(), filters)
+        torch.mm(patches, dy)
+
+    return take
+
+
+def _convolution(side: int, inputs: int, outputs: int) -> Products:
+    """Return the products of a convolution in tiles: about half of the time of the library's."""
+    shape = outputs, inputs, work.KERNEL, work.KERNEL
+    conv = TiledConv.of((side, side), (work.KERNEL // 2,) * 2, shape)
+    x, dy = torch.rand(side, side, work.BATCH_SIZE, inputs), torch.rand(side, side, work.BATCH_SIZE, outputs)
+    filters = torch.rand(work.KERNEL**2, inputs * outputs)
+
+    def take() -> None:
+        _, seen = conv.forward(x, filters)
+        conv.backward(dy, seen, wants_dx=True)
 
     return take
 
@@ -111,8 +127,8 @@ def mlp(hidden: int) -> Products:
 def _cnn() -> Products:
     first, second = work.CHANNELS
     return _all(
-        _convolution(work.SIDE, 1, first, wants_dx=False),
-        _convolution(work.SIDE // 2, first, second, wants_dx=True),
+        _first_convolution(work.SIDE, 1, first),
+        _convolution(work.SIDE // 2, first, second),
         _linear((work.SIDE // 4) ** 2 * second, work.HIDDEN, wants_dx=True),
         _linear(work.HIDDEN, work.CLASSES, wants_dx=True),
     )
