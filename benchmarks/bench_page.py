@@ -1,6 +1,7 @@
 """The figures of a benchmark run as one page: bars for engines, lines for what grows."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from auxo.experiments.markup import Markup, escaped, joined, tag
 from auxo.experiments.report_style import STYLE
 from auxo.experiments.svg import Axis, Line, LineChart, draw
 
-Records = Sequence[Mapping[str, object]]
+Records = Sequence[Mapping[str, Any]]
 
 _WIDTH = 860
 _ROW, _LABELS = 30, 150  # of a bar chart, in pixels

@@ -2,9 +2,11 @@
 
     python benchmarks/profile_round.py
     python benchmarks/profile_round.py --workload softmax --json build/profile.json
+    python benchmarks/profile_round.py --workload cnn --rounds 3
 
-The work is that of throughput.py with all that finds cohorts switched on, and a hidden layer of 64 units. A hundred
-times a second of processor time the profiler asks which line of the package is at work, and counts it for that part.
+The work is that of throughput.py with all that finds cohorts switched on, and a hidden layer of 64 units in the MLP. A
+hundred times a second of processor time the profiler asks which line of the package is at work, and counts it for that
+part.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from peers import workload as work
 from threadpoolctl import threadpool_limits
 
 import auxo
+from auxo.engines.memory import keep_freed_memory
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.runner import run_method
 from auxo.learning.federated_data import FederatedData, Samples
@@ -43,13 +46,24 @@ PARTS = {
     "algorithms/": "clustering and rewards",
     "experiments/evaluation": "",  # not of a round
 }
+# What local training of images does besides.
+PARTS_OF_IMAGES = {
+    "learning/tiled_conv": "convolutions",
+    "learning/patch_conv": "convolutions",
+    "learning/stacked_images": "convolutions",
+    "learning/pixel_pooling": "pooling",
+    "learning/stacked_pooling": "pooling",
+    "learning/stacked_chain": "linear layers",
+    "learning/stacked_layers": "linear layers",
+}
+MODELS = {"mlp": "mlp", "softmax": "softmax", "cnn": "leaf-cnn"}
 REST = "check-in, matching, feedback, clock"
 
 
 def main() -> None:
     """Profile, print a table in Markdown, and write the shares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=("mlp", "softmax"), default="mlp")
+    parser.add_argument("--workload", choices=MODELS, default="mlp")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", type=Path, help="where to write the records")
     arguments = parser.parse_args()
@@ -77,7 +91,7 @@ def profile(workload: str, rounds: int) -> list[dict[str, object]]:
         population=PopulationConfig(clients=work.PARTICIPANTS),
         training=TrainingConfig(
             algorithm="fedavg",
-            model="mlp" if workload == "mlp" else "softmax",
+            model=MODELS[workload],
             rounds=rounds,
             participants=work.PARTICIPANTS,
             learning_rate=work.LEARNING_RATE,
@@ -86,7 +100,9 @@ def profile(workload: str, rounds: int) -> list[dict[str, object]]:
         devices=DevicesConfig(kind="equal", availability="always", overcommit=0.0),
         run=RunConfig(workers=1, evaluate_every=rounds),
     )
-    with threadpool_limits(1), _sampled() as counts:
+    keep_freed_memory()  # as worker processes do
+    parts = {**PARTS_OF_IMAGES, **PARTS} if workload == "cnn" else PARTS
+    with threadpool_limits(1), _sampled(parts) as counts:
         run_method("auxo", config, data)
     counts.pop("", None)
     total = sum(counts.values())
@@ -102,7 +118,7 @@ def profile(workload: str, rounds: int) -> list[dict[str, object]]:
 
 
 @contextmanager
-def _sampled() -> Iterator[Counter[str]]:
+def _sampled(parts: dict[str, str]) -> Iterator[Counter[str]]:
     counts: Counter[str] = Counter()
 
     def look(number: int, frame: FrameType | None) -> None:
@@ -110,7 +126,7 @@ def _sampled() -> Iterator[Counter[str]]:
             frame = frame.f_back
         if frame is not None:
             inside = frame.f_code.co_filename[len(PACKAGE) + 1 :]
-            counts[next((part for start, part in PARTS.items() if inside.startswith(start)), REST)] += 1
+            counts[next((part for start, part in parts.items() if inside.startswith(start)), REST)] += 1
 
     before = signal.signal(signal.SIGPROF, look)
     signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)

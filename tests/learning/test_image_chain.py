@@ -1,6 +1,8 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auxo.learning.trainer import LocalTraining
@@ -37,6 +39,64 @@ class Functional(nn.Module):
         return logits
 
 
+class Shared(nn.Module):
+    """One layer without weights in several places, as tutorials have it."""
+
+    def __init__(self, reshape: Callable[[Tensor], Tensor] = lambda x: x.unsqueeze(1)) -> None:
+        super().__init__()
+        self.reshape = reshape
+        self.conv1, self.conv2 = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 6, 3)
+        self.pool, self.relu, self.fc = nn.MaxPool2d(2, 2), nn.ReLU(), nn.Linear(6, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.relu(self.conv1(self.reshape(x))))
+        logits: Tensor = self.fc(torch.flatten(self.relu(self.pool(self.conv2(x))), start_dim=1))
+        return logits
+
+
+class OtherwiseInEvaluation(nn.Module):
+    """Takes another way in evaluation, and comes in that mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.a, self.b = nn.Conv2d(1, 4, 3), nn.Linear(256, CLASSES), nn.Linear(256, CLASSES)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x.view(-1, 1, SIDE, SIDE)).relu().flatten(1)
+        logits: Tensor = self.a(x) if self.training else self.b(x)
+        return logits
+
+
+class Keeps(nn.Module):
+    """Holds on to what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.seen = nn.Linear(SIDE * SIDE, CLASSES), torch.zeros(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = x
+        logits: Tensor = self.layer(x)
+        return logits
+
+
+class Says(nn.Module):
+    """Does with its layer's outputs what it is told."""
+
+    def __init__(self, say: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.say = nn.Linear(SIDE * SIDE, CLASSES), say
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.say(self.layer(x))
+
+
+def checked(x: Tensor) -> Tensor:
+    assert isinstance(x, Tensor)
+    return x
+
+
 def sequential(*layers: nn.Module, inputs: int, hidden: tuple[nn.Module, ...] = ()) -> nn.Module:
     return nn.Sequential(nn.Unflatten(1, (1, SIDE, SIDE)), *layers, nn.Flatten(), *hidden, nn.Linear(inputs, CLASSES))
 
@@ -60,6 +120,7 @@ CHAINS: dict[str, Callable[[], nn.Module]] = {
     "reshape and torch.flatten": lambda: Functional(
         lambda x: x.reshape((-1, 1, SIDE, SIDE)), lambda x: torch.flatten(x, 1)
     ),
+    "shared layers": lambda: Shared(as_images),
     "x.size(0)": lambda: Functional(as_images, lambda x: x.view(x.size(0), -1)),
     "x.shape[0]": lambda: Functional(lambda x: x.reshape(x.shape[0], 1, SIDE, SIDE), lambda x: x.view(x.shape[0], -1)),
 }
@@ -82,6 +143,73 @@ def test_chain_trains_as_one_by_one(name: str, training: LocalTraining) -> None:
     found = updates(TorchTrainer(CHAINS[name], way=way), data, jobs, training)
 
     assert largest_difference(found, updates(TorchTrainer(CHAINS[name]), data, jobs, training)) < 1e-4
+
+
+@pytest.mark.parametrize("features", [(SIDE, SIDE), (1, SIDE, SIDE)], ids=str)
+def test_images_without_channels_are_images(features: tuple[int, ...]) -> None:
+    factory = Shared if len(features) == 2 else lambda: SmallCnn(SIDE, CLASSES)
+    data, training = population(features), LocalTraining(learning_rate=0.01, batch_size=4)
+    jobs = all_jobs(data)
+    way = WayToTrain("stacked", 5, is_chain=True)
+
+    found = updates(TorchTrainer(factory, way=way), data, jobs, training)
+
+    assert largest_difference(found, updates(TorchTrainer(factory), data, jobs, training)) < 1e-4
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_pixels_that_are_all_equal_train_as_one_by_one(width: int) -> None:
+    side = (SIDE + 1 - width) // 2
+    factory = lambda: sequential(nn.Conv2d(1, 4, width), nn.MaxPool2d(2), inputs=4 * side**2)  # noqa: E731
+    data, training = population((SIDE * SIDE,)), LocalTraining(learning_rate=0.01, batch_size=4)
+    plain = TorchTrainer(factory)
+    weights = plain.initial_weights(7)
+    weights[: 4 * width**2] = 0.0  # then outputs are 0.0 and -0.0
+    jobs = all_jobs(data)
+
+    found, expected = (
+        np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
+        for trainer in (replace(plain, way=WayToTrain("stacked", 5, is_chain=True)), plain)
+    )
+
+    assert largest_difference(found, expected) < 1e-4
+
+
+def test_network_is_the_one_of_training() -> None:
+    data, training = population((SIDE * SIDE,)), LocalTraining(learning_rate=0.01, batch_size=4)
+    jobs = all_jobs(data)
+    trainer = TorchTrainer(OtherwiseInEvaluation).suited_to(data)
+
+    assert trainer.way.is_chain
+    found = updates(trainer, data, jobs, training)
+    assert largest_difference(found, updates(TorchTrainer(OtherwiseInEvaluation), data, jobs, training)) < 1e-4
+
+
+def test_looking_at_a_module_leaves_nothing_in_it() -> None:
+    module = Keeps()
+
+    assert chain_of(module) is None or module.seen.numel() == 0
+    assert type(module.seen) is Tensor
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda x: torch.mul(input=x, other=2),
+        lambda x: torch.relu(input=x),
+        lambda x: torch.flatten(input=x, start_dim=1),
+        lambda x: nn.ReLU()(x.neg()).neg(),
+        checked,
+        lambda x: x.flatten(),
+    ],
+)
+def test_what_cannot_be_followed_is_no_chain(say: Callable[[Tensor], Tensor]) -> None:
+    assert chain_of(Says(say)) is None
+
+
+def test_way_is_refused_for_a_module_that_is_no_chain() -> None:
+    with pytest.raises(ValueError, match="expected a plain chain"):
+        WayToTrain("stacked", 3, is_chain=True).build(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
 
 
 def test_images_may_come_as_such() -> None:

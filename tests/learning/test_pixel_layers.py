@@ -88,7 +88,8 @@ def test_fewer_products_where_filters_are_wide_and_channels_many() -> None:
 def test_pooling_sends_errors_where_pytorch_does(height: int, width: int, samples: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     # Few different numbers: many of a square are equal.
-    x = torch.randint(-1, 2, (samples, 2, height, width), generator=generator).float().requires_grad_()
+    x = torch.randint(-1, 2, (samples, 2, height, width), generator=generator).float()
+    x = (x * (torch.randint(0, 2, x.shape, generator=generator) * 2 - 1)).requires_grad_()  # -0.0 among them
     y = functional.max_pool2d(x, 2)
     dy = torch.randn(y.shape, generator=generator)
     torch.autograd.backward(y, dy)

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from auxo.learning.torch_models import Mlp, SmallCnn  # noqa: E402
+from auxo.learning.torch_models import LeafCnn, Mlp, SmallCnn  # noqa: E402
 from auxo.learning.torch_trainer import TorchTrainer  # noqa: E402
 from auxo.learning.ways_to_train import WayToTrain  # noqa: E402
 
@@ -210,6 +211,12 @@ SAME_BITS: dict[str, tuple[Callable[[], nn.Module], WayToTrain, tuple[int, ...]]
     "mlp of odd sizes": (partial(Mlp, 49, CLASSES, ODD), WayToTrain("stacked", 8), (7, 7)),
     "one hidden unit": (partial(Mlp, 40, CLASSES, 1), WayToTrain("stacked", 8), (40,)),
     "cnn": (partial(SmallCnn, 8, CLASSES), WayToTrain("stacked", 8), (8, 8)),
+    "chain of images": (partial(SmallCnn, 8, CLASSES), WayToTrain("stacked", 8, is_chain=True), (8, 8)),
+    "chain of odd images": (
+        partial(LeafCnn, 9, CLASSES, hidden=ODD),
+        WayToTrain("stacked", 8, is_chain=True),
+        (9, 9),
+    ),
     "cnn of an odd side": (partial(SmallCnn, 9, CLASSES, 3), WayToTrain("stacked", 8), (3, 9, 9)),
     "norms": (WithNorms, WayToTrain("stacked", 8), IMAGE),
     "embedding": (Tokens, WayToTrain("stacked", 8), FLAT),
@@ -235,7 +242,7 @@ def test_update_has_the_same_bits_whatever_the_other_jobs_are(
         assert differing == [], f"of {len(jobs)} jobs, {at_once} at once"
 
 
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "norms"])
+@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_updates_are_where_they_were_asked_for_with_the_same_bits(name: str) -> None:
     factory, way, features = SAME_BITS[name]
     data = population(features)
@@ -255,18 +262,22 @@ def test_updates_are_where_they_were_asked_for_with_the_same_bits(name: str) -> 
 
 
 def full_of_nan(maker: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *given, **options: maker(*given, **options).fill_(torch.nan)
+    def make(*given: Any, **options: Any) -> Tensor:
+        made = maker(*given, **options)
+        return made.fill_(torch.nan if made.is_floating_point() else 0x7FC00000)  # the bits of such a number
+
+    return make
 
 
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "norms"])
+@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_memory_that_nobody_has_written_to_is_not_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     factory, way, features = SAME_BITS[name]
     data = population(features)
     trainer, jobs = TorchTrainer(factory, way=way), all_jobs(data)
     expected = updates(trainer, data, jobs, LocalTraining())
 
-    for maker in (torch.empty, torch.empty_like):
-        monkeypatch.setattr(torch, maker.__name__, full_of_nan(maker))
+    for owner, maker in ((torch, torch.empty), (torch, torch.empty_like), (Tensor, Tensor.new_empty)):
+        monkeypatch.setattr(owner, maker.__name__, full_of_nan(maker))
 
     assert updates(trainer, data, jobs, LocalTraining()).tobytes() == expected.tobytes()
 
@@ -275,7 +286,7 @@ def test_memory_that_nobody_has_written_to_is_not_read(name: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("training", [LocalTraining(), LocalTraining(momentum=0.9, weight_decay=0.1)], ids=str)
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "norms"])
+@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_diverging_participant_does_not_touch_its_neighbours(name: str, training: LocalTraining) -> None:
     factory, way, features = SAME_BITS[name]
     data = population(features)

@@ -212,6 +212,20 @@ class HookedLayer(Net):
         self.first.register_forward_hook(lambda layer, given, made: made + 1)
 
 
+def clips_errors() -> nn.Module:
+    """Return a network whose hook does nothing while errors are small, as they are at first."""
+    made = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
+    made[2].register_full_backward_hook(lambda layer, inner, outer: (inner[0].clamp(-10.0, 10.0),))
+    return made
+
+
+def hooked_parameter() -> nn.Module:
+    """Return a network one of whose gradients is limited."""
+    made = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, CLASSES))
+    made[1].weight.register_hook(lambda gradient: gradient.clamp(-10.0, 10.0))
+    return made
+
+
 class SequenceFirst(nn.Module):
     """Puts the batch second, as recurrent layers do unless they are told otherwise."""
 
@@ -329,7 +343,9 @@ CHOICES: dict[str, tuple[Factory, str | None, tuple[str, ...]]] = {
     "layer without gradient": (LayerWithoutGradient, None, ()),
     "called by keyword": (CalledByKeyword, None, ()),
     "keeps what it said": (KeepsWhatItSaid, None, ()),
-    "hooked layer": (HookedLayer, None, ()),
+    "hooked layer": (HookedLayer, "one-by-one", ()),
+    "clips errors": (clips_errors, "one-by-one", ()),
+    "hooked parameter": (hooked_parameter, "one-by-one", ()),
     "in place": (in_place, None, ()),
     "in pieces": (partial(InPieces, 16), "vmap", ()),
 }

@@ -26,13 +26,15 @@ def find_chain(module: nn.Module, stacked: nn.Module) -> Chain | None:
     layers = layers_in_order(module)
     if layers is None:
         return None
-    names = [name for name, _ in layers if name]
-    if len(set(names)) < len(names):  # a layer used twice would move before its other use looks back
-        return None
     made = _Made()
+    used = set()
     for name, layer in layers:
-        if not made.take(stacked.get_submodule(name) if name else layer, layer):
+        found = stacked.get_submodule(name) if name else layer
+        has_weights = isinstance(found, StackedLinear | StackedConv)
+        # A layer used twice would move before its other use looks back.
+        if (has_weights and name in used) or not made.take(found, layer):
             return None
+        used.add(name)
     return made.chain()
 
 

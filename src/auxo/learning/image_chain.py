@@ -68,4 +68,6 @@ class ImageChain:
                 dy = self.stages[number].backward(bench, job, dy, of_job[number], is_raw=number == 0)
 
     def _shape(self, features: Sequence[int]) -> tuple[int, ...]:
-        return tuple(features) if self.shape is None else self.shape
+        if self.shape is not None:
+            return self.shape
+        return (1, *features) if len(features) == 2 else tuple(features)

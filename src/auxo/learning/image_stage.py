@@ -16,7 +16,8 @@ from auxo.learning.pixel_pooling import Winners, pool, unpool
 from auxo.learning.stacked_bench import Bench, StackedParameter
 from auxo.learning.tiled_conv import Seen, TiledConv
 
-_FEW_CHANNELS = 8  # of raw inputs, up to which patches are small enough to copy; our choice
+_PATCH_WIDTH = 100  # numbers a filter sees up to which patches of raw inputs are small enough to copy; our choice
+_LARGEST = 64 * 64  # pixels of an image; the changes to points and back grow faster than it does; our choice
 _tiled = cache(TiledConv.of)
 
 
@@ -50,7 +51,9 @@ class Stage:
 
     def is_worth_it(self, size: tuple[int, ...], is_raw: bool) -> bool:
         """Return whether images of this size are convolved with fewer products than the filters have."""
-        if is_raw and self.weight.shape[1] <= _FEW_CHANNELS:
+        if math.prod(size) > _LARGEST:
+            return False
+        if self._takes_patches(is_raw):
             return True
         tiled = _tiled((size[0], size[1]), self.zeros, self.weight.shape)
         return tiled.products() < math.prod(self.weight.shape) * tiled.down.outputs * tiled.across.outputs
@@ -62,17 +65,17 @@ class Stage:
         return tuple(length // 2 if self.is_pooled else length for length in after)
 
     def lay_out(self, weights: dict[int, Tensor]) -> None:
-        """Let all participants' filters lie the way they are used: output by output, and pixel by pixel last."""
+        """Let all participants' filters lie the way they are used: (height, width, inputs, outputs)."""
         filters = weights[self.weight.first]
         weights[self.weight.first] = filters.permute(0, 3, 4, 2, 1).contiguous().permute(0, 4, 3, 1, 2)
 
     def forward(self, bench: Bench, job: int, x: Tensor, is_raw: bool) -> tuple[Tensor, Passed]:
         """Return the outputs for a participant's images, (height, width, samples, channels)."""
         size = x.shape[0], x.shape[1]
-        _, inputs, high, wide = self.weight.shape
+        high, wide = self.weight.shape[2:]
         filters = bench.weights[self.weight.first][job].permute(2, 3, 1, 0).view(high * wide, -1)
         seen: Seen | Tensor
-        if is_raw and inputs <= _FEW_CHANNELS:
+        if self._takes_patches(is_raw):
             y, seen = self._patched().forward(x, filters)
         else:
             y, seen = _tiled(size, self.zeros, self.weight.shape).forward(x, filters)
@@ -80,7 +83,9 @@ class Stage:
         if self.is_pooled:
             y, winners = pool(y)
         if self.bias is not None:
-            y.add_(bench.weights[self.bias.first][job])  # the maximum stays the maximum, and there are fewer of them
+            # After the pooling, for there are fewer pixels. The maximum stays the maximum; only where rounding would
+            # make two numbers equal, the larger is taken, not the first.
+            y.add_(bench.weights[self.bias.first][job])
         if self.is_rectified:
             y.relu_()
         return y, Passed(seen, size, y, winners)
@@ -102,6 +107,9 @@ class Stage:
         outputs, inputs, high, wide = self.weight.shape
         bench.descend(self.weight, by_filters.view(high, wide, inputs, outputs).permute(3, 2, 0, 1), job)
         return dx
+
+    def _takes_patches(self, is_raw: bool) -> bool:
+        return is_raw and math.prod(self.weight.shape[1:]) <= _PATCH_WIDTH
 
     def _patched(self) -> PatchConv:
         return PatchConv(self.weight.shape, self.zeros)

@@ -3,6 +3,7 @@
 What a forward pass does by functions (``torch.relu``, ``x.flatten(1)`` ...) is returned as the layer that does so.
 """
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,6 @@ from torch.nn import functional
 
 from auxo.learning.stacked_pooling import is_pool_of_four
 
-_CANNOT_BE_TRACED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _RELU = (functional.relu, torch.relu, "relu", torch.relu_, "relu_")
 
 
@@ -23,9 +23,9 @@ def layers_in_order(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
     A layer used twice comes twice.
     """
     try:
-        # What is traced is thrown away, and to say what cannot be traced is not worth a word.
-        nodes = list(fx.symbolic_trace(module).graph.nodes)
-    except _CANNOT_BE_TRACED:
+        # A copy, for a forward pass may keep what it is given; in training, for it may do something else then.
+        nodes = list(fx.symbolic_trace(copy.deepcopy(module).train()).graph.nodes)
+    except Exception:  # noqa: BLE001 - whatever a module's own code says of a trace, it is no plain chain
         return None
     if nodes[0].op != "placeholder" or nodes[-1].op != "output":
         return None
@@ -53,14 +53,15 @@ def _layer(module: nn.Module, node: fx.Node) -> nn.Module | None:
     known: list[tuple[tuple[Any, ...], Callable[..., nn.Module | None]]] = [
         (_RELU, _relu),
         ((functional.max_pool2d, torch.max_pool2d), _pool),
-        ((torch.flatten, "flatten"), nn.Flatten),
+        ((torch.flatten, "flatten"), _flatten),
+        ((torch.unsqueeze, "unsqueeze"), _unsqueeze),
         (("view", "reshape", torch.reshape), _reshape),
     ]
     for targets, make in known:
         if node.target in targets:
             try:
                 return make(*rest, **named)
-            except _CANNOT_BE_TRACED:
+            except (TypeError, ValueError):  # called as the layer cannot be
                 return None
     return None
 
@@ -72,6 +73,15 @@ def _relu(inplace: bool = False) -> nn.Module:
 def _pool(*rest: Any, **named: Any) -> nn.Module | None:
     layer = nn.MaxPool2d(*rest, **named)
     return layer if is_pool_of_four(layer) else None
+
+
+def _flatten(start_dim: int = 0, end_dim: int = -1) -> nn.Module:
+    return nn.Flatten(start_dim, end_dim)
+
+
+def _unsqueeze(dim: int) -> nn.Module | None:
+    """Return nothing to do for the one channel that images without any get: whoever takes images knows these too."""
+    return nn.Identity() if dim == 1 else None
 
 
 def _reshape(*sizes: Any) -> nn.Module | None:
@@ -89,7 +99,7 @@ def _asks_for_batch(node: fx.Node) -> bool:
     """Return whether a node is ``x.size(0)`` or a part of ``x.shape[0]``."""
     if node.op == "call_method" and node.target == "size":
         return node.args[1:] == (0,)
-    if node.op != "call_function":
+    if node.op != "call_function" or not node.args:
         return False
     if node.target is getattr:
         return node.args[1] == "shape"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from auxo.learning.stacked_pooling import is_below
+
 
 @dataclass(frozen=True)
 class Winners:
@@ -24,7 +26,7 @@ def pool(image: Tensor) -> tuple[Tensor, Winners]:
     left, right = _squares(image)
     of_rows = torch.maximum(left, right)
     upper, lower = of_rows.unbind(1)
-    winners = Winners((image.shape[0], image.shape[1]), _is_below(left, right), _is_below(upper, lower))
+    winners = Winners((image.shape[0], image.shape[1]), is_below(left, right), is_below(upper, lower))
     return torch.maximum(upper, lower), winners
 
 
@@ -51,8 +53,3 @@ def _squares(image: Tensor) -> tuple[Tensor, Tensor]:
     squares = image[: 2 * down, : 2 * across].view(down, 2, across, 2, *image.shape[2:])
     left, right = squares.unbind(3)
     return left, right
-
-
-def _is_below(first: Tensor, second: Tensor) -> Tensor:
-    """Return -1 where the first number is below the second, else 0: the sign of the difference, drawn out."""
-    return (first - second).view(torch.int32).bitwise_right_shift_(31)

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 
-def _is_below(first: Tensor, second: Tensor) -> Tensor:
+def is_below(first: Tensor, second: Tensor) -> Tensor:
     """Return -1 (all bits set) where the first number is below the second, else 0.
 
-    It is the sign of the difference, drawn out over the whole number: far faster than a comparison.
+    It is the sign of the difference, drawn out over the whole number: far faster than a comparison. Zero is added for
+    the sake of -0.0 and 0.0, which are equal; their difference has a sign.
     """
-    return (first - second).view(torch.int32).bitwise_right_shift_(31)
+    return (first - second).add_(0.0).view(torch.int32).bitwise_right_shift_(31)
 
 
 class _PoolStep(torch.autograd.Function):
@@ -28,7 +29,7 @@ class _PoolStep(torch.autograd.Function):
         squares = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
         left, right = squares.permute(5, 3, 0, 1, 2, 4).contiguous()
         upper, lower = torch.maximum(left, right)
-        ctx.x, ctx.is_right, ctx.is_lower = x, _is_below(left, right), _is_below(upper, lower)
+        ctx.x, ctx.is_right, ctx.is_lower = x, is_below(left, right), is_below(upper, lower)
         return torch.maximum(upper, lower)
 
     @staticmethod

@@ -94,6 +94,8 @@ class WayToTrain:
                         f"module: expected linear layers {', '.join(self.input_layers)}, got {list(layers)}"
                     )
                 chain = find_chain(module, stacked.module) if self.is_chain else None
+                if self.is_chain and chain is None:
+                    raise ValueError("module: expected a plain chain of layers, got one that does more")
                 return StackedTraining(stacked, tuple(layers[name] for name in self.input_layers), chain)
 
 
@@ -170,10 +172,11 @@ def choose_way(
     expected = np.stack([train_alone(data, of_job) for of_job in batches])
     trial = _Trial(module, weights, data, batches, expected)
     reasons = []
-    is_random = trial.draws_random_numbers()
-    if is_random:
+    if trial.draws_random_numbers():
         reasons.append("it draws random numbers")
-    for way in () if is_random else _candidates(trial, batching):
+    if _has_hooks(module):
+        reasons.append("it has hooks, which may do something only later")
+    for way in () if reasons else _candidates(trial, batching):
         if isinstance(way, Unstackable):
             reasons.append(f"stacked: {way.reason}")
             continue
@@ -205,6 +208,14 @@ def _candidates(trial: _Trial, batching: Batching) -> list[WayToTrain | Unstacka
     if batching == "vmap" or (batching == "auto" and small):
         found.append(WayToTrain("vmap", max(1, _at_once(trial, 0))))
     return found
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Return whether a layer or a parameter calls somebody: other ways may not, and a trial may not show it."""
+    of_layers = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+    of_parameters = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    asked = [(layer, of_layers) for layer in module.modules()] + [(own, of_parameters) for own in module.parameters()]
+    return any(getattr(owner, name, None) for owner, names in asked for name in names)
 
 
 def _tried_batches(data: FederatedData) -> tuple[IntArray, ...]:

@@ -69,9 +69,9 @@ def axis(size: int, zeros: int, taps: int) -> Axis:
 
 
 def _matrices(tile: int, taps: int) -> tuple[_Matrix, _Matrix, _Matrix]:
-    """Return what takes points to a tile's outputs, its transpose that is, and outputs' taps and inputs to points.
+    """Return, with a row for each point, what its value adds to each output, and what it takes of taps and of inputs.
 
-    A polynomial's value at infinity is its highest coefficient.
+    The last point is infinity, where a polynomial's value is its highest coefficient.
     """
     points = _POINTS[: tile + taps - 2]
     infinity = len(points)

@@ -1,0 +1,138 @@
+"""The tables of docs/performance.md, from what the suite has measured; no figure is typed.
+
+    python benchmarks/bench_tables.py build/bench.json docs/performance.md
+
+replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench_page import Records
+
+_BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite the document."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, help="what the suite has written")
+    parser.add_argument("document", type=Path, help="where the tables stand")
+    arguments = parser.parse_args()
+    sections: dict[str, Records] = json.loads(arguments.records.read_text())
+
+    def fill(block: re.Match[str]) -> str:
+        records = sections.get(block[2])
+        return block[0] if records is None else block[1] + TABLES[block[2]](records) + block[3]
+
+    arguments.document.write_text(_BLOCK.sub(fill, arguments.document.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def throughput(records: Records) -> str:
+    """Return a row for each engine on each workload."""
+    heading = "workload", "engine", "participants/s", "times fastest peer", "times loop", "share of limit"
+    rows = [
+        [
+            record["workload"],
+            f"`{record['engine']}`",
+            _figure(record["participants_per_s"]),
+            *(_figure(record[key], ".2f") for key in ("times_fastest_peer", "times_loop", "limit_share")),
+            _figure(record["cohorts_participants_per_s"]),
+            f"{record['loss']:.4f} ({record['rounds']})",
+        ]
+        for record in records
+    ]
+    return _table([*heading, "finding cohorts", "loss (after timed rounds)"], rows)
+
+
+def scaling(records: Records) -> str:
+    """Return a row for each point of the curves."""
+    rows = [
+        [
+            record["workload"],
+            _figure(record["participants"], ",.0f"),
+            _figure(record["parameters"], ",.0f"),
+            _figure(record["participants_per_s"]),
+            _figure(record["limit_share"], ".2f"),
+        ]
+        for record in records
+    ]
+    return _table(["what grows", "participants", "parameters", "participants/s", "share of limit"], rows)
+
+
+def population(records: Records) -> str:
+    """Return a row for each size of the population, and what else was measured in a line."""
+    rows = [
+        [
+            *(_figure(record[key], ",.0f") for key in ("clients", "online")),
+            record["records"],
+            _figure(record["seconds"], ".4f"),
+        ]
+        for record in records
+        if record.get("part") == "all but training"
+    ]
+    said = [
+        f"Matching {record['check_ins']:,} check-ins: {record['seconds']:.3f} s."
+        for record in records
+        if record["workload"] == "matching"
+    ]
+    peaks = ", ".join(
+        f"{record['peak_gib']:.2f} GiB with {record['clients']:,} clients"
+        for record in records
+        if record["workload"] == "memory"
+    )
+    heading = ["clients", "on line", "have taken part", "seconds of a cohort's round but training"]
+    return f"{_table(heading, rows)}\n{' '.join(said)} Memory at most: {peaks}.\n"
+
+
+def clustering(records: Records) -> str:
+    """Return a row for each thing done to a round's updates."""
+    (record,) = records
+    rows = [
+        ["local training on both cores", _figure(record["training_s"]), "", ""],
+        [
+            "examining updates: checks, lengths, fingerprints",
+            _figure(record["examining_s"], ".2f"),
+            f"{record['examining_s'] / record['training_s']:.2%}",
+            f"{record['fingerprints_mib']:.1f} MiB of fingerprints",
+        ],
+        [
+            "clustering, rewards, criterion",
+            _figure(record["clustering_s"], ".3f"),
+            f"{record['clustering_s'] / record['training_s']:.3%}",
+            f"{record['clustering_mib']:.0f} MiB at most",
+        ],
+        [
+            "plain float32 K-means on the updates instead",
+            _figure(record["plain_kmeans_s"]),
+            f"{record['plain_kmeans_share']:.0%}",
+            f"{record['plain_gib']:.1f} GiB of updates",
+        ],
+    ]
+    return _table(["", "seconds a round", "share of training", "memory"], rows)
+
+
+TABLES: dict[str, Callable[[Records], str]] = {
+    "throughput": throughput,
+    "scaling": scaling,
+    "population": population,
+    "clustering": clustering,
+}
+
+
+def _figure(value: float | None, form: str | None = None) -> str:
+    if value is None:
+        return ""
+    return format(value, form or (",.0f" if value >= 100 else ".1f"))
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
