@@ -32,6 +32,8 @@ INTERVAL_S = 0.01
 PACKAGE = str(Path(auxo.__file__).parent)
 # Parts by what a file's path starts with; the first that fits counts.
 PARTS = {
+    "experiments/evaluation": "",  # not of a round, nor is the next: it loads torch
+    "learning/module_factory": "",
     "learning/local_samples": "order of samples",
     "learning/stacked_batches": "order of samples",
     "core/rng": "order of samples",
@@ -44,7 +46,6 @@ PARTS = {
     "core/rewards": "clustering and rewards",
     "core/partition": "clustering and rewards",
     "algorithms/": "clustering and rewards",
-    "experiments/evaluation": "",  # not of a round
 }
 # What local training of images does besides.
 PARTS_OF_IMAGES = {
