@@ -214,16 +214,20 @@ class HookedLayer(Net):
 
 def clips_errors() -> nn.Module:
     """Return a network whose hook does nothing while errors are small, as they are at first."""
-    made = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
-    made[2].register_full_backward_hook(lambda layer, inner, outer: (inner[0].clamp(-10.0, 10.0),))
+    made = nn.Sequential(nn.Flatten(), nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
+
+    def clip(layer: nn.Module, errors: tuple[Tensor, ...], of_outputs: object) -> tuple[Tensor, ...]:
+        return tuple(error.clamp(-10.0, 10.0) for error in errors)
+
+    made[2].register_full_backward_hook(clip)  # type: ignore[arg-type]
     return made
 
 
 def hooked_parameter() -> nn.Module:
     """Return a network one of whose gradients is limited."""
-    made = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, CLASSES))
-    made[1].weight.register_hook(lambda gradient: gradient.clamp(-10.0, 10.0))
-    return made
+    layer = nn.Linear(PIXELS, CLASSES)
+    layer.weight.register_hook(lambda gradient: gradient.clamp(-10.0, 10.0))
+    return nn.Sequential(nn.Flatten(), layer)
 
 
 class SequenceFirst(nn.Module):
