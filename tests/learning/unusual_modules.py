@@ -219,14 +219,14 @@ def clips_errors() -> nn.Module:
     def clip(layer: nn.Module, errors: tuple[Tensor, ...], of_outputs: object) -> tuple[Tensor, ...]:
         return tuple(error.clamp(-10.0, 10.0) for error in errors)
 
-    made[2].register_full_backward_hook(clip)  # type: ignore[arg-type]
+    made[2].register_full_backward_hook(clip)
     return made
 
 
 def hooked_parameter() -> nn.Module:
     """Return a network one of whose gradients is limited."""
     layer = nn.Linear(PIXELS, CLASSES)
-    layer.weight.register_hook(lambda gradient: gradient.clamp(-10.0, 10.0))
+    layer.weight.register_hook(lambda gradient: gradient.clamp(-10.0, 10.0))  # type: ignore[no-untyped-call]
     return nn.Sequential(nn.Flatten(), layer)
 
 
