@@ -484,6 +484,30 @@ def test_labels_that_explain_nothing_for_long_are_thrown_away_with_their_evidenc
     assert state.evidence == ()
 
 
+@pytest.mark.parametrize(
+    ("most_starts", "participants", "rounds"),
+    [(1, 60, 2), (2, 60, 4), (0, 60, None), (1, 20, None)],
+    ids=["after the first", "after the second", "never", "never with few that were judged"],
+)
+def test_cohort_stops_looking_when_its_labels_have_explained_nothing(
+    most_starts: int, participants: int, rounds: int | None
+) -> None:
+    clustering = ClusteringSettings(clusters=2, restart_after=1, most_starts=most_starts)
+    settings = replace(SETTINGS, clustering=clustering, criterion=Asks(gain=-0.1))
+    state, settled = STARTED, []
+    for number in range(6):
+        labelled = replace(
+            brought(participants, labels=np.arange(participants) % 2, fold=np.zeros(participants, dtype=np.int64)),
+            generation=np.full(participants, state.clustering.generation),
+        )
+        result = folded(answers(of_two_groups(participants, seed=number)), labelled, alone=True)
+        state = close_round(state, labelled, result, OUTLOOK, settings, stream(number)).state
+        settled.append(state.settled)
+
+    # The first round of a start judges nobody.
+    assert settled == [rounds is not None and number + 1 >= rounds for number in range(6)]
+
+
 @pytest.mark.parametrize("criterion", [Asks(gain=-0.1, explains=True), Asks(gain=None)], ids=["explain", "not judged"])
 def test_labels_that_explain_something_or_cannot_be_judged_yet_are_kept(criterion: Asks) -> None:
     settings = replace(SETTINGS, clustering=ClusteringSettings(clusters=2, restart_after=1), criterion=criterion)

@@ -317,7 +317,7 @@ def test_a_new_start_has_a_generation_of_its_own_so_that_old_labels_are_void() -
     np.testing.assert_array_equal(with_old_labels.similarity, without.similarity)
 
 
-@pytest.mark.parametrize(("name", "value"), [("clusters", 1), ("restart_after", 0)])
+@pytest.mark.parametrize(("name", "value"), [("clusters", 1), ("restart_after", 0), ("most_starts", -1)])
 def test_impossible_settings_are_refused_by_name(name: str, value: int) -> None:
     setting: dict[str, Any] = {name: value}
 

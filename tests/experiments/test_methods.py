@@ -59,6 +59,7 @@ def test_the_papers_variant_differs_only_in_the_rules() -> None:
         ("auxo.max_children=3", replace(OURS, clustering=replace(OURS.clustering, clusters=3))),
         ("auxo.centre_memory=0", replace(OURS, clustering=replace(OURS.clustering, centre_memory=0.0))),
         ("auxo.restart_after=99", replace(OURS, clustering=replace(OURS.clustering, restart_after=99))),
+        ("auxo.most_starts=0", replace(OURS, clustering=replace(OURS.clustering, most_starts=0))),
         (
             "auxo.leave_one_out=false",
             replace(

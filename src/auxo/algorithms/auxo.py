@@ -3,7 +3,7 @@
 A round goes aggregate -> cluster -> reward -> feedback -> verdict. Nothing about a client outlives it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,6 +26,8 @@ from auxo.core.rewards import MembersMeasure, RewardSettings, instant_rewards, r
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
+
+_FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
 
 RateScaling = Literal["none", "sqrt", "linear"]
 
@@ -318,7 +320,8 @@ def close_round(
     restarted = False
     if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
         clustering, restarted = note_explained(clustering, verdict.explains, settings.clustering)
-    settled = state.settled or (evidence is not None and verdict.is_hopeless)
+    is_hopeless = evidence is not None and verdict.is_hopeless
+    settled = state.settled or is_hopeless or (restarted and _has_tried(clustering, kept, settings.clustering))
     state = replace(state, clustering=clustering, evidence=() if restarted else kept, settled=settled)
     n_clusters = settings.clustering.clusters
     if similarity is None:
@@ -334,6 +337,12 @@ def close_round(
         heterogeneity=_dispersion(folded.directions),
         restarted=restarted,
     )
+
+
+def _has_tried(clustering: ClusteringState, evidence: Sequence[RoundEvidence], settings: ClusteringSettings) -> bool:
+    """Return whether clustering has started often enough to say that there is nothing to find."""
+    judged = sum(seen.judged for seen in evidence)
+    return 0 < settings.most_starts <= clustering.generation and judged >= _FEWEST_JUDGED
 
 
 def _cluster(

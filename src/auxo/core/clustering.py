@@ -18,6 +18,7 @@ class ClusteringSettings:
     leave_one_out: bool = True  # compare a participant with centres that do not contain it
     centre_memory: float = 10.0  # weight of the last round's centres, in participants; 0: this round's labels only
     restart_after: int = 20  # rounds in which labels explain nothing before they are thrown away (our choice)
+    most_starts: int = 1  # after so many of them without a label that explains anything nobody looks on; 0: for ever
     kmeans_starts: int = 10
 
     def __post_init__(self) -> None:
@@ -25,6 +26,8 @@ class ClusteringSettings:
             raise ValueError(f"clusters: expected at least 2, got {self.clusters}")
         if self.restart_after < 1:
             raise ValueError(f"restart_after: expected at least 1, got {self.restart_after}")
+        if self.most_starts < 0:
+            raise ValueError(f"most_starts: expected at least 0, got {self.most_starts}")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
 Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -375,6 +376,11 @@ class AuxoConfig(Section):
         default=None,
         description="Rounds in which cluster indices explain nothing before clustering starts anew. "
         "Not set: as the variant has it.",
+    )
+    most_starts: NonNegativeInt | None = Field(
+        default=None,
+        description="Starts of clustering that explain nothing after which a cohort stops looking; 0: for ever. "
+        "Not set: as the variant has it, 0 in the paper's.",
     )
     leave_one_out: bool | None = Field(
         default=None,

@@ -170,6 +170,7 @@ def auxo_settings(config: Config) -> AuxoSettings:
             leave_one_out=_first(auxo.leave_one_out, clustering.leave_one_out),
             centre_memory=_first(auxo.centre_memory, clustering.centre_memory),
             restart_after=_first(auxo.restart_after, clustering.restart_after),
+            most_starts=_first(auxo.most_starts, clustering.most_starts),
         ),
         rewards=replace(
             rewards,
