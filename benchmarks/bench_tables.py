@@ -1,6 +1,7 @@
-"""The tables of docs/performance.md, from what the suite has measured; no figure is typed.
+"""The tables of docs/performance.md and of the README, from what was measured; no figure is typed.
 
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
+    python benchmarks/bench_tables.py build/identification.json README.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 from bench_page import Records
 
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -19,10 +21,11 @@ _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTA
 def main() -> None:
     """Rewrite the document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", type=Path, help="what the suite has written")
+    parser.add_argument("records", type=Path, help="what suite.py or identification.py has written")
     parser.add_argument("document", type=Path, help="where the tables stand")
     arguments = parser.parse_args()
-    sections: dict[str, Records] = json.loads(arguments.records.read_text())
+    found = json.loads(arguments.records.read_text())
+    sections: dict[str, Records] = {"identification": found} if isinstance(found, list) else found
 
     def fill(block: re.Match[str]) -> str:
         records = sections.get(block[2])
@@ -115,11 +118,42 @@ def clustering(records: Records) -> str:
     return _table(["", "seconds a round", "share of training", "memory"], rows)
 
 
+def identification(records: Records) -> str:
+    """Return a row for each population, means over its seeds; errors are those of the mean."""
+    rows = []
+    for name in dict.fromkeys(record["population"] for record in records):
+        mine = [record for record in records if record["population"] == name]
+        base, auxo, matched = (np.array([record[key] for record in mine]) for key in ("base", "auxo", "matched"))
+        difference = auxo - base
+        error = difference.std(ddof=1) / np.sqrt(len(mine)) if len(mine) > 1 else float("nan")
+        shares = [record["oracle_gain_share"] for record in mine if record["oracle_gain_share"] is not None]
+        oracles = [record["oracle"] for record in mine if record["oracle"] is not None]
+        aris = [record["ari"] for record in mine if record["ari"] is not None] if oracles else []
+        partitions = sorted({record["partitions"] for record in mine})
+        rows.append(
+            [
+                f"`{name}`",
+                str(len(mine)),
+                f"{base.mean():.4f}",
+                f"{auxo.mean():.4f}",
+                f"{np.mean(oracles):.4f}" if oracles else "-",
+                f"{difference.mean():+.4f} ± {error:.4f}",
+                f"{100 * np.mean(shares):.1f} % ({100 * min(shares):.1f})" if shares else "-",
+                f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-",
+                f"{matched.mean():.4f}",
+                "-".join(str(count) for count in dict.fromkeys((partitions[0], partitions[-1]))),
+            ]
+        )
+    heading = ["population", "seeds", "base", "Auxo", "oracle", "Auxo - base"]
+    return _table([*heading, "gain share (lowest)", "ARI (lowest)", "as matched", "partitions"], rows)
+
+
 TABLES: dict[str, Callable[[Records], str]] = {
     "throughput": throughput,
     "scaling": scaling,
     "population": population,
     "clustering": clustering,
+    "identification": identification,
 }
 
 

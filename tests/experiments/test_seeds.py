@@ -54,6 +54,15 @@ def test_runs_of_another_configuration_are_not_mixed_in(tmp_path: Path) -> None:
         run_seeds(other, 1, tmp_path, Runs())
 
 
+def test_runs_go_on_with_other_workers(tmp_path: Path) -> None:
+    run_seeds(Config(), 1, tmp_path, Runs())
+    faster = Config.model_validate({"run": {"workers": 2}})
+    again = Runs()
+
+    assert run_seeds(faster, 2, tmp_path, again).seeds == (0, 1)
+    assert again.seeds == [1]
+
+
 def test_results_of_other_data_are_not_told_as_those_of_the_present_file(tmp_path: Path) -> None:
     data = tmp_path / "mine.arrow"
     data.write_bytes(b"first")

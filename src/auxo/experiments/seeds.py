@@ -9,7 +9,7 @@ from pathlib import Path
 
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, to_toml
+from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.run_directory import RunDirectory
 
 _INPUTS = "inputs.json"
@@ -81,13 +81,19 @@ def _finished(path: Path, config: Config) -> dict[str, object] | None:
     if not path.exists():
         return None
     directory = RunDirectory.open(path)
-    if directory.config_text() != to_toml(config):
+    if _without_place(parse_config(directory.config_text(), source=str(path))) != _without_place(config):
         raise ConfigError(f"{path}: holds a run of another configuration; choose another folder with --out")
     summary = directory.read_summary()
     if summary is not None and summary.get("status") == "finished":
         return summary
     shutil.rmtree(path)
     return None
+
+
+def _without_place(config: Config) -> Config:
+    """Return all that results follow from: where participants train is not part of it."""
+    anywhere = {"engine": "local", "ray_address": None, "workers": None}
+    return config.model_copy(update={"run": config.run.model_copy(update=anywhere)})
 
 
 def _write(path: Path, comparison: Comparison) -> None:
