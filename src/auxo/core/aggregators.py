@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
 import numpy as np
-from scipy.linalg import blas
 
 from auxo.core.types import Float32Array, FloatArray
 
@@ -45,6 +44,9 @@ def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) 
     >>> weighted_mean([(np.float32([1, 4]), 1.0), (np.float32([5, 0]), 3.0)], n_params=2)
     array([4., 1.])
     """
+    # It takes as long to load as half of the command line, which may have nothing to sum up.
+    from scipy.linalg import blas  # noqa: PLC0415
+
     # Nothing is set aside until there is an update: a round may bring none.
     total, some = np.zeros(0), np.zeros(0, dtype=np.float32)
     total_weight = 0.0
