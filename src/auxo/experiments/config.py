@@ -178,7 +178,7 @@ class DevicesConfig(Section):
     availability_file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
         description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the working directory or to "
-        "what AUXO_DATA says. Only with availability = trace. Not set: devices.file.",
+        "the data folder (--data, or AUXO_DATA). Only with availability = trace. Not set: devices.file.",
     )
     share_online: float = Field(
         default=0.5, gt=0, le=1, description="Mean share of clients on line with availability = day-night."

@@ -1,6 +1,5 @@
 """The methods a run compares, each put together from the same coordinator, clients and clock."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from auxo.core.types import IntArray
 from auxo.datasets.errors import DatasetError
 from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, Method, TrainingConfig
 from auxo.experiments.config_file import ConfigError
+from auxo.experiments.data_folder import devices_with_files
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import LocalTraining, Trainer
 from auxo.protocol.events import Event
@@ -75,7 +75,7 @@ def plans(method: Method, config: Config, data: FederatedData) -> tuple[Plan, ..
     Raises:
         ConfigError: the method cannot be run on these data, or a trace file cannot be used.
     """
-    _check_traces(config.devices)
+    _check_traces(devices_with_files(config))
     settings = auxo_settings(config)
     # Both of these partition without evidence, so nobody needs to be judged, and there is nothing to feed back.
     uninformed = replace(settings, cross_fit=False, late_feedback=False, admit_misfits=True)
@@ -130,7 +130,7 @@ def world(config: Config, data: FederatedData, engine: Engine) -> World:
     Raises:
         ConfigError: a trace file cannot be used.
     """
-    devices, clients = config.devices, data.n_clients
+    devices, clients = devices_with_files(config), data.n_clients
     return World(
         data=replace(data, groups=None),
         devices=_device_source(devices).draw(clients, config.seed),
@@ -278,9 +278,6 @@ def _sessions(devices: DevicesConfig) -> Sessions | None:
 
 
 def _trace(setting: str, path: Path) -> Trace:
-    folder = os.environ.get("AUXO_DATA")
-    if not path.exists() and folder is not None and (Path(folder) / path).exists():
-        path = Path(folder) / path
     try:
         return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
     except DatasetError as error:

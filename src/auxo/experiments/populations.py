@@ -1,6 +1,5 @@
 """From a configuration to the clients' data, and to the model that suits them."""
 
-import os
 from pathlib import Path
 from typing import assert_never
 
@@ -10,6 +9,7 @@ from auxo.datasets.open_dataset import arrow_needed, open_dataset
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
+from auxo.experiments.data_folder import data_folder
 from auxo.learning.digits import digits_population
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
@@ -94,7 +94,7 @@ def _read(population: PopulationConfig) -> FederatedData:
         assert population.file is not None  # noqa: S101 - the configuration has checked it
         return open_dataset(population.file)
     assert population.dataset is not None  # noqa: S101
-    folder = population.data or os.environ.get("AUXO_DATA")
+    folder = data_folder(population)
     if folder is None:
         raise DatasetError(
             f'population.dataset: the files of "{population.dataset}" are not part of Auxo; name the folder that '

@@ -1,7 +1,6 @@
 """Runs the same experiment with several seeds in one folder; seeds that are done already are not run again."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from pathlib import Path
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
 
 _INPUTS = "inputs.json"
@@ -48,12 +48,13 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
 def _inputs(config: Config) -> dict[str, list[int | str]]:
     """Return the files that runs depend on, each with what changes when it does."""
     model_file = Path(config.training.model.partition(":")[0])
-    files = [config.population.file, config.devices.file, config.devices.availability_file]
+    devices = devices_with_files(config)
+    files = [config.population.file, devices.file, devices.availability_file]
     files += [model_file if model_file.suffix == ".py" else None]
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
-        data = config.population.data or os.environ.get("AUXO_DATA")
-        found[config.population.dataset] = [] if data is None else [str(Path(data).resolve())]
+        data = data_folder(config.population)
+        found[config.population.dataset] = [] if data is None else [str(data.resolve())]
     return found
 
 
