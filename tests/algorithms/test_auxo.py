@@ -11,6 +11,7 @@ from auxo.algorithms.auxo import (
     AuxoSettings,
     CohortState,
     Folded,
+    Pace,
     Participants,
     RateScaling,
     Returned,
@@ -506,6 +507,35 @@ def test_cohort_stops_looking_when_its_labels_have_explained_nothing(
 
     # The first round of a start judges nobody.
     assert settled == [rounds is not None and number + 1 >= rounds for number in range(6)]
+
+
+def test_cohort_whose_model_has_taken_off_starts_anew_before_it_stops_looking() -> None:
+    clustering = ClusteringSettings(clusters=2, restart_after=1, most_starts=1)
+    settings = replace(SETTINGS, clustering=clustering, criterion=Asks(gain=-0.1))
+    state, seen = STARTED, []
+    for number, length in enumerate((1.0, 2.0, 2.0, 2.0)):
+        labelled = replace(
+            brought(60, labels=np.arange(60) % 2, fold=np.zeros(60, dtype=np.int64)),
+            generation=np.full(60, state.clustering.generation),
+        )
+        result = folded(answers(of_two_groups(60, seed=number)), labelled, alone=True)
+        assert result.mean is not None
+        result = replace(result, mean=result.mean * (length / np.linalg.norm(result.mean)))
+        outcome = close_round(state, labelled, result, OUTLOOK, settings, stream(number))
+        state = outcome.state
+        seen.append((outcome.restarted, state.settled))
+
+    assert seen == [(False, False), (True, False), (False, False), (True, True)]
+
+
+@pytest.mark.parametrize(("lengths", "has_grown"), [((1, 2, 1), True), ((1, 1.4, 1), False), ((5, 1, 2), False)])
+def test_a_model_takes_off_when_its_steps_grow(lengths: tuple[float, ...], has_grown: bool) -> None:
+    pace = Pace()
+    for number, length in enumerate(lengths):
+        pace = pace.after(length, has_started=number == 0)
+
+    assert pace.has_grown is has_grown
+    assert not pace.after(1.0, has_started=True).has_grown
 
 
 @pytest.mark.parametrize("criterion", [Asks(gain=-0.1, explains=True), Asks(gain=None)], ids=["explain", "not judged"])

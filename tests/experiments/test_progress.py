@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from auxo.experiments.config import Config
-from auxo.experiments.progress import Budget, MethodProgress, partition_text, show_progress
-from auxo.protocol.events import CohortEnded, CohortScore, EmptyRound, Evaluated, Event, Partitioned, RoundClosed
+from auxo.experiments.progress import Budget, MethodProgress, news_text, show_progress
+from auxo.protocol.events import (
+    CohortEnded,
+    CohortScore,
+    EmptyRound,
+    Evaluated,
+    Event,
+    Partitioned,
+    RoundClosed,
+    StoppedLooking,
+)
 
 BUDGET = Budget(rounds=20, participants=10)
 DAY_S = 86_400.0
@@ -127,6 +136,19 @@ def test_plain_progress_is_a_line_for_each_tenth_and_each_partition() -> None:
     assert lines[-1] == "auxo      20/20 rounds  2 cohorts  accuracy 90.0 %  sim 20.0 days"
 
 
+def test_a_plain_line_tells_the_evaluation_of_its_own_round() -> None:
+    lines = plain(RUN).splitlines()
+
+    assert lines[4] == "auxo      10/20 rounds  1 cohort   accuracy 50.0 %  sim 10.0 days"
+    assert lines[6].startswith("auxo      12/20 rounds  2 cohorts  accuracy 50.0 %")
+
+
+def test_a_cohort_that_stops_looking_is_told() -> None:
+    lines = plain([*BEFORE, StoppedLooking(10 * DAY_S, "0", 10)]).splitlines()
+
+    assert lines[-1] == "auxo, round 10: cohort 0 has found no groups worth a partition, and stops looking"
+
+
 def test_a_build_log_gets_plain_lines_even_if_it_claims_to_be_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     assert shown(RUN, Console(file=io.StringIO(), force_terminal=True, force_interactive=True)) == plain(RUN)
@@ -137,7 +159,7 @@ def test_a_terminal_gets_a_bar_that_fits_80_columns_and_partitions_above_it(monk
     console = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=80, color_system=None)
     text = shown(RUN, console)
     assert "\x1b[" in text
-    assert f"auxo, {partition_text(PARTITION)}" in text
+    assert f"auxo, {news_text(PARTITION)}" in text
     last_line = text.splitlines()[-2].split("\x1b[2K")[-1]
     assert "20/20 rounds  2 cohorts  accuracy 90.0 %  sim 20.0 days 0:00:0" in last_line
     assert "\N{HORIZONTAL ELLIPSIS}" not in last_line

@@ -50,7 +50,7 @@ def test_what_is_done_is_kept_and_what_was_interrupted_is_run_again(tmp_path: Pa
 def test_runs_of_another_configuration_are_not_mixed_in(tmp_path: Path) -> None:
     run_seeds(Config(), 1, tmp_path, Runs())
     other = Config.model_validate({"training": {"rounds": 7}})
-    with pytest.raises(ConfigError, match="another configuration"):
+    with pytest.raises(ConfigError, match=r"another configuration \(training\.rounds: \d+, now 7\)"):
         run_seeds(other, 1, tmp_path, Runs())
 
 
@@ -68,8 +68,9 @@ def test_results_of_other_data_are_not_told_as_those_of_the_present_file(tmp_pat
     data.write_bytes(b"first")
     config = Config.model_validate({"population": {"source": "file", "file": str(data)}})
     run_seeds(config, 1, tmp_path / "runs", Runs())
+    data.write_bytes(b"first")  # the same, at another time
     assert run_seeds(config, 2, tmp_path / "runs", Runs()).seeds == (0, 1)
-    data.write_bytes(b"the second")
+    data.write_bytes(b"other")
     with pytest.raises(ConfigError, match=r"other content of .*mine\.arrow"):
         run_seeds(config, 1, tmp_path / "runs", Runs())
 

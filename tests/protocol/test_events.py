@@ -12,6 +12,7 @@ from auxo.protocol.events import (
     Event,
     Partitioned,
     RoundClosed,
+    StoppedLooking,
     UpdateRejected,
     from_json,
     to_json,
@@ -30,6 +31,7 @@ any_event = st.one_of(
     ),
     st.builds(EmptyRound, time_s=numbers),
     st.builds(Partitioned, time_s=numbers, gain=numbers),
+    st.builds(StoppedLooking, time_s=numbers),
     st.builds(UpdateRejected, time_s=numbers),
     st.builds(CohortEnded, time_s=numbers),
     st.builds(
@@ -44,7 +46,10 @@ any_event = st.one_of(
         variance=numbers,
         variance_beyond_binomial=numbers,
         cohorts=st.lists(scores, max_size=3).map(tuple),
-        ari=st.one_of(st.none(), numbers),
+        ari=st.none() | numbers,
+        matched_accuracy=numbers,
+        matched_ari=st.none() | numbers,
+        perplexity=st.none() | numbers,
     ),
 )
 EVENTS: list[Event] = [
@@ -52,6 +57,7 @@ EVENTS: list[Event] = [
     RoundClosed(12.5, "0.1", 7, 20, 3, 2, 1, 4.25, 11, 9, 0, None, 0.07, 0.9, 1, True, 4),
     EmptyRound(60.0, "0", 1, "nobody on line"),
     Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), 0.12),
+    StoppedLooking(50.0, "0.1", 27),
     UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),
     CohortEnded(1e6, "0.1.0", 500),
     Evaluated(

@@ -27,6 +27,7 @@ from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason, check_update
 
+_TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
 _FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
 
 RateScaling = Literal["none", "sqrt", "linear"]
@@ -56,6 +57,23 @@ class AuxoSettings:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How long the mean updates were since clustering started: they grow as long as a model has yet to take off."""
+
+    at_start: float = 0.0
+    longest: float = 0.0
+
+    def after(self, length: float, has_started: bool) -> "Pace":
+        """Return the pace after a round whose mean update has this length."""
+        return Pace(length, length) if has_started else Pace(self.at_start, max(self.longest, length))
+
+    @property
+    def has_grown(self) -> bool:
+        """Return whether the model has taken off since: labels of the time before may well mean nothing."""
+        return self.longest > _TAKES_OFF * self.at_start
+
+
+@dataclass(frozen=True)
 class CohortState:
     """All that one cohort must keep between rounds."""
 
@@ -64,6 +82,7 @@ class CohortState:
     clustering: ClusteringState = field(default_factory=ClusteringState)
     evidence: tuple[RoundEvidence, ...] = ()
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
+    pace: Pace = field(default_factory=Pace)
     settled: bool = False  # it no longer looks for groups: nobody is clustered, all train on all their samples
 
 
@@ -166,6 +185,7 @@ class RoundOutcome:
     judged: int
     heterogeneity: float
     restarted: bool
+    gives_up: bool = False  # from now on the cohort no longer looks for groups
 
     def feedback(self, cohort: CohortId, tree: CohortTree, participants: Participants) -> FeedbackColumns:
         """Return the affinity feedback to ``folded.rows``; ``tree`` is the one after acting upon the verdict."""
@@ -320,9 +340,20 @@ def close_round(
     restarted = False
     if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
         clustering, restarted = note_explained(clustering, verdict.explains, settings.clustering)
+    pace = state.pace.after(_length(folded.mean), clustering.centres is not None and state.clustering.centres is None)
     is_hopeless = evidence is not None and verdict.is_hopeless
-    settled = state.settled or is_hopeless or (restarted and _has_tried(clustering, kept, settings.clustering))
-    state = replace(state, clustering=clustering, evidence=() if restarted else kept, settled=settled)
+    gives_up = is_hopeless or (restarted and _has_tried(clustering, kept, settings.clustering))
+    gives_up = gives_up and not state.settled
+    if gives_up and pace.has_grown:  # not before labels of the present model have had their chance
+        gives_up, restarted = False, True
+        clustering = ClusteringState(clustering.generation)
+    state = replace(
+        state,
+        clustering=clustering,
+        evidence=() if restarted else kept,
+        pace=pace,
+        settled=state.settled or gives_up,
+    )
     n_clusters = settings.clustering.clusters
     if similarity is None:
         similarity = np.full((len(folded.rows), n_clusters), np.nan)
@@ -336,6 +367,7 @@ def close_round(
         judged=evidence.judged if evidence else 0,
         heterogeneity=_dispersion(folded.directions),
         restarted=restarted,
+        gives_up=gives_up,
     )
 
 
@@ -382,6 +414,10 @@ def _cluster(
     if folded.late.any():
         similarity[folded.late] = compare(clustering, directions, folded.directions[folded.late])
     return clustering, similarity, evidence
+
+
+def _length(mean: FloatArray | None) -> float:
+    return 0.0 if mean is None else float(np.linalg.norm(mean))
 
 
 def _dispersion(directions: FloatArray) -> float:

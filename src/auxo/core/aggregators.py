@@ -11,6 +11,7 @@ import numpy as np
 
 from auxo.core.types import Float32Array, FloatArray
 
+_LEAST_WEIGHT = 1e-20  # products with updates have to stay within float32
 _ADDED_AT_ONCE = 8  # updates; our choice: rounding stays below that of the updates themselves
 
 Weighting = Literal["examples", "uniform"]
@@ -39,7 +40,7 @@ def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) 
         The mean, (n_params,); None when the weights sum to zero, as they do without updates.
 
     Raises:
-        ValueError: an update has another shape, or a weight is negative or not finite.
+        ValueError: an update has another shape, or a weight is negative, not finite, or beyond all reason.
 
     >>> weighted_mean([(np.float32([1, 4]), 1.0), (np.float32([5, 0]), 3.0)], n_params=2)
     array([4., 1.])
@@ -55,8 +56,10 @@ def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) 
             raise ValueError(
                 f"update: expected shape ({n_params},), got {delta.shape}; flatten it in the model's order"
             )
-        if not 0 <= weight < float("inf"):
-            raise ValueError(f"weight of an update: expected a finite number >= 0, got {weight}")
+        if weight != 0 and not _LEAST_WEIGHT <= weight <= 1 / _LEAST_WEIGHT:
+            raise ValueError(
+                f"weight of an update: expected 0 or a number from {_LEAST_WEIGHT} to {1 / _LEAST_WEIGHT}, got {weight}"
+            )
         if number == 1:
             total, some = np.zeros(n_params), np.zeros(n_params, dtype=np.float32)
         blas.saxpy(delta, some, a=weight)

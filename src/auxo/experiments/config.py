@@ -313,8 +313,8 @@ class AuxoConfig(Section):
     )
     hopeless: Fraction = Field(
         default=_GAIN.hopeless,
-        description="Share of that gain below which a cohort stops looking for groups; 0: never. "
-        "Only with criterion = gain.",
+        description="Share of that gain below which a cohort stops looking, from partition_from on; 0: never. "
+        "See most_starts for another reason to stop. Only with criterion = gain.",
     )
     min_judged: PositiveInt = Field(
         default=_GAIN.min_judged,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from auxo.experiments.config import Config
 from auxo.experiments.report_words import counted
-from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed
+from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
 
 OnEvent = Callable[[str, Event], None]
 """Is told which run of which method ("base", "auxo", "oracle 1", "oracle 2") an event belongs to."""
@@ -107,40 +107,50 @@ class LiveProgress:
         now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
         if method not in self._tasks:
             self._tasks[method] = self._bars.add_task(method, total=self._budget.rounds, status="")
-        if isinstance(event, Partitioned):
-            self._bars.console.print(escape(f"{method}, {partition_text(event)}"), highlight=False)
+        if isinstance(event, Partitioned | StoppedLooking):
+            self._bars.console.print(escape(f"{method}, {news_text(event)}"), highlight=False)
         done = now.rounds_done(self._budget)
         self._bars.update(self._tasks[method], completed=done, status=_status(now, done, self._budget))
 
 
 class PlainProgress:
-    """A line for about each tenth of a method's rounds and for each partition, without control characters."""
+    """A line for about each tenth of a method's rounds and for news of cohorts, without control characters."""
 
     def __init__(self, budget: Budget, stream: IO[str]) -> None:
         self._budget = budget
         self._stream = stream
         self._progress: dict[str, MethodProgress] = {}
         self._steps: dict[str, int] = {}
+        self._waiting: dict[str, str] = {}  # lines by method
 
     def on_event(self, method: str, event: Event) -> None:
         """Write a line if the event is worth one."""
         now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
-        if isinstance(event, Partitioned):
-            self._write(f"{method}, {partition_text(event)}")
+        if method in self._waiting and not isinstance(event, Evaluated):
+            self._write(self._waiting.pop(method))
+        if isinstance(event, Partitioned | StoppedLooking):
+            self._write(f"{method}, {news_text(event)}")
         done = now.rounds_done(self._budget)
         step = int(_PLAIN_STEPS * done / self._budget.rounds)
         # The last line waits for the last evaluation, so that it tells the result.
         if step > self._steps.get(method, 0) and (done < self._budget.rounds or isinstance(event, Evaluated)):
             self._steps[method] = step
-            self._write(f"{method:<{_METHOD_WIDTH}}  {_status(now, done, self._budget)}")
+            self._waiting[method] = ""
+        if method in self._waiting:
+            # It waits for the event after it, which may be the evaluation of the same round.
+            self._waiting[method] = f"{method:<{_METHOD_WIDTH}}  {_status(now, done, self._budget)}"
+            if isinstance(event, Evaluated):
+                self._write(self._waiting.pop(method))
 
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
         self._stream.flush()
 
 
-def partition_text(event: Partitioned) -> str:
-    """Return one line about a partition: "round 41: cohort 0 -> 0.0 0.1, gain 0.42"."""
+def news_text(event: Partitioned | StoppedLooking) -> str:
+    """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
+    if isinstance(event, StoppedLooking):
+        return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and stops looking"
     gain = f", gain {event.gain:.2f}" if event.gain else ""  # the oracle asks for none
     return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}{gain}"
 

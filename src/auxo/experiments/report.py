@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auxo.experiments.markup import Markup, escaped, joined, tag
-from auxo.experiments.report_facts import RunFacts, gather
+from auxo.experiments.report_facts import MethodFacts, RunFacts, gather
 from auxo.experiments.report_figures import (
     WORTH_SAYING,
     accuracy_over_time,
@@ -186,8 +186,15 @@ def _tree_section(facts: RunFacts) -> Markup:
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
     caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
     caption += " Bars are their clients by true group, which Auxo never sees." if has_groups else ""
-    opening = () if auxo and auxo.partitions else (_note("No partition happened: all clients share one model."),)
+    opening = () if auxo and auxo.partitions else (_note(_why_one_model(auxo)),)
     return _section("Cohort tree", *opening, _figure(lambda width: draw_tree(roots, width), caption))
+
+
+def _why_one_model(auxo: MethodFacts | None) -> str:
+    text = "No partition happened: all clients share one model."
+    if auxo and auxo.stops:
+        text += f" Auxo stopped looking after round {auxo.stops[0].round}: no groups it saw were worth a partition."
+    return text
 
 
 def _clients_section(facts: RunFacts) -> Markup:

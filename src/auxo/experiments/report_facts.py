@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.protocol.events import EmptyRound, Evaluated, Event, Partitioned, RoundClosed, UpdateRejected
+from auxo.protocol.events import EmptyRound, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
 
-_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, UpdateRejected, Evaluated)
+_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Evaluated)
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class MethodFacts:
     rejections: tuple[UpdateRejected, ...]
     outcome: Outcome | None
     clients: ClientScores | None
+    stops: tuple[StoppedLooking, ...] = ()
 
     def reach(self, accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
         """Return where on ``progress`` mean accuracy first is this good; None when it never was."""
@@ -113,6 +114,7 @@ def _method_facts(run: RunDirectory, method: str, written: object) -> MethodFact
         rejections=_of_kind(recorded.events, UpdateRejected),
         outcome=_outcome(written, evaluations),
         clients=run.read_clients(method),
+        stops=_of_kind(recorded.events, StoppedLooking),
     )
 
 

@@ -1,5 +1,6 @@
 """Runs the same experiment with several seeds in one folder; seeds that are done already are not run again."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
 
 _INPUTS = "inputs.json"
+_LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a larger one its size and time; our choice
 
 RunSeed = Callable[[Config, RunDirectory], dict[str, object]]
 """Runs one configuration into a directory and returns its summary."""
@@ -74,6 +76,8 @@ def _check_inputs(inputs: dict[str, list[int | str]], folder: Path) -> None:
 
 def _state(path: Path) -> list[int | str]:
     about = path.stat()
+    if about.st_size <= _LARGEST_READ:
+        return [hashlib.sha256(path.read_bytes()).hexdigest()]
     return [about.st_size, about.st_mtime_ns]
 
 
@@ -82,8 +86,12 @@ def _finished(path: Path, config: Config) -> dict[str, object] | None:
     if not path.exists():
         return None
     directory = RunDirectory.open(path)
-    if _without_place(parse_config(directory.config_text(), source=str(path))) != _without_place(config):
-        raise ConfigError(f"{path}: holds a run of another configuration; choose another folder with --out")
+    before = _without_place(parse_config(directory.config_text(), source=str(path)))
+    changed = _differences(before.model_dump(), _without_place(config).model_dump())
+    if changed:
+        raise ConfigError(
+            f"{path}: holds a run of another configuration ({', '.join(changed)}); choose another folder with --out"
+        )
     summary = directory.read_summary()
     if summary is not None and summary.get("status") == "finished":
         return summary
@@ -95,6 +103,18 @@ def _without_place(config: Config) -> Config:
     """Return all that results follow from: where participants train is not part of it."""
     anywhere = {"engine": "local", "ray_address": None, "workers": None}
     return config.model_copy(update={"run": config.run.model_copy(update=anywhere)})
+
+
+def _differences(before: dict[str, object], now: dict[str, object], within: str = "") -> list[str]:
+    """Return each setting that is not the same, such as "training.rounds: 5, now 7"."""
+    found = []
+    for name, value in now.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            found += _differences(old, value, f"{within}{name}.")
+        elif old != value:
+            found.append(f"{within}{name}: {old}, now {value}")
+    return found
 
 
 def _write(path: Path, comparison: Comparison) -> None:

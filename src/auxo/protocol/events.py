@@ -52,6 +52,15 @@ class Partitioned:
 
 
 @dataclass(frozen=True)
+class StoppedLooking:
+    """A cohort has found no groups worth a partition, and trains on as one."""
+
+    time_s: float
+    cohort: str
+    round: int
+
+
+@dataclass(frozen=True)
 class UpdateRejected:
     """An update failed validation; it took part in nothing."""
 
@@ -113,10 +122,11 @@ class Evaluated:
         return self.participations + self.wasted_participations
 
 
-Event = RoundClosed | EmptyRound | Partitioned | UpdateRejected | CohortEnded | Evaluated
+Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Evaluated
 
 _TYPES: Mapping[str, type[Event]] = {
-    cls.__name__: cls for cls in (RoundClosed, EmptyRound, Partitioned, UpdateRejected, CohortEnded, Evaluated)
+    cls.__name__: cls
+    for cls in (RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, CohortEnded, Evaluated)
 }
 
 

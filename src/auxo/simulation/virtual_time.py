@@ -17,7 +17,15 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.learning.federated_data import FederatedData
 from auxo.learning.trainer import Job
-from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
+from auxo.protocol.events import (
+    CohortEnded,
+    EmptyRound,
+    Event,
+    Partitioned,
+    RoundClosed,
+    StoppedLooking,
+    UpdateRejected,
+)
 from auxo.runtime.cohort_round import Training
 from auxo.runtime.coordinator import Coordinator, CoordinatorState, Matched
 from auxo.runtime.engine import Engine
@@ -250,6 +258,8 @@ class Simulation:
                 misfits=folded.misfits,
             )
         )
+        if outcome.gives_up:
+            self.on_event(StoppedLooking(state.clock_s, cohort, number))
         if isinstance(verdict.decision, Partition):
             tree = state.coordinator.tree
             children = tree.branches[len(before.branches)].children
