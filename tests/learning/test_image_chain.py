@@ -252,6 +252,11 @@ def test_whatever_does_more_is_no_chain_of_images(module: nn.Module) -> None:
     assert chain_of(module) is None
 
 
+def test_few_products_are_left_to_the_library() -> None:
+    assert chain_of(LeafCnn(28, CLASSES)).is_worth_it((28, 28))  # type: ignore[union-attr]
+    assert not chain_of(SmallCnn(8, CLASSES)).is_worth_it((8, 8))  # type: ignore[union-attr]
+
+
 def test_large_images_are_left_to_the_library() -> None:
     chain = chain_of(
         nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64 * 64, CLASSES))
