@@ -84,7 +84,7 @@ def test_runs_of_other_settings_are_left_alone() -> None:
     assert auxo("compare", "study.toml", "--seeds", "1").exit_code == 0
     other = auxo("compare", "study.toml", "--seeds", "1", "--set", "training.rounds=2")
     assert other.exit_code == 2
-    assert "holds a run of another configuration; choose another folder with --out" in other.stderr
+    assert "holds a run of another configuration (training.rounds: 3, now 2); choose another folder" in other.stderr
 
 
 def test_a_name_that_is_neither_a_file_nor_a_reference_lists_the_references() -> None:
