@@ -11,10 +11,10 @@ from auxo.algorithms.auxo import (
     AuxoSettings,
     CohortState,
     Folded,
-    Pace,
     Participants,
     RateScaling,
     Returned,
+    StepLengths,
     close_round,
     fold_updates,
     folds_for,
@@ -530,12 +530,12 @@ def test_cohort_whose_model_has_taken_off_starts_anew_before_it_stops_looking() 
 
 @pytest.mark.parametrize(("lengths", "has_grown"), [((1, 2, 1), True), ((1, 1.4, 1), False), ((5, 1, 2), False)])
 def test_a_model_takes_off_when_its_steps_grow(lengths: tuple[float, ...], has_grown: bool) -> None:
-    pace = Pace()
+    steps = StepLengths()
     for number, length in enumerate(lengths):
-        pace = pace.after(length, has_started=number == 0)
+        steps = steps.after(length, has_started=number == 0)
 
-    assert pace.has_grown is has_grown
-    assert not pace.after(1.0, has_started=True).has_grown
+    assert steps.has_grown is has_grown
+    assert not steps.after(1.0, has_started=True).has_grown
 
 
 @pytest.mark.parametrize("criterion", [Asks(gain=-0.1, explains=True), Asks(gain=None)], ids=["explain", "not judged"])

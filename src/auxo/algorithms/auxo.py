@@ -57,15 +57,16 @@ class AuxoSettings:
 
 
 @dataclass(frozen=True)
-class Pace:
+class StepLengths:
     """How long the mean updates were since clustering started: they grow as long as a model has yet to take off."""
 
     at_start: float = 0.0
     longest: float = 0.0
 
-    def after(self, length: float, has_started: bool) -> "Pace":
-        """Return the pace after a round whose mean update has this length."""
-        return Pace(length, length) if has_started else Pace(self.at_start, max(self.longest, length))
+    def after(self, length: float, has_started: bool) -> "StepLengths":
+        """Return the lengths after a round whose mean update has this one."""
+        longest = length if has_started else max(self.longest, length)
+        return StepLengths(length if has_started else self.at_start, longest)
 
     @property
     def has_grown(self) -> bool:
@@ -82,7 +83,7 @@ class CohortState:
     clustering: ClusteringState = field(default_factory=ClusteringState)
     evidence: tuple[RoundEvidence, ...] = ()
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
-    pace: Pace = field(default_factory=Pace)
+    step_lengths: StepLengths = field(default_factory=StepLengths)
     settled: bool = False  # it no longer looks for groups: nobody is clustered, all train on all their samples
 
 
@@ -340,18 +341,19 @@ def close_round(
     restarted = False
     if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
         clustering, restarted = note_explained(clustering, verdict.explains, settings.clustering)
-    pace = state.pace.after(_length(folded.mean), clustering.centres is not None and state.clustering.centres is None)
+    has_started = clustering.centres is not None and state.clustering.centres is None
+    step_lengths = state.step_lengths.after(_length(folded.mean), has_started)
     is_hopeless = evidence is not None and verdict.is_hopeless
-    gives_up = is_hopeless or (restarted and _has_tried(clustering, kept, settings.clustering))
-    gives_up = gives_up and not state.settled
-    if gives_up and pace.has_grown:  # not before labels of the present model have had their chance
+    has_tried = restarted and _has_tried(clustering, kept, settings.clustering)
+    gives_up = (is_hopeless or has_tried) and not state.settled
+    if gives_up and step_lengths.has_grown:  # not before labels of the present model have had their chance
         gives_up, restarted = False, True
         clustering = ClusteringState(clustering.generation)
     state = replace(
         state,
         clustering=clustering,
         evidence=() if restarted else kept,
-        pace=pace,
+        step_lengths=step_lengths,
         settled=state.settled or gives_up,
     )
     n_clusters = settings.clustering.clusters

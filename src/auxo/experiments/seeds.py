@@ -108,8 +108,8 @@ def _without_place(config: Config) -> Config:
 def _differences(before: dict[str, object], now: dict[str, object], within: str = "") -> list[str]:
     """Return each setting that is not the same, such as "training.rounds: 5, now 7"."""
     found = []
-    for name, value in now.items():
-        old = before.get(name)
+    for name in {**before, **now}:
+        old, value = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(value, dict):
             found += _differences(old, value, f"{within}{name}.")
         elif old != value:
