@@ -13,13 +13,13 @@ from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
 from auxo.experiments.config import Config, DevicesConfig, Method, PopulationConfig, TrainingConfig
 from auxo.experiments.methods import local_training, plans, world
-from auxo.learning.federated_data import FederatedData, Samples
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.trainer import Trainer
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import Event, RoundClosed
 from auxo.runtime.coordinator import Coordinator
 from auxo.runtime.engine import Engine
 from auxo.simulation.virtual_time import Simulation
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Trainer
 
 Placed = Literal["one process", "processes", "ray"]
 
@@ -103,7 +103,7 @@ def _trainer(workload: str, data: FederatedData) -> Trainer:
     # torch is not needed for softmax regression.
     from peers.torch_networks import network  # noqa: PLC0415
 
-    from auxo.learning.torch_trainer import TorchTrainer  # noqa: PLC0415
+    from auxo.training.torch_trainer import TorchTrainer  # noqa: PLC0415
 
     trainer = TorchTrainer(partial(network, workload), initialise=lambda module, rng: None)
     return trainer.suited_to(data)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from auxo.core.types import FloatArray
-from auxo.experiments.markup import Markup, escaped, joined, tag
-from auxo.experiments.report_style import STYLE
-from auxo.experiments.svg import Axis, Line, LineChart, draw
+from auxo.reporting.markup import Markup, escaped, joined, tag
+from auxo.reporting.style import STYLE
+from auxo.reporting.svg import Axis, Line, LineChart, draw
 
 Records = Sequence[Mapping[str, Any]]
 

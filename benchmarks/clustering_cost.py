@@ -29,9 +29,9 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
-from auxo.learning.resnet import ResNet18
-from auxo.learning.torch_trainer import TorchTrainer
-from auxo.learning.trainer import Job, LocalTraining
+from auxo.models.resnet import ResNet18
+from auxo.training.torch_trainer import TorchTrainer
+from auxo.training.trainer import Job, LocalTraining
 
 PARTICIPANTS = 200
 TRAINED = 3  # participants whose training is measured

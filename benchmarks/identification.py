@@ -30,8 +30,8 @@ from auxo.core.metrics import oracle_gain_share
 from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.populations import make_population
 from auxo.experiments.runner import has_groups, run_method
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.population_file import PopulationFileError, load_population
+from auxo.population.federated_data import FederatedData
+from auxo.population.population_file import PopulationFileError, load_population
 from auxo.protocol.events import Partitioned
 
 # A strong base: softmax regression, the better of FedAvg and FedYogi at the best of the rates 0.05, 0.1 and 0.2.

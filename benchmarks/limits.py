@@ -14,8 +14,8 @@ from peers import workload as work
 
 from auxo.core.types import IntArray
 from auxo.engines.memory import keep_freed_memory
-from auxo.learning.patch_conv import PatchConv
-from auxo.learning.tiled_conv import TiledConv
+from auxo.training.kernels.im2col_conv import PatchConv
+from auxo.training.kernels.tiled_conv import TiledConv
 
 Products = Callable[[], None]
 """Takes the products of one step of one participant."""

@@ -8,9 +8,9 @@ import argparse
 from pathlib import Path
 
 from auxo.experiments.comparison import compare
-from auxo.experiments.comparison_tables import markdown_row
 from auxo.experiments.config_file import load_config
 from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.comparison_tables import markdown_row
 
 HEAD = (
     *("clients", "model", "seeds", "base", "Auxo", "difference", "oracle"),

@@ -35,10 +35,9 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import LocalUpdate
+from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
 from auxo.protocol.events import Event, RoundClosed
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
 from auxo.runtime.coordinator import Coordinator, CoordinatorState
@@ -46,6 +45,7 @@ from auxo.simulation.availability import DayNight, DayNightPattern
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
+from auxo.training.trainer import LocalUpdate
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FEW_ONLINE, MANY_ONLINE = 5_000, 50_000

@@ -26,18 +26,20 @@ import auxo
 from auxo.engines.memory import keep_freed_memory
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.runner import run_method
-from auxo.learning.federated_data import FederatedData, Samples
+from auxo.population.federated_data import FederatedData, Samples
 
 INTERVAL_S = 0.01
 PACKAGE = str(Path(auxo.__file__).parent)
 # Parts by what a file's path starts with; the first that fits counts.
 PARTS = {
     "experiments/evaluation": "",  # not of a round, nor is the next: it loads torch
-    "learning/module_factory": "",
-    "learning/local_samples": "order of samples",
-    "learning/stacked_batches": "order of samples",
+    "models/module_factory": "",
+    "training/local_samples": "order of samples",
+    "training/kernels/stacked_batches": "order of samples",
     "core/rng": "order of samples",
-    "learning/": "local training",
+    "training/": "local training",
+    "models/": "local training",
+    "population/": "local training",
     "core/validation": "checking updates",
     "core/fingerprint": "fingerprints",
     "core/aggregators": "mean of updates",
@@ -49,13 +51,13 @@ PARTS = {
 }
 # What local training of images does besides.
 PARTS_OF_IMAGES = {
-    "learning/tiled_conv": "convolutions",
-    "learning/patch_conv": "convolutions",
-    "learning/stacked_images": "convolutions",
-    "learning/pixel_pooling": "pooling",
-    "learning/stacked_pooling": "pooling",
-    "learning/stacked_chain": "linear layers",
-    "learning/stacked_layers": "linear layers",
+    "training/kernels/tiled_conv": "convolutions",
+    "training/kernels/im2col_conv": "convolutions",
+    "training/kernels/stacked_conv": "convolutions",
+    "training/kernels/pixel_pooling": "pooling",
+    "training/kernels/stacked_pooling": "pooling",
+    "training/kernels/linear_chain": "linear layers",
+    "training/kernels/stacked_layers": "linear layers",
 }
 MODELS = {"mlp": "mlp", "softmax": "softmax", "cnn": "leaf-cnn"}
 REST = "check-in, matching, feedback, clock"

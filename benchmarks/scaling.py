@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from auxo.core.rng import stream
-from auxo.learning.federated_data import FederatedData, Samples
-from auxo.learning.torch_models import Mlp
-from auxo.learning.torch_trainer import TorchTrainer
+from auxo.models.small_models import Mlp
+from auxo.population.federated_data import FederatedData, Samples
+from auxo.training.torch_trainer import TorchTrainer
 
 PARTICIPANTS = (10, 30, 100, 300, 1000)
 # Hidden units, and participants few enough to be done within seconds.

@@ -17,8 +17,8 @@ from auxo.commands.data import data_app
 from auxo.commands.data_drawing import size_edges
 from auxo.datasets import catalogue
 from auxo.datasets.catalogue import LOADERS
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.open_dataset import open_dataset
-from auxo.datasets.source import ClientSamples, Source
 from auxo.datasets.tables import HASHED
 
 CSV = "client,a,b,label,group\n" + "".join(

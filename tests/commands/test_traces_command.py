@@ -9,7 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from auxo.commands.traces import traces_app
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.traces.trace_file import read_trace
 
 pa = pytest.importorskip("pyarrow")

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.federated_file import as_population, read_columns, write_federated_file
-from auxo.datasets.source import ClientSamples, Source
-from auxo.learning.federated_data import FederatedData
+from auxo.population.federated_data import FederatedData
 
 Users = dict[str, tuple[list[object], list[object]]]
 

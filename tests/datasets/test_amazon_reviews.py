@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from auxo.datasets.amazon_reviews import amazon_reviews
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.json_lines import parted_by_client
 from auxo.datasets.text_features import hashed_words
+from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file, write_json_lines
 
 Review = dict[str, object]

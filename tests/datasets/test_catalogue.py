@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from auxo.datasets.catalogue import LOADERS, TABLE
-from auxo.datasets.errors import DatasetError
-from auxo.datasets.natural import NATURAL
+from auxo.datasets.natural_clients import NATURAL
+from auxo.files.errors import DatasetError
 
 ON_DISK = [name for name in LOADERS if name != "hugging-face"]
 

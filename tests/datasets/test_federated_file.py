@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError
+from auxo.datasets.client_samples import ClientSamples, Source, held_out
 from auxo.datasets.federated_file import as_population, collect, read_columns, write_columns, write_federated_file
-from auxo.datasets.source import ClientSamples, Source, held_out
 from auxo.datasets.validate import MOST_PROBLEMS, validate
-from auxo.learning.federated_data import StoredInputs
+from auxo.files.errors import DatasetError
+from auxo.population.federated_data import StoredInputs
 
 CLASSES = ("ant", "bee", "cat")
 

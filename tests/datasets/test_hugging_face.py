@@ -11,10 +11,10 @@ from datasets import Array2D, Audio, ClassLabel, Dataset, Features, Image, List,
 from flwr_datasets.partitioner import NaturalIdPartitioner
 from PIL import Image as Pillow
 
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.hugging_face import HUB, HubColumns, from_hugging_face, hub_source, with_owners
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.text_features import BY_CHARACTER
+from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file, tone, write_wav
 
 COLUMNS = HubColumns("client", "x", "y")
@@ -241,7 +241,7 @@ def test_rows_that_belong_to_nobody_are_left_out() -> None:
 def test_without_a_network_one_is_told_what_to_do(tmp_path: Path) -> None:
     name = "google/speech_commands"
     program = f"""
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.datasets.hugging_face import hub_source
 try:
     hub_source({name!r})
@@ -261,7 +261,7 @@ def test_without_the_package_one_is_told_how_to_get_it() -> None:
 import sys
 sys.modules["datasets"] = None
 from auxo.datasets.hugging_face import hub_source
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 try:
     hub_source("flwrlabs/femnist")
 except DatasetError as error:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from auxo.datasets.errors import DatasetError
+from auxo.datasets.client_samples import Source
 from auxo.datasets.open_image import open_image, open_image_easy
-from auxo.datasets.source import Source
+from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file
 
 Row = tuple[str, str, str, int]

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.reddit import reddit
+from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file, write_json_lines
 
 Comment = dict[str, object]

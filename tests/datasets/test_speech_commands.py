@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.speech_commands import speech_commands
+from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file, tone, write_wav
 
 

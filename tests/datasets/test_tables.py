@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.federated_file import Columns, collect
 from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import HASHED, WINDOW, TableColumns, table_source
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
-from auxo.learning.population_file import PopulationFileError
+from auxo.files.errors import DatasetError
+from auxo.population.population_file import PopulationFileError
 
 Write = Callable[[Path, dict[str, Any]], Path]
 

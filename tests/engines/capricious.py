@@ -9,8 +9,8 @@ from typing import Literal
 
 from auxo.core.aggregators import FedYogi, ServerState
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.population.federated_data import FederatedData
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
 
 # Numbers of visits that have a meaning of their own.
 DIES_ONCE = 1_000_000

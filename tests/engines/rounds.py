@@ -7,9 +7,9 @@ import numpy as np
 from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, RoundOutcome
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, Float32Array
-from auxo.learning.trainer import Job
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.cohort_round import Closing, CohortRules, Training
+from auxo.training.trainer import Job
 
 
 @dataclass(frozen=True)

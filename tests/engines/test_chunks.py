@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.engines.chunks import chunks_of, most_jobs
-from auxo.learning.trainer import Job
+from auxo.training.trainer import Job
 
 
 @given(count=st.integers(0, 300), takers=st.integers(1, 9), most=st.integers(1, 70))

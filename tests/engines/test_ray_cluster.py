@@ -22,8 +22,8 @@ from auxo.experiments.config_file import parse_config
 from auxo.experiments.methods import local_training
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.runner import run_method
-from auxo.learning.trainer import Job
 from auxo.protocol.codec import to_bytes
+from auxo.training.trainer import Job
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
 from tests.engines.rounds import Round, bits, round_of
 

@@ -17,10 +17,10 @@ from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
 from auxo.engines.ray_cluster import RayCluster
 from auxo.engines.ray_connection import ClusterError, check_installation, connect
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import Job, LocalTraining
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Job, LocalTraining
 from tests.engines.rounds import bits, round_of
 
 TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)

@@ -13,11 +13,11 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 from tests.engines.rounds import Round, bits, round_of
 
 DATA = synthetic_population(

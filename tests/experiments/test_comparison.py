@@ -5,7 +5,7 @@ import math
 import pytest
 
 from auxo.experiments.comparison import Comparison, compare, interval, mean_speedup
-from auxo.experiments.comparison_tables import findings, markdown_row, signed, verdict
+from auxo.reporting.comparison_tables import findings, markdown_row, signed, verdict
 
 
 def scores(accuracy: float, **others: float) -> dict[str, object]:

@@ -14,10 +14,10 @@ from auxo.engines.worker_processes import WorkerProcesses
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.engines import make_engine
 from auxo.experiments.run_directory import RunDirectory
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import LocalTraining
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import LocalTraining
 
 INNER = InProcess(
     SoftmaxTrainer(32, 10),

@@ -10,11 +10,11 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.evaluation import clients_to_evaluate, evaluated
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
-from auxo.learning.federated_data import FederatedData
+from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated
+from auxo.reporting.report import write_report
 
 # Two groups that name the classes differently, and few participants a round: some clients never take part.
 SMALL = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auxo.experiments.config import Config, TrainingConfig
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.learning.models import MODELS, ModelArgument
+from auxo.models.catalogue import MODELS, ModelArgument
 
 SMALL = ["population.clients=4", "training.participants=2", "population.groups=2"]
 

@@ -7,14 +7,14 @@ import pytest
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.federated_file import write_federated_file
-from auxo.datasets.source import ClientSamples, Source
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.heterogeneity import NoGroups
-from auxo.learning.population_file import save_population
-from auxo.learning.synthetic import synthetic_population
+from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import NoGroups
+from auxo.population.population_file import save_population
+from auxo.population.synthetic import synthetic_population
 
 NATURAL = ("population.source=natural", "population.dataset=writers", "training.participants=2")
 

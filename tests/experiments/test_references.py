@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from auxo.datasets.natural import NATURAL
+from auxo.datasets.natural_clients import NATURAL
 from auxo.experiments.config_file import load_config
 from auxo.experiments.references import reference_names
 

@@ -18,13 +18,13 @@ from auxo.experiments import runner
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.progress import OnEvent
-from auxo.experiments.report import write_report
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import MethodResult, has_groups, run_experiment, run_method
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.population_file import save_population
+from auxo.population.federated_data import FederatedData
+from auxo.population.population_file import save_population
 from auxo.protocol.events import Evaluated, Event, Partitioned
+from auxo.reporting.progress import OnEvent
+from auxo.reporting.report import write_report
 from auxo.runtime.engine import Engine
 
 # Two groups that name the classes differently: a partition pays, and is found within a few rounds.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from auxo.core.rng import stream
 from auxo.flower.partitioner import HiddenGroupsPartitioner
-from auxo.learning.heterogeneity import (
+from auxo.population.heterogeneity import (
     AffineShift,
     Heterogeneity,
     LabelPermutation,

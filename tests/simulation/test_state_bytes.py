@@ -24,16 +24,16 @@ from auxo.core.partition import (
 )
 from auxo.core.rewards import RewardSettings
 from auxo.engines.in_process import InProcess
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import LocalTraining
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.events import Event, Partitioned
 from auxo.runtime.coordinator import Coordinator
 from auxo.simulation.availability import DayNightPattern
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import LocalTraining
 
 CLIENTS, EVERY = 80, 10
 ALWAYS = PartitionLimits(begin=0.0, end=1.0)

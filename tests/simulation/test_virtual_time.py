@@ -19,11 +19,9 @@ from auxo.core.rewards import RewardSettings
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.heterogeneity import LabelPermutation
-from auxo.learning.softmax import SoftmaxTrainer
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import Job, LocalTraining, LocalUpdate
+from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import LabelPermutation
+from auxo.population.synthetic import synthetic_population
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
 from auxo.runtime.cohort_round import (
@@ -39,6 +37,8 @@ from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
 from auxo.simulation.devices import EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
 CLIENTS = 60
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.traces.fedscale import read_fedscale_availability, read_fedscale_capacity
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.simulation.availability import DAY_S
 from auxo.traces.figures import session_figures
 from auxo.traces.flash import from_midnight, read_flash

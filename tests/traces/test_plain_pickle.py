@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.traces.plain_pickle import read_plain_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auxo.simulation.availability import DAY_S, Availability
 from auxo.traces.availability import TraceAvailability, draw_availability
-from auxo.traces.given_devices import given_devices
+from auxo.traces.device_assignment import given_devices
 from auxo.traces.trace import Sessions, check_sessions
 
 Device = tuple[int, list[tuple[int, int]]]  # span and intervals

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.trace_file import read_trace, write_trace
 

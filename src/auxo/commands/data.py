@@ -19,14 +19,14 @@ from typer.core import TyperGroup
 
 from auxo.commands.data_drawing import on_terminal, page
 from auxo.datasets.catalogue import LOADERS, TABLE
+from auxo.datasets.client_samples import TEST_SHARE, Source, with_at_least
 from auxo.datasets.describe import describe
-from auxo.datasets.errors import DatasetError
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
-from auxo.datasets.source import TEST_SHARE, Source, with_at_least
 from auxo.datasets.tables import TableColumns, table_source
-from auxo.datasets.whole_file import whole_file
-from auxo.experiments.report_words import counted
-from auxo.learning.population_file import PopulationFileError
+from auxo.files.atomic_write import whole_file
+from auxo.files.errors import DatasetError
+from auxo.population.population_file import PopulationFileError
+from auxo.reporting.number_format import counted
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # what shells report for a process that SIGINT ended

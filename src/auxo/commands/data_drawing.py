@@ -10,10 +10,10 @@ from rich.table import Table
 
 from auxo.core.types import FloatArray, IntArray
 from auxo.datasets.describe import Description, Quartiles
-from auxo.experiments.markup import Markup, escaped, joined, tag
-from auxo.experiments.report_style import STYLE
-from auxo.experiments.report_words import PER_CENT, counted, number, percent
-from auxo.experiments.svg import Axis, Line, LineChart, draw
+from auxo.reporting.markup import Markup, escaped, joined, tag
+from auxo.reporting.number_format import PER_CENT, counted, number, percent
+from auxo.reporting.style import STYLE
+from auxo.reporting.svg import Axis, Line, LineChart, draw
 
 _WIDE, _NARROW = 900, 370  # widths at which a chart is laid out: a page and a phone
 _BAR = 24  # characters of a bar on the terminal; our choice

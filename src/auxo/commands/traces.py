@@ -9,7 +9,7 @@ from rich.console import Console
 
 from auxo.commands.traces_page import write_page
 from auxo.commands.traces_text import pictures
-from auxo.datasets.errors import DatasetError
+from auxo.files.errors import DatasetError
 from auxo.simulation.availability import DayNightPattern
 from auxo.traces.capacity import read_capacity
 from auxo.traces.fedscale import read_fedscale_availability, read_fedscale_capacity

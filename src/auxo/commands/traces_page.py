@@ -7,11 +7,11 @@ import numpy as np
 
 from auxo.commands.traces_text import MBPS, MS, figure_rows
 from auxo.core.types import FloatArray
-from auxo.datasets.whole_file import whole_file
-from auxo.experiments.markup import Markup, escaped, tag
-from auxo.experiments.report_style import STYLE
-from auxo.experiments.report_words import PER_CENT
-from auxo.experiments.svg import Axis, Line, LineChart, draw
+from auxo.files.atomic_write import whole_file
+from auxo.reporting.markup import Markup, escaped, tag
+from auxo.reporting.number_format import PER_CENT
+from auxo.reporting.style import STYLE
+from auxo.reporting.svg import Axis, Line, LineChart, draw
 from auxo.traces.figures import HOURS, session_figures
 from auxo.traces.trace import Trace
 

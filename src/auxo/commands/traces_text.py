@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from auxo.core.types import FloatArray
-from auxo.experiments.report_words import ABSENT, duration, number, percent
+from auxo.reporting.number_format import ABSENT, duration, number, percent
 from auxo.traces.figures import (
     HOURS,
     PERCENTILES,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.datasets.errors import dataset_error
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.json_lines import DAMAGED, json_lines_files, json_objects, parted_by_client, shown, text_entry
-from auxo.datasets.source import ClientSamples, Source
 from auxo.datasets.text_features import hashed_words
+from auxo.files.errors import dataset_error
 
 HASHED = 4096  # places for words and pairs of words; our choice
 _STARS = ("1", "2", "3", "4", "5")

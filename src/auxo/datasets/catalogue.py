@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from auxo.datasets.natural import NATURAL
-from auxo.datasets.source import Source
+from auxo.datasets.client_samples import Source
+from auxo.datasets.natural_clients import NATURAL
 from auxo.datasets.tables import table_source
 
 TABLE = "table"

@@ -7,7 +7,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
-from auxo.learning.federated_data import FederatedData
+from auxo.population.federated_data import FederatedData
 
 _KINDS = {"uint8": "levels from 0 to 255", "int32": "tokens", "float32": "numbers"}
 

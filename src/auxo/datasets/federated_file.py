@@ -26,11 +26,11 @@ import pyarrow as pa
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.client_samples import ClientSamples, Source, check_samples, held_out
 from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
-from auxo.datasets.source import ClientSamples, Source, check_samples, held_out
-from auxo.datasets.whole_file import whole_file
-from auxo.learning.federated_data import FederatedData, Samples, StoredInputs
+from auxo.files.atomic_write import whole_file
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.federated_data import FederatedData, Samples, StoredInputs
 
 
 @dataclass(frozen=True)

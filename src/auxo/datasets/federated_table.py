@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.files.errors import DatasetError, dataset_error
 
 FORMAT = "1"
 COLUMNS = ("client", "features", "label", "split", "group")

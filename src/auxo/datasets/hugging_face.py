@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.leaf import end_held_out
 from auxo.datasets.log_mel import log_mel
-from auxo.datasets.source import ClientSamples, Source
 from auxo.datasets.speech_commands import read_wav
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.learning.federated_data import StoredInputs
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.federated_data import StoredInputs
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from auxo.datasets.errors import dataset_error
+from auxo.files.errors import dataset_error
 
 DAMAGED = "download the file again"
 """The remedy for a line that is not what its publisher wrote."""

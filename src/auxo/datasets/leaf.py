@@ -17,10 +17,10 @@ from typing import TextIO
 import numpy as np
 
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
-from auxo.datasets.source import TEST_SHARE, ClientSamples, Source
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, Source
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.learning.federated_data import StoredInputs
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.federated_data import StoredInputs
 
 _CHUNK = 1 << 20  # characters that are read at once at least; our choice
 _SIDE = 28  # pixels of an image

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auxo.datasets.errors import DatasetError, dataset_error
 from auxo.datasets.tables import table_source
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.population_file import load_population
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.federated_data import FederatedData
+from auxo.population.population_file import load_population
 
 FEDERATED = (".arrow", ".feather")
 """What federated files are called."""

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
-from auxo.datasets.source import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.files.errors import DatasetError, dataset_error
 
 SIDE = 64  # pixels; our choice: FedScale's 256 take sixteen times the room
 EASY_CLASSES = 60  # of OpenImage-Easy in the paper's evaluation

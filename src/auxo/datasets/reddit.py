@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.datasets.errors import dataset_error
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.json_lines import json_lines_files, json_objects, parted_by_client, text_entry
 from auxo.datasets.leaf import end_held_out
-from auxo.datasets.source import ClientSamples, Source
 from auxo.datasets.text_features import UNKNOWN, Vocabulary, windows, words_and_marks
+from auxo.files.errors import dataset_error
 
 VOCABULARY = 10_000  # words
 WINDOW = 10  # words that the next one is told from

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array
-from auxo.datasets.errors import dataset_error
+from auxo.datasets.client_samples import ClientSamples, Source
 from auxo.datasets.log_mel import RATE, log_mel
-from auxo.datasets.source import ClientSamples, Source
+from auxo.files.errors import dataset_error
 
 _NAME = re.compile(r"(?P<speaker>[0-9a-z]+)_nohash_(?P<number>[0-9]+)\.wav")
 _REMEDY = "unpack speech_commands_v0.02.tar.gz again"

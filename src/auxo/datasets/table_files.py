@@ -13,7 +13,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.files.errors import DatasetError, dataset_error
 
 _ROWS_AT_ONCE = 4096  # our choice: an image of 224 x 224 in three colours makes 600 MB of this
 KNOWN = ".parquet (or a folder of such files), .csv or .npz"

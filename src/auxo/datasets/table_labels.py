@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
 from auxo.datasets.table_files import Part, TableFile
+from auxo.files.errors import DatasetError, dataset_error
 
 MAX_CLASSES = 100_000
 """Our choice: beyond it labels are ids or hashes, and a model of that width would not fit."""

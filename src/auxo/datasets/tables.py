@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.errors import dataset_error
-from auxo.datasets.source import TEST_SHARE, ClientSamples, Source
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, Source
 from auxo.datasets.table_files import Part, TableFile, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
-from auxo.learning.federated_data import StoredInputs
+from auxo.files.errors import dataset_error
+from auxo.population.federated_data import StoredInputs
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""

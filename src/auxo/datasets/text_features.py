@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from auxo.core.types import Float32Array, IntArray
-from auxo.learning.federated_data import StoredInputs
+from auxo.population.federated_data import StoredInputs
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _MARK = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[.,!?;:]")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.datasets.errors import DatasetError, dataset_error
 from auxo.datasets.federated_file import Columns, clients_without_a_split, collect, columns_of
 from auxo.datasets.federated_table import open_table, problems_with_form, problems_with_values
 from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
 from auxo.datasets.tables import table_source
-from auxo.learning.population_file import PopulationFileError
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.population_file import PopulationFileError
 
 MOST_PROBLEMS = 20
 """Problems that are listed at most; our choice."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from auxo.learning.trainer import Job
+from auxo.training.trainer import Job
 
 
 def most_jobs(n_params: int, most_bytes: int, most: int) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.types import Float32Array
 from auxo.engines.threads import one_thread
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.population.federated_data import FederatedData
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
 
 _JOBS_AT_ONCE = 32  # our choice: as many updates are held at the same time, at most
 _BYTES_AT_ONCE = 32 * 2**20  # and no more of them than this, or a single one

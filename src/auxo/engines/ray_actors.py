@@ -17,9 +17,9 @@ from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
-from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
 from auxo.runtime.failures import WorkersLost
+from auxo.training.trainer import Job
 
 # All of these are our own choices, and not a bit of a result depends on them.
 TRIES = 3  # times that one task may cost the process it runs in

@@ -21,7 +21,7 @@ from auxo.engines.in_process import InProcess
 from auxo.engines.ray_actors import LOST, TRIES, Closed, CohortActor, Crew, TrainerActor, get
 from auxo.engines.ray_connection import ClusterError, check_object_store, connect, words_of
 from auxo.engines.worker_processes import OnNote
-from auxo.learning.federated_data import FederatedData, Samples
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.runtime.cohort_round import Closing, CohortRules, Training
 from auxo.runtime.failures import WorkersLost
 

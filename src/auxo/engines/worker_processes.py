@@ -23,9 +23,9 @@ from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
-from auxo.learning.trainer import Job
 from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
 from auxo.runtime.failures import WorkersLost
+from auxo.training.trainer import Job
 
 _ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
 _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one

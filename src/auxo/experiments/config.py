@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
-from auxo.learning.models import MODELS, ModelArgument, check_model, inputs_of
-from auxo.learning.trainer import LocalTraining
+from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
+from auxo.training.trainer import LocalTraining
 
 Method = Literal["base", "auxo", "oracle"]
 Source = Literal["digits", "synthetic", "file", "natural"]

@@ -8,11 +8,11 @@ import numpy as np
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.learning.federated_data import FederatedData, Samples
-from auxo.learning.trainer import Trainer
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.runtime.coordinator import Matched
 from auxo.simulation.virtual_time import Simulation, SimulationState
+from auxo.training.trainer import Trainer
 
 _SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
 _LARGEST_LOSS = 700.0  # of which e to it is still a number

@@ -16,12 +16,11 @@ from auxo.core.aggregators import AGGREGATORS, Aggregator
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import CrossFittedGain, Lemma, Partition, PartitionCriterion, PartitionLimits
 from auxo.core.types import IntArray
-from auxo.datasets.errors import DatasetError
 from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, Method, TrainingConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.data_folder import devices_with_files
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.trainer import LocalTraining, Trainer
+from auxo.files.errors import DatasetError
+from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Event
 from auxo.runtime.coordinator import ByRequest, Coordinator, Matched, Matching
 from auxo.runtime.engine import Engine
@@ -33,6 +32,7 @@ from auxo.traces.devices import TraceDevices
 from auxo.traces.flash import read_flash
 from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.trace_file import read_trace
+from auxo.training.trainer import LocalTraining, Trainer
 
 _T = TypeVar("_T")
 

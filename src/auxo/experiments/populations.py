@@ -3,21 +3,21 @@
 from pathlib import Path
 from typing import assert_never
 
-from auxo.datasets.errors import DatasetError
-from auxo.datasets.natural import NATURAL
+from auxo.datasets.natural_clients import NATURAL
 from auxo.datasets.open_dataset import arrow_needed, open_dataset
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.data_folder import data_folder
-from auxo.learning.digits import digits_population
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
-from auxo.learning.models import make_trainer
-from auxo.learning.planting import inputs_are_images, plant_groups
-from auxo.learning.population_file import PopulationFileError
-from auxo.learning.synthetic import synthetic_population
-from auxo.learning.trainer import Trainer
+from auxo.files.errors import DatasetError
+from auxo.models.catalogue import make_trainer
+from auxo.population.digits import digits_population
+from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
+from auxo.population.planting import inputs_are_images, plant_groups
+from auxo.population.population_file import PopulationFileError
+from auxo.population.synthetic import synthetic_population
+from auxo.training.trainer import Trainer
 
 
 def make_population(config: Config) -> FederatedData:

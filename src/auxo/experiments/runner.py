@@ -1,5 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
@@ -13,15 +14,17 @@ from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.methods import Plan, build, local_training, plans
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.progress import OnEvent
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import Status, summarise
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.models import note_on
-from auxo.learning.trainer import Trainer
+from auxo.models.catalogue import note_on
+from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated, Event
 from auxo.runtime.engine import Engine
 from auxo.simulation.virtual_time import SimulationState
+from auxo.training.trainer import Trainer
+
+OnEvent = Callable[[str, Event], None]
+"""Told what happens, with the label of the method's run it happens to."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
-from auxo.learning.heterogeneity import (
+from auxo.population.heterogeneity import (
     AffineShift,
     Heterogeneity,
     LabelPermutation,
@@ -22,7 +22,7 @@ from auxo.learning.heterogeneity import (
     label_maps,
     relative_sizes,
 )
-from auxo.learning.planting import deal_out
+from auxo.population.planting import deal_out
 
 try:
     import PIL.Image

@@ -19,7 +19,7 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, CohortId, IntArray
-from auxo.learning.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job, LocalUpdate
 
 
 @dataclass(frozen=True)

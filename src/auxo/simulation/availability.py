@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.simulation.online_now import OnlineNow
+from auxo.simulation.online_slots import OnlineNow
 
 DAY_S = 86_400
 

@@ -15,8 +15,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
-from auxo.learning.federated_data import FederatedData
-from auxo.learning.trainer import Job
+from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import (
     CohortEnded,
     EmptyRound,
@@ -33,6 +32,7 @@ from auxo.simulation.availability import Availability
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
+from auxo.training.trainer import Job
 
 _BYTES_PER_PARAMETER = 4
 _MAX_STARVED = 1000  # times in a row that a cohort may find nobody before it ends, about a week; our choice

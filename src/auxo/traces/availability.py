@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.simulation.availability import DAY_S
-from auxo.traces.given_devices import given_devices
+from auxo.traces.device_assignment import given_devices
 from auxo.traces.trace import Sessions
 
 _Int32Array = NDArray[np.int32]
@@ -61,7 +61,7 @@ class TraceAvailability:
 
 
 def draw_availability(sessions: Sessions, n_clients: int, seed: int) -> TraceAvailability:
-    """Return clients with devices by `given_devices`, each shifted by whole days.
+    """Return clients with devices by `device_assignment`, each shifted by whole days.
 
     The shift tells clients with the same device apart and leaves the time of day as it was. More clients do not change
     the first ones.

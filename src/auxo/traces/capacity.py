@@ -14,7 +14,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
-from auxo.datasets.errors import dataset_error
+from auxo.files.errors import dataset_error
 from auxo.simulation.devices import SyntheticDevices
 from auxo.traces.trace import Speeds, check_speeds
 from auxo.traces.trace_file import arrow

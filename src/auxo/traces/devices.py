@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import final
 
 from auxo.simulation.devices import Devices
-from auxo.traces.given_devices import given_devices
+from auxo.traces.device_assignment import given_devices
 from auxo.traces.trace import Speeds
 
 
 @final
 @dataclass(frozen=True)
 class TraceDevices:
-    """Each client is given a device of a trace, by `given_devices`."""
+    """Each client is given a device of a trace, by `device_assignment`."""
 
     speeds: Speeds
     slowdown: float = 1.0  # factor on the time training takes, for a model heavier than the one that was measured

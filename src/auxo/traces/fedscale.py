@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.files.errors import DatasetError, dataset_error
 from auxo.simulation.devices import SyntheticDevices
 from auxo.traces.plain_pickle import read_plain_pickle
 from auxo.traces.trace import Sessions, Speeds, check_sessions, check_speeds, usable_sessions, usable_speeds

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.datasets.errors import dataset_error
+from auxo.files.errors import dataset_error
 from auxo.simulation.availability import DAY_S
 from auxo.traces.trace import Sessions, check_sessions
 

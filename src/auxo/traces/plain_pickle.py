@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import final
 
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.files.errors import DatasetError, dataset_error
 
 _NUMBERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT")
 _TEXTS = ("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")

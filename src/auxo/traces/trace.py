@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
+from auxo.files.errors import DatasetError, dataset_error
 
 LONGEST_SPAN_S = 2**31 - 1
 """A span is shorter than 68 years; our choice, so that sums of a million spans stay far from overflow."""

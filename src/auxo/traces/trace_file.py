@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
-from auxo.datasets.errors import DatasetError, dataset_error
-from auxo.datasets.whole_file import whole_file
+from auxo.files.atomic_write import whole_file
+from auxo.files.errors import DatasetError, dataset_error
 from auxo.traces.trace import Sessions, Speeds, Trace, check_sessions, check_speeds
 
 FORMAT = "1"

@@ -1,0 +1,202 @@
+"""Data sets with natural clients that are published as plain arrays and tables: writers, speakers, reviewers, authors.
+
+Each loader takes the folder that holds its files.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.rng import stream
+from auxo.core.types import IntArray
+from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
+from auxo.files.errors import DatasetError, dataset_error
+from auxo.population.federated_data import StoredInputs
+
+_FEWEST_DIGITS = 20  # writers with fewer are left out; our choice
+_PARTS = 8  # clients that each speaker is cut into, by chance: few speakers make a small federation; our choice
+_SPEECH = ("audiomnist_mel32.npz", "dspspeech20_mel32.npz")
+_STARS = ("1", "2", "3", "4", "5")
+_FEWEST_REVIEWS = 5
+_HASHED = 4096  # places for words and pairs of words; our choice
+_WINDOW = 20  # characters that the next one is told from; our choice
+_PLACES = 300  # of an author's text that are asked about at most; our choice
+_FEWEST_CHARACTERS = 1000  # of an author's text, as in LEAF's Shakespeare
+_TEST_SHARE = 0.3  # a client has few samples, and its score should not be chance alone; our choice
+
+
+def writers(folder: Path) -> Source:
+    """Return the digits of MNIST by the person who wrote them, in two groups: census staff and pupils.
+
+    File: mnist_by_writer.npz with x (uint8 images), y, writer and hsf, the part of NIST's collection.
+    """
+    path = folder / "mnist_by_writer.npz"
+
+    def clients() -> Iterator[ClientSamples]:
+        arrays = _arrays(path, ("x", "y", "writer", "hsf"))
+        for writer, rows in _by(arrays["writer"]):
+            if len(rows) >= _FEWEST_DIGITS:
+                group = "pupils" if arrays["hsf"][rows[0]] == 4 else "census staff"
+                yield _samples(f"writer-{writer:04d}", arrays["x"][rows], arrays["y"][rows], group)
+
+    return Source("writers", path, tuple("0123456789"), clients, _TEST_SHARE)
+
+
+def speech(folder: Path) -> Source:
+    """Return spoken words of two sources, ten digits and twenty other words; each speaker is cut into parts.
+
+    Files: audiomnist_mel32.npz and dspspeech20_mel32.npz with x (uint8 log-mel spectra), y and speaker.
+    """
+    paths = [folder / name for name in _SPEECH]
+
+    def clients() -> Iterator[ClientSamples]:
+        for group, path, first in (("digits", paths[0], 0), ("commands", paths[1], 10)):
+            arrays = _arrays(path, ("x", "y", "speaker"))
+            for speaker, rows in _by(arrays["speaker"]):
+                shuffled = stream(0, "speech-parts", group, speaker).permutation(rows)
+                for part in range(_PARTS):
+                    mine = shuffled[part::_PARTS]
+                    labels = arrays["y"][mine].astype(np.int64) + first
+                    yield _samples(f"{group}-{speaker:02d}-{part}", arrays["x"][mine], labels, group)
+
+    commands = _arrays(paths[1], ("classes",))["classes"] if paths[1].is_file() else np.arange(20).astype(str)
+    classes = (*(f"digit {digit}" for digit in range(10)), *(str(name) for name in commands))
+    return Source("speech", paths[0] if not paths[0].is_file() else paths[1], classes, clients, _TEST_SHARE)
+
+
+def reviewers(folder: Path) -> Source:
+    """Return reviews of products by reviewer: hashed words, and the stars that were given.
+
+    File: amazon_reviews_by_reviewer.parquet with reviewerID, reviewText and overall, the stars from 1 to 5.
+    """
+    path = folder / "amazon_reviews_by_reviewer.parquet"
+
+    def clients() -> Iterator[ClientSamples]:
+        table = _table(path, ("reviewerID", "reviewText", "overall"), "reviewText")
+        stars = np.array(table["overall"], dtype=np.int64)
+        for reviewer, rows in _by(np.array(table["reviewerID"])):
+            if len(rows) >= _FEWEST_REVIEWS:
+                x = np.stack([hashed_words(table["reviewText"][row] or "", _HASHED) for row in rows])
+                yield _samples(str(reviewer), x, stars[rows] - 1, None)
+
+    return Source("reviewers", path, _STARS, clients, _TEST_SHARE)
+
+
+def accounts(folder: Path) -> Source:
+    """Return public statements by account: windows of characters, and the character that comes next.
+
+    File: congresstweets_by_account.parquet with user_id, the account, and text.
+    """
+    path = folder / "congresstweets_by_account.parquet"
+    return _next_character("accounts", path, "user_id", "text")
+
+
+def roles(folder: Path) -> Source:
+    """Return Shakespeare's plays by role: windows of characters, and the character that comes next.
+
+    File: shakespeare_by_role.parquet with client, a play and a role in it, and text.
+    """
+    path = folder / "shakespeare_by_role.parquet"
+    return _next_character("roles", path, "client", "text")
+
+
+def _next_character(name: str, path: Path, client: str, text: str) -> Source:
+    def clients() -> Iterator[ClientSamples]:
+        table = _table(path, (client, text), text)
+        for author, rows in _by(np.array(table[client])):
+            whole = "\n".join(table[text][row] or "" for row in rows)
+            if len(whole) < _FEWEST_CHARACTERS:
+                continue
+            tokens = BY_CHARACTER.tokens(whole)
+            rng = stream(0, "places", name, str(author))
+            places = np.sort(rng.permutation(len(tokens))[:_PLACES])
+            x, y = windows(tokens, _WINDOW, places)
+            # The end of a text is held out rather than places at random, whose windows overlap with others.
+            is_test = np.arange(len(y)) >= len(y) - round(_TEST_SHARE * len(y))
+            yield ClientSamples(str(author), x, y, is_test)
+
+    return Source(name, path, BY_CHARACTER.names, clients)
+
+
+def _samples(client: str, x: StoredInputs, y: NDArray[np.integer[Any]], group: str | None) -> ClientSamples:
+    return ClientSamples(client, x, y.astype(np.int64), group=group)
+
+
+def _by(names: NDArray[np.generic]) -> Iterator[tuple[Any, IntArray]]:
+    """Yield every name in sorted order, and the rows in which it stands."""
+    distinct, where = np.unique(names, return_inverse=True)
+    order = np.argsort(where, kind="stable")
+    starts = np.searchsorted(where[order], np.arange(len(distinct) + 1))
+    for number, name in enumerate(distinct.tolist()):
+        yield name, order[starts[number] : starts[number + 1]]
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    try:
+        # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            present = list(getattr(file, "files", ()))  # a single array has none
+            missing = [name for name in names if name not in present]
+            if missing:
+                got = ", ".join(present) or "none"
+                raise dataset_error(path, ", ".join(missing), f"the arrays {', '.join(names)}", got, "check the file")
+            return {name: file[name] for name in names}
+    except DatasetError:
+        raise
+    except FileNotFoundError as error:
+        raise dataset_error(path, "file", "an npz archive", "no such file", _where(path)) from error
+    except Exception as error:  # damaged bytes make zip and deflate raise almost anything
+        got = f"one that cannot be read ({error})"
+        raise dataset_error(path, "file", "an npz archive", got, "copy it again from its origin") from error
+
+
+def _table(path: Path, names: tuple[str, ...], text: str) -> dict[str, list[Any]]:
+    """Return columns of a parquet file; only the one of texts may have gaps."""
+    import pyarrow as pa  # noqa: PLC0415 - takes long to import, and only text needs it
+    from pyarrow import parquet  # noqa: PLC0415
+
+    try:
+        table = parquet.read_table(path)
+    except FileNotFoundError as error:
+        raise dataset_error(path, "file", "a parquet file", "no such file", _where(path)) from error
+    except (OSError, pa.ArrowException) as error:
+        got = f"one that cannot be read ({error})"
+        raise dataset_error(path, "file", "a parquet file", got, "copy it again from its origin") from error
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        got = ", ".join(table.column_names)
+        raise dataset_error(path, ", ".join(missing), f"the columns {', '.join(names)}", got, "check the file")
+    columns = {name: table.column(name).to_pylist() for name in names}
+    for name, values in columns.items():
+        if name != text and None in values:
+            place = f"row {values.index(None)}, {name}"
+            raise dataset_error(path, place, "a value", "nothing", "fill it in or drop the row")
+    return columns
+
+
+def _where(path: Path) -> str:
+    return f"put {path.name} there, or name its folder with --data or the variable AUXO_DATA"
+
+
+@dataclass(frozen=True)
+class Natural:
+    """A data set that a configuration can name."""
+
+    load: Callable[[Path], Source]
+    summary: str
+
+
+NATURAL = {
+    "writers": Natural(writers, "digits of MNIST by writer"),
+    "speech": Natural(speech, "spoken digits and commands by parts of speakers"),
+    "reviewers": Natural(reviewers, "stars of Amazon reviews by reviewer"),
+    "accounts": Natural(accounts, "next character of public statements by account"),
+    "roles": Natural(roles, "next character of Shakespeare's plays by role"),
+}
+"""Every data set with natural clients, by name."""

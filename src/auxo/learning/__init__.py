@@ -1,1 +1,0 @@
-"""What is learned and from what: federated data, models and local training."""

@@ -1,0 +1,131 @@
+"""The models a configuration can name, each as a trainer made for the data at hand."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from auxo.population.federated_data import FederatedData
+from auxo.registry.import_path import is_import_path
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Batching, Trainer
+
+Inputs = Literal["numbers", "images", "tokens"]
+"""What a model takes: inputs of any shape, square images, or windows of tokens."""
+
+ModelArgument = bool | int | float | str | list[bool | int | float | str]
+"""What a configuration can set of a model."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    takes: Inputs
+    path: str | None = None  # of the torch module; None: softmax regression needs none
+
+
+_KNOWN = {
+    "softmax": _Known("numbers"),
+    "mlp": _Known("numbers", "auxo.models.small_models:Mlp"),
+    "cnn": _Known("images", "auxo.models.small_models:SmallCnn"),
+    "leaf-cnn": _Known("images", "auxo.models.small_models:LeafCnn"),
+    "resnet18": _Known("images", "auxo.models.resnet:ResNet18"),
+    "resnet34": _Known("images", "auxo.models.resnet:ResNet34"),
+    "mobilenet-v2": _Known("images", "auxo.models.mobilenet:MobileNetV2"),
+    "shufflenet-v2": _Known("images", "auxo.models.shufflenet:ShuffleNetV2"),
+    "window-mlp": _Known("tokens", "auxo.models.language_models:WindowMlp"),
+    "char-lstm": _Known("tokens", "auxo.models.language_models:CharLstm"),
+    "char-transformer": _Known("tokens", "auxo.models.language_models:CharTransformer"),
+    "albert": _Known("tokens", "auxo.models.albert:Albert"),
+}
+_EXTRAS = {"torch": ("PyTorch", "auxo[torch]"), "transformers": ("transformers", "auxo[text]")}
+
+MODELS: tuple[str, ...] = tuple(_KNOWN)
+"""Every name that `make_trainer` knows; it takes import paths besides."""
+
+
+def check_model(model: str) -> None:
+    """Check that a model is known by name, or named by an import path, which is not followed.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if model not in _KNOWN and not is_import_path(model):
+        near = difflib.get_close_matches(model, MODELS, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(
+            f'model: expected one of {", ".join(MODELS)}, or a module of your own as "package.module:Name" or '
+            f'"file.py:Name", got "{model}"{hint}'
+        )
+
+
+def inputs_of(model: str) -> Inputs | None:
+    """Return what a model takes; None for a module of the user's own, which nothing is known about."""
+    return _KNOWN[model].takes if model in _KNOWN else None
+
+
+def make_trainer(
+    model: str,
+    data: FederatedData,
+    batching: Batching = "auto",
+    model_args: Mapping[str, ModelArgument] | None = None,
+) -> Trainer:
+    """Return the trainer of a model, sized for the inputs and the classes of ``data``.
+
+    Args:
+        model: one of `MODELS`, or the import path of a torch module or of a function that makes one.
+        data: what it is to be trained on.
+        batching: how participants train together; "auto" takes the fastest way that gives the right updates. Softmax
+            regression has a way of its own.
+        model_args: what to build the model with besides what the data know; None for nothing.
+
+    Raises:
+        ValueError: the name is unknown, the model cannot take such inputs or arguments, or be trained in this way.
+        ImportError: the model needs PyTorch or another library that is not installed.
+    """
+    check_model(model)
+    _check_inputs(model, data)
+    arguments = model_args or {}
+    if model == "softmax":
+        if arguments:
+            raise ValueError(f"model_args: expected none, as softmax has nothing to set, got {', '.join(arguments)}")
+        return SoftmaxTrainer(n_features=prod(data.features), n_classes=data.n_classes)
+    try:
+        return _torch_trainer(model, data, batching, arguments)
+    except ModuleNotFoundError as error:
+        library, package = _EXTRAS.get(error.name or "", (error.name, error.name))
+        others = ', or choose the model "softmax"' if error.name == "torch" else ""
+        raise ImportError(
+            f'model "{model}" needs {library}, which is not installed: run pip install "{package}"{others}'
+        ) from error
+
+
+def note_on(trainer: Trainer) -> str | None:
+    """Return what is to be said about how a trainer trains; None if there is nothing."""
+    note: str | None = getattr(getattr(trainer, "way", None), "note", None)
+    return note
+
+
+def _check_inputs(model: str, data: FederatedData) -> None:
+    takes = inputs_of(model)
+    if takes is None or (takes == "tokens") == data.has_tokens:
+        return
+    got = "tokens of a text (int32)" if data.has_tokens else "numbers"
+    fitting = [name for name, known in _KNOWN.items() if (known.takes == "tokens") == data.has_tokens]
+    raise ValueError(f'x: model "{model}" takes {takes}, got {got}; choose one of {", ".join(fitting)}')
+
+
+def _torch_trainer(
+    model: str, data: FederatedData, batching: Batching, arguments: Mapping[str, ModelArgument]
+) -> Trainer:
+    # Imported here, so that numpy alone is enough for everything else.
+    from auxo.models.module_factory import AsBuilt, check_logits, module_factory  # noqa: PLC0415
+    from auxo.training.torch_trainer import TorchTrainer, kaiming_uniform  # noqa: PLC0415
+
+    known = _KNOWN.get(model)
+    factory = module_factory(model, known.path if known and known.path else model, arguments, data)
+    # Embeddings want larger weights than other layers, and a module of the user's own may have been trained before.
+    draws_itself = known is None or known.takes == "tokens"
+    trainer = TorchTrainer(factory, AsBuilt(factory) if draws_itself else kaiming_uniform)
+    check_logits(factory, data)
+    return trainer.suited_to(data, batching)

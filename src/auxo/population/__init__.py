@@ -1,0 +1,1 @@
+"""The clients and their data: federated columns, built-in populations, planted groups."""

@@ -1,0 +1,1 @@
+"""Parts found by name, built in or from a file of the user's own."""

@@ -1,0 +1,1 @@
+"""What people look at: the report, figures, tables, the terminal."""

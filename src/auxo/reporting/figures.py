@@ -1,0 +1,267 @@
+"""The report's line charts: what is drawn from a run's facts, before any pixel."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from auxo.core.types import FloatArray
+from auxo.experiments.run_directory import ClientScores
+from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
+from auxo.reporting.facts import MethodFacts, RunFacts
+from auxo.reporting.number_format import NAMES, PER_CENT, counted, number, percent, time_unit, times
+from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Mark, Span, Zone
+
+_COHORT_COLOURS = 6  # how many the style sheet has; more cohorts than that use them again
+_TENTH = 0.1
+WORTH_SAYING = 1.05  # our choice: a ratio below this is not called a speedup
+
+
+def accuracy_over_time(facts: RunFacts) -> LineChart | None:
+    """Return mean accuracy against simulated time; None without an evaluation."""
+    longest_s = max((run.evaluations[-1].time_s for run in facts.methods.values() if run.evaluations), default=0.0)
+    unit = time_unit(longest_s)
+    axis = Axis(f"simulated time, {unit.name}", low=0.0)
+    return _accuracy_chart(
+        facts,
+        axis,
+        of_evaluation=lambda evaluated: evaluated.time_s / unit.seconds,
+        of_partition=lambda partition: partition.time_s / unit.seconds,
+        gain=_gain(facts.speedup, "sooner"),
+        height=380,
+    )
+
+
+def accuracy_over_work(facts: RunFacts) -> LineChart | None:
+    """Return mean accuracy against updates aggregated; None without an evaluation."""
+    auxo = facts.methods.get("auxo")
+    return _accuracy_chart(
+        facts,
+        Axis("participations (updates aggregated)", low=0.0),
+        of_evaluation=lambda evaluated: float(evaluated.participations),
+        of_partition=lambda partition: float(auxo.participations_at(partition.time_s)) if auxo else 0.0,
+        gain=_gain(facts.resource_speedup, "less work"),
+        height=300,
+    )
+
+
+def client_curve(facts: RunFacts) -> LineChart | None:
+    """Return every client's accuracy from worst to best, base and Auxo; None before either has client scores."""
+    lines, levels = [], []
+    for method in ("base", "auxo"):
+        run = facts.methods.get(method)
+        scores = _scored(run.clients) if run else np.zeros(0)
+        if run is None or not len(scores):
+            continue
+        share = (np.arange(len(scores)) + 0.5) / len(scores)
+        label = f"{NAMES[method]}, median {percent(float(np.median(scores)), 0)}"
+        lines.append(Line(NAMES[method], method, share, np.sort(scores), label, label_x=0.5))
+        if run.outcome and run.outcome.worst_10 is not None:
+            words = f"{NAMES[method]}, worst {percent(_TENTH, 0)}: {percent(run.outcome.worst_10)}"
+            levels.append(Level(method, 0.0, _TENTH, run.outcome.worst_10, words))
+        if run.outcome and run.outcome.best_10 is not None:
+            words = f"{NAMES[method]}, best {percent(_TENTH, 0)}: {percent(run.outcome.best_10)}"
+            levels.append(Level(method, 1 - _TENTH, 1.0, run.outcome.best_10, words))
+    if not lines:
+        return None
+    halves = ", ".join(f"{line.name} {percent(float(np.median(line.y)))}" for line in lines)
+    return LineChart(
+        description=f"Test accuracy of every client, sorted from worst to best. The median client: {halves}.",
+        x=Axis("clients, from worst to best", *PER_CENT, low=0.0, high=1.0),
+        y=Axis("test accuracy of a client", *PER_CENT),
+        lines=tuple(lines),
+        zones=(Zone(0.0, _TENTH, f"worst {percent(_TENTH, 0)}"), Zone(1 - _TENTH, 1.0, f"best {percent(_TENTH, 0)}")),
+        levels=tuple(levels),
+    )
+
+
+def better_and_worse(facts: RunFacts) -> tuple[int, int, int] | None:
+    """Return how many clients Auxo serves better, the same and worse than the base; None when they cannot be paired."""
+    base, auxo = facts.methods.get("base"), facts.methods.get("auxo")
+    if base is None or auxo is None or base.clients is None or auxo.clients is None:
+        return None
+    if len(base.clients.accuracy) != len(auxo.clients.accuracy):
+        return None
+    difference = auxo.clients.accuracy - base.clients.accuracy
+    return int((difference > 0).sum()), int((difference == 0).sum()), int((difference < 0).sum())
+
+
+def criterion_chart(auxo: MethodFacts) -> LineChart | None:
+    """Return the gain each cohort's criterion saw and the gain it needed; None when there was nothing to judge."""
+    colours = cohort_colours(auxo)
+    lines = []
+    for cohort, closed in _judging(auxo).items():
+        judged = [one for one in closed if one.gain is not None]
+        gains = np.array([one.gain for one in judged], dtype=np.float64)
+        if judged:
+            lines.append(Line(f"gain of {cohort}", colours[cohort], _rounds(judged), gains, cohort))
+    if not lines:
+        return None
+    marks = tuple(
+        Mark(
+            float(partition.round),
+            f"{partition.cohort} \N{RIGHTWARDS ARROW} {len(partition.children)}",
+            f"{partition.cohort} partitioned into {counted(len(partition.children), 'cohort')} in round "
+            f"{partition.round} with a gain of {number(partition.gain)}",
+        )
+        for partition in auxo.partitions
+    )
+    done = "; ".join(mark.detail for mark in marks) or "no partition happened"
+    return LineChart(
+        description=f"Gain of the best grouping over rounds for each cohort, and the gain needed (dashed): {done}.",
+        x=Axis("round", low=0.0),
+        y=Axis("gain of the best grouping"),
+        lines=(*_needed(auxo, colours), *lines),
+        marks=marks,
+        height=320,
+    )
+
+
+def heterogeneity_chart(auxo: MethodFacts) -> LineChart | None:
+    """Return the heterogeneity of each cohort's updates over rounds; None before the first round."""
+    colours = cohort_colours(auxo)
+    lines = tuple(
+        Line(
+            f"heterogeneity of {cohort}",
+            colours[cohort],
+            _rounds(closed),
+            np.array([one.heterogeneity for one in closed]),
+            cohort,
+        )
+        for cohort, closed in _by_cohort(auxo).items()
+    )
+    if not lines:
+        return None
+    marks = tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in auxo.partitions)
+    return LineChart(
+        description="Heterogeneity of updates over rounds, for each cohort.",
+        x=Axis("round", low=0.0),
+        y=Axis("heterogeneity of updates"),
+        lines=lines,
+        marks=marks,
+        height=230,
+    )
+
+
+def cohort_colours(auxo: MethodFacts) -> dict[str, str]:
+    """Return the colour of each cohort that trained: neutral for the first, then the palette in order."""
+    cohorts = _by_cohort(auxo)
+    return {cohort: f"k{(place - 1) % _COHORT_COLOURS}" if place else "ink" for place, cohort in enumerate(cohorts)}
+
+
+def _accuracy_chart(
+    facts: RunFacts,
+    x: Axis,
+    *,
+    of_evaluation: Callable[[Evaluated], float],
+    of_partition: Callable[[Partitioned], float],
+    gain: str | None,
+    height: int,
+) -> LineChart | None:
+    runs = [run for run in facts.methods.values() if run.evaluations]
+    if not runs:
+        return None
+    places = {run.method: np.array([of_evaluation(one) for one in run.evaluations]) for run in runs}
+    lines = tuple(
+        Line(
+            NAMES[run.method],
+            run.method,
+            places[run.method],
+            np.array([one.accuracy for one in run.evaluations]),
+            f"{NAMES[run.method]} {percent(run.evaluations[-1].accuracy)}",
+            is_dashed=run.method == "oracle",
+        )
+        # The last drawn lies on top, and that should be Auxo.
+        for run in sorted(runs, key=lambda run: run.method == "auxo")
+    )
+    auxo = facts.methods.get("auxo")
+    ends = ", ".join(line.label for line in lines)
+    return LineChart(
+        description=f"Mean test accuracy over clients against {x.label}. At the end: {ends}.",
+        x=x,
+        y=Axis("mean test accuracy over clients", *PER_CENT),
+        lines=lines,
+        bands=_cohort_band(auxo, places) if auxo else (),
+        marks=tuple(_partition_mark(partition, of_partition(partition)) for partition in auxo.partitions)
+        if auxo
+        else (),
+        spans=_span_to_target(facts, of_evaluation, gain),
+        height=height,
+    )
+
+
+def _gain(ratio: float | None, words: str) -> str | None:
+    return None if ratio is None or ratio < WORTH_SAYING else f"{times(ratio)} {words}"
+
+
+def _cohort_band(auxo: MethodFacts, places: dict[str, FloatArray]) -> tuple[Band, ...]:
+    # Cohorts without a client yet have no accuracy to speak of.
+    scores = [[score.accuracy for score in one.cohorts if score.clients] or [one.accuracy] for one in auxo.evaluations]
+    if not any(len(row) > 1 for row in scores):
+        return ()
+    low, high = np.array([min(row) for row in scores]), np.array([max(row) for row in scores])
+    return (Band("auxo", places["auxo"], low, high),)
+
+
+def _partition_mark(partition: Partitioned, at: float) -> Mark:
+    children = len(partition.children)
+    detail = f"round {partition.round}: {partition.cohort} partitioned into {', '.join(partition.children)}"
+    return Mark(at, f"{partition.cohort} \N{RIGHTWARDS ARROW} {counted(children, 'cohort')}", detail)
+
+
+def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float], gain: str | None) -> tuple[Span, ...]:
+    base, auxo, target = facts.methods.get("base"), facts.methods.get("auxo"), facts.target
+    if gain is None or base is None or auxo is None or target is None:
+        return ()
+    start, end = (run.reach(target, of_evaluation) for run in (auxo, base))
+    if start is None or end is None or start >= end:
+        return ()
+    return (Span(start, end, target, gain),)
+
+
+def _needed(auxo: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:
+    cohorts = _judging(auxo)
+    needed: dict[int, set[float]] = {}
+    for closed in (one for rounds in cohorts.values() for one in rounds):
+        needed.setdefault(closed.round, set()).add(closed.gain_needed)
+    if all(len(values) == 1 for values in needed.values()):  # one line says it for every cohort
+        rounds = sorted(needed)
+        values = np.array([next(iter(needed[one])) for one in rounds])
+        return (Line("gain needed", "ink", np.array(rounds, dtype=np.float64), values, "needed", is_dashed=True),)
+    return tuple(
+        Line(
+            f"gain {cohort} needed",
+            colours[cohort],
+            _rounds(closed),
+            np.array([one.gain_needed for one in closed]),
+            is_dashed=True,
+        )
+        for cohort, closed in cohorts.items()
+    )
+
+
+def _by_cohort(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
+    cohorts: dict[str, list[RoundClosed]] = {}
+    for closed in auxo.rounds:
+        cohorts.setdefault(closed.cohort, []).append(closed)
+    # By length first, so that "0.10" comes after "0.9".
+    return dict(sorted(cohorts.items(), key=lambda item: [(len(part), part) for part in item[0].split(".")]))
+
+
+def _judging(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
+    """Return each cohort's rounds up to the last that was judged: later ones only repeat the same gain."""
+    judging = {}
+    for cohort, closed in _by_cohort(auxo).items():
+        last = max((one.round for one in closed if one.judged), default=0)
+        if last:
+            judging[cohort] = [one for one in closed if one.round <= last]
+    return judging
+
+
+def _rounds(closed: Sequence[RoundClosed]) -> FloatArray:
+    return np.array([one.round for one in closed], dtype=np.float64)
+
+
+def _scored(clients: ClientScores | None) -> FloatArray:
+    if clients is None:
+        return np.zeros(0)
+    return clients.accuracy[(clients.test_samples > 0) & np.isfinite(clients.accuracy)]

@@ -1,0 +1,190 @@
+"""Live progress of a run: bars on a terminal, a few plain lines anywhere else, both fed by events alone."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import IO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from auxo.experiments.config import Config
+from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
+from auxo.reporting.number_format import counted
+
+OnEvent = Callable[[str, Event], None]
+"""Is told which run of which method ("base", "auxo", "oracle 1", "oracle 2") an event belongs to."""
+
+_PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
+
+_METHOD_WIDTH = 8  # the longest name of a run
+_UNKNOWN = "-"
+
+_MINUTE_S = 60
+_HOUR_S = 3600
+_DAY_S = 24 * _HOUR_S
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much there is to do in one method's run."""
+
+    rounds: int
+    participants: int  # a round, over all cohorts
+
+    def __post_init__(self) -> None:
+        for name, value in (("rounds", self.rounds), ("participants", self.participants)):
+            if value < 1:
+                raise ValueError(f"{name}: expected at least 1, got {value}")
+
+    @classmethod
+    def of(cls, config: Config) -> "Budget":
+        """Return the budget that every method of a run has."""
+        return cls(config.training.rounds, config.training.participants)
+
+
+@dataclass(frozen=True)
+class MethodProgress:
+    """How far one method is, as far as its events tell."""
+
+    participations: int = 0
+    leaves: frozenset[str] = frozenset()  # cohorts that were seen and not partitioned
+    ended: frozenset[str] = frozenset()
+    accuracy: float | None = None  # None before the first evaluation
+    time_s: float = 0.0
+
+    def after(self, event: Event) -> "MethodProgress":
+        """Return the progress once ``event`` has happened."""
+        now = replace(self, time_s=max(self.time_s, event.time_s))
+        match event:
+            case RoundClosed():
+                return replace(
+                    now, participations=self.participations + event.participants, leaves=self.leaves | {event.cohort}
+                )
+            case Partitioned():
+                return replace(now, leaves=(self.leaves - {event.cohort}) | set(event.children))
+            case CohortEnded():
+                return replace(now, leaves=self.leaves | {event.cohort}, ended=self.ended | {event.cohort})
+            case Evaluated():
+                return replace(now, accuracy=event.accuracy)
+            case _:
+                return now
+
+    def rounds_done(self, budget: Budget) -> float:
+        """Return participations in units of whole rounds, and all of them once every cohort has ended.
+
+        Drop-outs leave rounds short of participants, so the sum alone might never reach the end.
+        """
+        if self.leaves and self.leaves <= self.ended:
+            return budget.rounds
+        return min(self.participations / budget.participants, budget.rounds)
+
+
+@contextmanager
+def show_progress(budget: Budget, console: Console) -> Iterator[OnEvent]:
+    """Yield the function to call with each event; it shows progress on ``console`` until the block ends."""
+    # A build log may claim to be a terminal (forced colours), but nobody watches bars there.
+    if console.is_interactive and not os.environ.get("CI"):
+        with _bars(console) as bars:
+            yield LiveProgress(budget, bars).on_event
+    else:
+        yield PlainProgress(budget, console.file).on_event
+
+
+class LiveProgress:
+    """One bar for each method that has begun; a partition is printed above the bars."""
+
+    def __init__(self, budget: Budget, bars: Progress) -> None:
+        self._budget = budget
+        self._bars = bars
+        self._progress: dict[str, MethodProgress] = {}
+        self._tasks: dict[str, TaskID] = {}
+
+    def on_event(self, method: str, event: Event) -> None:
+        """Show what the event changes."""
+        now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
+        if method not in self._tasks:
+            self._tasks[method] = self._bars.add_task(method, total=self._budget.rounds, status="")
+        if isinstance(event, Partitioned | StoppedLooking):
+            self._bars.console.print(escape(f"{method}, {news_text(event)}"), highlight=False)
+        done = now.rounds_done(self._budget)
+        self._bars.update(self._tasks[method], completed=done, status=_status(now, done, self._budget))
+
+
+class PlainProgress:
+    """A line for about each tenth of a method's rounds and for news of cohorts, without control characters."""
+
+    def __init__(self, budget: Budget, stream: IO[str]) -> None:
+        self._budget = budget
+        self._stream = stream
+        self._progress: dict[str, MethodProgress] = {}
+        self._steps: dict[str, int] = {}
+        self._waiting: dict[str, str] = {}  # lines by method
+
+    def on_event(self, method: str, event: Event) -> None:
+        """Write a line if the event is worth one."""
+        now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
+        if method in self._waiting and not isinstance(event, Evaluated):
+            self._write(self._waiting.pop(method))
+        if isinstance(event, Partitioned | StoppedLooking):
+            self._write(f"{method}, {news_text(event)}")
+        done = now.rounds_done(self._budget)
+        step = int(_PLAIN_STEPS * done / self._budget.rounds)
+        # The last line waits for the last evaluation, so that it tells the result.
+        if step > self._steps.get(method, 0) and (done < self._budget.rounds or isinstance(event, Evaluated)):
+            self._steps[method] = step
+            self._waiting[method] = ""
+        if method in self._waiting:
+            # It waits for the event after it, which may be the evaluation of the same round.
+            self._waiting[method] = f"{method:<{_METHOD_WIDTH}}  {_status(now, done, self._budget)}"
+            if isinstance(event, Evaluated):
+                self._write(self._waiting.pop(method))
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+def news_text(event: Partitioned | StoppedLooking) -> str:
+    """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
+    if isinstance(event, StoppedLooking):
+        return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and stops looking"
+    gain = f", gain {event.gain:.2f}" if event.gain else ""  # the oracle asks for none
+    return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}{gain}"
+
+
+def simulated_time_text(seconds: float) -> str:
+    """Return a simulated time in the unit that suits it.
+
+    >>> simulated_time_text(90), simulated_time_text(5400), simulated_time_text(200_000)
+    ('2 min', '1.5 h', '2.3 days')
+    """
+    if seconds < _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    if seconds < 2 * _DAY_S:
+        return f"{seconds / _HOUR_S:.1f} h"
+    return f"{seconds / _DAY_S:.1f} days"
+
+
+def _status(progress: MethodProgress, done: float, budget: Budget) -> str:
+    """Return rounds, cohorts, accuracy and simulated time, in columns that stand below each other."""
+    accuracy = _UNKNOWN if progress.accuracy is None else f"{100 * progress.accuracy:.1f} %"
+    return (
+        f"{int(done):>{len(str(budget.rounds))}}/{budget.rounds} rounds  "
+        f"{counted(len(progress.leaves), 'cohort'):<9}  "
+        f"accuracy {accuracy:>6}  "
+        f"sim {simulated_time_text(progress.time_s):>8}"
+    )
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn(f"{{task.description:<{_METHOD_WIDTH}}}"),
+        BarColumn(bar_width=None),  # whatever the other columns leave
+        TextColumn("{task.fields[status]}"),
+        TimeElapsedColumn(),
+        console=console,
+        expand=True,
+    )

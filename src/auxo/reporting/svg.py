@@ -1,0 +1,370 @@
+"""Line charts as inline SVG: few ticks, labels beside the lines, colours left to the page's style sheet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from auxo.core.types import FloatArray, IntArray
+from auxo.reporting.markup import Markup, escaped, joined, tag
+
+MAX_POINTS = 400  # our choice: more points than this on a line cannot be told apart at print size
+MAX_HOVER_POINTS = 40  # our choice: places on a line that answer to the pointer
+_CHARACTER = 7.2  # width in pixels of a character of a label; our estimate for wide fonts
+_LINE_HEIGHT = 16.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale's words: what it measures, how a value is written, and its bounds (None: those of the data)."""
+
+    label: str
+    factor: float = 1.0  # what a value is multiplied by before it is written
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+
+    def write(self, value: float, step: float) -> str:
+        """Write a value with the digits that tell it from the next one, ``step`` away."""
+        shown = step * self.factor
+        digits = next((count for count in range(9) if abs(round(shown, count) - shown) <= 1e-6 * shown), 9)
+        return f"{value * self.factor:,.{digits}f}{self.unit}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A measured quantity; ``colour`` names a class of the style sheet, ``label`` stands beside the line."""
+
+    name: str
+    colour: str
+    x: FloatArray
+    y: FloatArray
+    label: str = ""
+    is_dashed: bool = False
+    label_x: float | None = None  # where the label stands above the line instead; None: at the line's end
+
+
+@dataclass(frozen=True)
+class Band:
+    """The area between two lines."""
+
+    colour: str
+    x: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment: a vertical line with a word at its top."""
+
+    x: float
+    text: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A horizontal distance worth measuring, with its words."""
+
+    x0: float
+    x1: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A shaded range of x with a word at its top."""
+
+    x0: float
+    x1: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """A short heavy stroke: the mean of a line over a zone."""
+
+    colour: str
+    x0: float
+    x1: float
+    y: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """What a chart shows; `draw` decides where. ``description`` is read out in place of the picture."""
+
+    description: str
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    bands: tuple[Band, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    spans: tuple[Span, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    levels: tuple[Level, ...] = ()
+    height: int = 330
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map from values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return the pixel of a value."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    x: Scale
+    y: Scale
+    x_step: float
+    y_step: float
+    width: float
+
+
+def decimated_rows(values: FloatArray, limit: int = MAX_POINTS) -> IntArray:
+    """Return at most ``limit`` rows (at least 4) that keep the ends and every stretch's least and greatest value."""
+    if limit < 4:
+        raise ValueError(f"limit: expected at least 4, got {limit}")
+    if len(values) <= limit:
+        return np.arange(len(values))
+    kept = {0, len(values) - 1}
+    edges = np.linspace(1, len(values) - 1, (limit - 2) // 2 + 1).astype(int).tolist()
+    for start, stop in pairwise(edges):
+        kept.add(start + int(np.argmin(values[start:stop])))
+        kept.add(start + int(np.argmax(values[start:stop])))
+    return np.array(sorted(kept))
+
+
+def tick_step(low: float, high: float, count: int) -> float:
+    """Return the least of 1, 2, 2.5, 5 times a power of ten that makes at most ``count`` steps from low to high."""
+    rough = (high - low) / max(count, 1)
+    power = 10.0 ** np.floor(np.log10(rough))
+    return float(next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9)))
+
+
+def ticks(low: float, high: float, step: float) -> FloatArray:
+    """Return the multiples of ``step`` from low to high, both included when they are multiples."""
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
+    return np.arange(first, last + 1) * step + 0.0  # no negative zero, which would be written "-0"
+
+
+def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return places close to the wanted ones, in the same order, at least ``gap`` apart and within the bounds.
+
+    When the bounds are too tight for that, the places are spread evenly over them.
+    """
+    if len(wanted) > 1 and gap * (len(wanted) - 1) > high - low:
+        gap = (high - low) / (len(wanted) - 1)
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    placed: list[float] = []
+    for rank, index in enumerate(order):
+        floor = placed[-1] + gap if placed else low
+        ceiling = high - gap * (len(order) - 1 - rank)
+        placed.append(min(max(wanted[index], floor), ceiling))
+    return [place for _, place in sorted(zip(order, placed, strict=True))]
+
+
+def draw(chart: LineChart, width: int) -> Markup:
+    """Return the chart as an SVG element ``width`` units wide."""
+    lines = tuple(_finite(line) for line in chart.lines)
+    lines = tuple(line for line in lines if len(line.x))
+    frame = _frame(chart, lines, width)
+    return tag(
+        "svg",
+        tag("desc", escaped(chart.description)),
+        _grid(chart, frame),
+        *(_zone(zone, frame) for zone in chart.zones),
+        *(_band(band, frame) for band in chart.bands),
+        _marks(chart.marks, frame),
+        *(_path(line, frame) for line in lines),
+        *(_level(level, frame) for level in chart.levels),
+        *(_span(span, frame) for span in chart.spans),
+        _end_labels(lines, frame),
+        *(_hover_points(line, chart, frame) for line in lines),
+        role="img",
+        aria_label=chart.description,
+        viewBox=f"0 0 {width} {chart.height}",
+        class_="chart",
+    )
+
+
+def _finite(line: Line) -> Line:
+    rows = np.isfinite(line.x) & np.isfinite(line.y)
+    return replace(line, x=line.x[rows], y=line.y[rows])
+
+
+def _bounds(axis: Axis, columns: Sequence[FloatArray]) -> tuple[float, float]:
+    values = np.concatenate([np.zeros(0), *columns])
+    values = values[np.isfinite(values)]
+    low = axis.low if axis.low is not None else float(values.min(initial=np.inf))
+    high = axis.high if axis.high is not None else float(values.max(initial=-np.inf))
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return 0.0, 1.0
+    if high - low <= 1e-9 * max(abs(low), abs(high)):  # one value, or none that can be told apart: give it room
+        room = abs(high) * 0.1 or 1.0
+        return (low if axis.low is not None else low - room), (high if axis.high == high else high + room)
+    return low, high
+
+
+def _frame(chart: LineChart, lines: Sequence[Line], width: int) -> _Frame:
+    x_low, x_high = _bounds(chart.x, [*(line.x for line in lines), np.array([mark.x for mark in chart.marks])])
+    y_columns = [line.y for line in lines] + [column for band in chart.bands for column in (band.low, band.high)]
+    y_low, y_high = _bounds(chart.y, [*y_columns, np.array([level.y for level in chart.levels])])
+    y_count = max(2, chart.height // 75)
+    step = tick_step(y_low, y_high, y_count)
+    y_low = float(np.floor(y_low / step + 1e-9)) * step
+    y_high = float(np.ceil(y_high / step - 1e-9)) * step
+    # At least this much on either side, so that charts one above the other mostly share their x axis.
+    left = max(52.0, 10 + _CHARACTER * max(len(chart.y.write(value, step)) for value in (y_low, y_high)))
+    late_labels = [line.label for line in lines if _ends_late(line, x_low, x_high)]
+    right = max(64.0, 18 + _CHARACTER * max(map(len, late_labels))) if late_labels else 18.0
+    x = Scale(x_low, x_high, left, width - min(right, width * 0.4))
+    y = Scale(y_low, y_high, chart.height - 44, 46)
+    x_step = tick_step(x_low, x_high, max(3, int((x.end - x.start) // 110)))
+    return _Frame(x, y, x_step, step, width)
+
+
+def _ends_late(line: Line, x_low: float, x_high: float) -> bool:
+    # A line that ends well before the right edge is labelled where it ends, inside the plot.
+    return bool(line.label) and line.label_x is None and float(line.x[-1]) >= x_low + 0.85 * (x_high - x_low)
+
+
+def _grid(chart: LineChart, frame: _Frame) -> Markup:
+    x, y = frame.x, frame.y
+    parts = [tag("text", escaped(chart.y.label), class_="axis", x=0, y=14)]
+    for value in ticks(y.low, y.high, frame.y_step).tolist():
+        parts.append(tag("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value)))
+        words = escaped(chart.y.write(value, frame.y_step))
+        parts.append(tag("text", words, class_="tick", x=x.start - 8, y=y(value) + 4, text_anchor="end"))
+    parts.append(tag("line", class_="floor", x1=x.start, x2=x.end, y1=y.start, y2=y.start))
+    for value in ticks(x.low, x.high, frame.x_step).tolist():
+        parts.append(tag("line", class_="floor", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 5))
+        words = escaped(chart.x.write(value, frame.x_step))
+        parts.append(tag("text", words, class_="tick", x=x(value), y=y.start + 19, text_anchor="middle"))
+    parts.append(tag("text", escaped(chart.x.label), class_="axis", x=x.end, y=y.start + 38, text_anchor="end"))
+    return tag("g", *parts)
+
+
+def _points(xs: FloatArray, ys: FloatArray, frame: _Frame) -> str:
+    pairs = zip(xs.tolist(), ys.tolist(), strict=True)
+    return " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in pairs)
+
+
+def _path(line: Line, frame: _Frame) -> Markup:
+    rows = decimated_rows(line.y)
+    style = f"line c-{line.colour}{' dashed' if line.is_dashed else ''}"
+    if len(rows) == 1:
+        return tag("circle", class_=f"dot c-{line.colour}", cx=frame.x(line.x[0]), cy=frame.y(line.y[0]), r=3.5)
+    return tag("polyline", class_=style, points=_points(line.x[rows], line.y[rows], frame))
+
+
+def _band(band: Band, frame: _Frame) -> Markup:
+    rows = np.union1d(decimated_rows(band.low), decimated_rows(band.high))
+    there = _points(band.x[rows], band.high[rows], frame)
+    back = _points(band.x[rows][::-1], band.low[rows][::-1], frame)
+    return tag("polygon", class_=f"band c-{band.colour}", points=f"{there} {back}")
+
+
+def _marks(marks: Sequence[Mark], frame: _Frame) -> Markup:
+    parts: list[Markup] = []
+    free_from = -np.inf  # a word that would run into the one before it is left to the pointer
+    for mark in sorted(marks, key=lambda mark: mark.x):
+        at, top = frame.x(mark.x), frame.y.end - 8
+        stroke = tag("line", class_="mark", x1=at, x2=at, y1=top, y2=frame.y.start)
+        parts.append(tag("g", tag("title", escaped(mark.detail)), stroke))
+        half = _CHARACTER * len(mark.text) / 2
+        middle = min(max(at, half), frame.width - half)
+        if mark.text and middle - half >= free_from:
+            parts.append(tag("text", escaped(mark.text), class_="note", x=middle, y=top - 5, text_anchor="middle"))
+            free_from = middle + half + 6
+    return tag("g", *parts)
+
+
+def _zone(zone: Zone, frame: _Frame) -> Markup:
+    start, end = frame.x(zone.x0), frame.x(zone.x1)
+    top, bottom = frame.y.end, frame.y.start
+    is_right = start + end > frame.x.start + frame.x.end
+    return tag(
+        "g",
+        tag("rect", class_="zone", x=start, y=top, width=end - start, height=bottom - top),
+        tag(
+            "text",
+            escaped(zone.text),
+            class_="note",
+            x=end if is_right else start,
+            y=top - 8,
+            text_anchor="end" if is_right else "start",
+        ),
+    )
+
+
+def _level(level: Level, frame: _Frame) -> Markup:
+    at = frame.y(level.y)
+    stroke = tag("line", class_=f"level c-{level.colour}", x1=frame.x(level.x0), x2=frame.x(level.x1), y1=at, y2=at)
+    return tag("g", tag("title", escaped(level.detail)), stroke)
+
+
+def _span(span: Span, frame: _Frame) -> Markup:
+    start, end, at = frame.x(span.x0), frame.x(span.x1), frame.y(span.y)
+    ends = [tag("line", class_="span", x1=x, x2=x, y1=at - 5, y2=at + 5) for x in (start, end)]
+    return tag(
+        "g",
+        tag("line", class_="span", x1=start, x2=end, y1=at, y2=at),
+        *ends,
+        tag("text", escaped(span.text), class_="strong halo", x=end - 6, y=at - 9, text_anchor="end"),
+    )
+
+
+def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:
+    x, y = frame.x, frame.y
+    late = [line for line in lines if _ends_late(line, x.low, x.high)]
+    early = [line for line in lines if line.label and not _ends_late(line, x.low, x.high)]
+    room = int((y.start - y.end) // (_LINE_HEIGHT - 2)) + 1
+    late = late[:room]  # what does not fit beside the plot answers to the pointer alone
+    places = spread_apart([y(float(line.y[-1])) for line in late], _LINE_HEIGHT, y.end, y.start)
+    parts: list[Markup] = []
+    for line, place in zip(late, places, strict=True):
+        at_x, at_y = x(float(line.x[-1])), y(float(line.y[-1]))
+        parts.append(tag("line", class_=f"leader c-{line.colour}", x1=at_x, y1=at_y, x2=x.end + 11, y2=place))
+        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
+        parts.append(tag("text", escaped(line.label), class_="label", x=x.end + 14, y=place + 4))
+    heights = {line.name: y(_labelled_point(line)[1]) for line in lines if line.label_x is not None}
+    for line in early:
+        at_x, at_y = x(_labelled_point(line)[0]), y(_labelled_point(line)[1])
+        if line.label_x is None:  # beyond its end a line leaves room
+            to_x, to_y, anchor = at_x + 8, at_y + 4, "start"
+        elif at_y == min(heights.values()):  # the highest line has room above it, the others below
+            to_x, to_y, anchor = at_x - 6, at_y - 9, "end"
+        else:
+            to_x, to_y, anchor = at_x + 6, at_y + 19, "start"
+        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
+        parts.append(tag("text", escaped(line.label), class_="label halo", x=to_x, y=to_y, text_anchor=anchor))
+    return joined(parts)
+
+
+def _labelled_point(line: Line) -> tuple[float, float]:
+    row = len(line.x) - 1 if line.label_x is None else int(np.argmin(np.abs(line.x - line.label_x)))
+    return float(line.x[row]), float(line.y[row])
+
+
+def _hover_points(line: Line, chart: LineChart, frame: _Frame) -> Markup:
+    rows = decimated_rows(line.y, MAX_HOVER_POINTS)
+    parts = []
+    for x, y in zip(line.x[rows].tolist(), line.y[rows].tolist(), strict=True):
+        # A hundredth of a step is what the eye can tell apart between two ticks.
+        written = chart.y.write(y, frame.y_step / 100), chart.x.write(x, frame.x_step / 100)
+        words = f"{line.name}: {written[0]} at {written[1]} ({chart.x.label})"
+        parts.append(tag("circle", tag("title", escaped(words)), class_="hover", cx=frame.x(x), cy=frame.y(y), r=7))
+    return joined(parts)

@@ -1,0 +1,169 @@
+"""The report's tables: the methods side by side, and what became of every cohort's rounds."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from auxo.protocol.events import EmptyRound, UpdateRejected
+from auxo.reporting.facts import MethodFacts, RunFacts
+from auxo.reporting.markup import Markup, escaped, tag
+from auxo.reporting.number_format import ABSENT, NAMES, counted, duration, number, percent
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """One cohort's rounds, added up."""
+
+    rounds: int
+    participants: int
+    late: int
+    failed: int
+    rejected: int
+    misfits: int
+    empty: int
+    restarts: int
+    mean_duration_s: float | None
+
+
+def comparison_table(facts: RunFacts) -> Markup:
+    """Return the methods side by side, one column each."""
+    runs = list(facts.methods.values())
+    rows = [
+        _comparison_row("Final mean accuracy", runs, [_of_outcome(run, "accuracy") for run in runs]),
+        _comparison_row(f"Worst {percent(0.1, 0)} of clients", runs, [_of_outcome(run, "worst_10") for run in runs]),
+        _comparison_row(f"Best {percent(0.1, 0)} of clients", runs, [_of_outcome(run, "best_10") for run in runs]),
+        _comparison_row("Variance across clients, %²", runs, [_variance(run) for run in runs]),
+        _comparison_row("… beyond what small test sets explain", runs, [_variance_beyond(run) for run in runs]),
+        _comparison_row("Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", runs, _times(facts, runs)),
+        _comparison_row("Device-hours used", runs, [_device_hours(run, wasted=False) for run in runs]),
+        _comparison_row("Device-hours wasted", runs, [_device_hours(run, wasted=True) for run in runs]),
+    ]
+    heads = [tag("th", escaped(NAMES[run.method]), scope="col", class_=run.method) for run in runs]
+    head = tag("thead", tag("tr", tag("td"), *heads))
+    return _scrolling(tag("table", head, tag("tbody", *rows)))
+
+
+def rounds_table(facts: RunFacts) -> Markup:
+    """Return each cohort's totals, grouped by method."""
+    heads = (
+        *("Cohort", "Rounds", "Updates used", "Late", "Failed", "Rejected"),
+        *("Misfits", "Empty rounds", "Restarts", "Mean round"),
+    )
+    head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
+    bodies = []
+    for run in facts.methods.values():
+        title = tag("th", escaped(NAMES[run.method]), scope="rowgroup", colspan=len(heads))
+        rows = [_totals_row(cohort, totals) for cohort, totals in _totals_by_cohort(run).items()]
+        bodies.append(tag("tbody", tag("tr", title), *rows))
+    return _scrolling(tag("table", head, *bodies))
+
+
+def incidents_table(facts: RunFacts) -> Markup | None:
+    """Return rejected updates and empty rounds by reason; None when there were none."""
+    rows = []
+    for run in facts.methods.values():
+        clients: dict[str, set[str]] = {}
+        for rejection in run.rejections:
+            clients.setdefault(rejection.reason, set()).add(rejection.client)
+        for reason, count in _by_reason(run.rejections):
+            what = f"update rejected ({counted(len(clients[reason]), 'client')})"
+            rows.append(_incident_row(run, what, reason, count))
+        for reason, count in _by_reason(run.empty_rounds):
+            rows.append(_incident_row(run, "empty round", reason, count))
+    if not rows:
+        return None
+    heads = [tag("th", escaped(words), scope="col", class_="words") for words in ("Method", "What", "Reason")]
+    head = tag("thead", tag("tr", *heads, tag("th", escaped("How often"), scope="col")))
+    return _scrolling(tag("table", head, tag("tbody", *rows)))
+
+
+def _scrolling(table: Markup) -> Markup:
+    # A wide table scrolls by itself on a phone; tabindex lets the keyboard scroll it too.
+    return tag("div", table, class_="scroll", tabindex=0)
+
+
+def _comparison_row(title: str, runs: Sequence[MethodFacts], cells: Sequence[str]) -> Markup:
+    written = (tag("td", escaped(cell), class_=run.method) for run, cell in zip(runs, cells, strict=True))
+    return tag("tr", tag("th", escaped(title), scope="row"), *written)
+
+
+def _of_outcome(run: MethodFacts, name: str) -> str:
+    return percent(getattr(run.outcome, name)) if run.outcome else ABSENT
+
+
+def _variance(run: MethodFacts) -> str:
+    return number(run.outcome.variance) if run.outcome else ABSENT
+
+
+def _variance_beyond(run: MethodFacts) -> str:
+    return number(run.outcome.variance_beyond_binomial) if run.outcome else ABSENT
+
+
+def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
+    target = facts.target
+    if target is None:
+        return [ABSENT] * len(runs)
+    reached = [run.reach(target, lambda evaluated: evaluated.time_s) for run in runs]
+    return ["not reached" if seconds is None else duration(seconds) for seconds in reached]
+
+
+def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
+    if not run.evaluations:
+        return ABSENT
+    last = run.evaluations[-1]
+    used_s, wasted_s = last.device_s, last.wasted_device_s
+    if not wasted:
+        return number(used_s / 3600)
+    share = f" ({percent(wasted_s / (used_s + wasted_s), 0)})" if used_s + wasted_s else ""
+    return number(wasted_s / 3600) + share
+
+
+def _totals_by_cohort(run: MethodFacts) -> dict[str, _Totals]:
+    cohorts = {*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)}
+    # By length first, so that "0.10" comes after "0.9".
+    in_order = sorted(cohorts, key=lambda cohort: [(len(part), part) for part in cohort.split(".")])
+    return {cohort: _totals(cohort, run) for cohort in in_order}
+
+
+def _totals(cohort: str, run: MethodFacts) -> _Totals:
+    closed = [one for one in run.rounds if one.cohort == cohort]
+    return _Totals(
+        rounds=len(closed),
+        participants=sum(one.participants for one in closed),
+        late=sum(one.late for one in closed),
+        failed=sum(one.failed for one in closed),
+        rejected=sum(one.rejected for one in closed),
+        misfits=sum(one.misfits for one in closed),
+        empty=sum(one.cohort == cohort for one in run.empty_rounds),
+        restarts=sum(one.restarted for one in closed),
+        mean_duration_s=sum(one.duration_s for one in closed) / len(closed) if closed else None,
+    )
+
+
+def _totals_row(cohort: str, totals: _Totals) -> Markup:
+    counts = (
+        totals.rounds,
+        totals.participants,
+        totals.late,
+        totals.failed,
+        totals.rejected,
+        totals.misfits,
+        totals.empty,
+        totals.restarts,
+    )
+    cells = [*(number(count) for count in counts), duration(totals.mean_duration_s)]
+    return tag("tr", tag("th", escaped(cohort), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
+
+
+def _by_reason(events: Iterable[UpdateRejected | EmptyRound]) -> list[tuple[str, int]]:
+    return Counter(event.reason for event in events).most_common()
+
+
+def _incident_row(run: MethodFacts, what: str, reason: str, count: int) -> Markup:
+    return tag(
+        "tr",
+        tag("th", escaped(NAMES[run.method]), scope="row"),
+        tag("td", escaped(what), class_="words"),
+        tag("td", escaped(reason), class_="words"),
+        tag("td", escaped(number(count))),
+    )

@@ -1,0 +1,85 @@
+"""Which samples a job trains on, and in which order: the same answer for every trainer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from auxo.core.rng import follow_bits, random_bits
+from auxo.core.types import BoolArray, IntArray
+from auxo.population.federated_data import FederatedData
+from auxo.training.trainer import Job, LocalTraining
+
+PADDING = -1
+"""Stands in a batch where an epoch's last batch has no sample."""
+
+_ALL_BITS, _EPOCH_BITS = np.uint64(64), np.uint64(24)  # of a sort key, and those of them that count epochs
+
+
+def local_positions(data: FederatedData, job: Job) -> IntArray:
+    """Return the positions in ``data.train`` of the samples the job trains on, ascending.
+
+    Fold 0 and fold 1 are the client's samples at alternate positions. A client whose half would be empty trains on
+    all its samples.
+
+    Raises:
+        ValueError: the fold is neither 0, 1 nor None.
+    """
+    if job.fold not in (None, 0, 1):
+        raise ValueError(f"fold: expected 0, 1 or None, got {job.fold}")
+    owned = data.train.of(job.client_row)
+    everything = np.arange(owned.start, owned.stop)
+    half = everything[job.fold :: 2] if job.fold is not None else everything
+    return half if len(half) else everything
+
+
+def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int) -> list[IntArray]:
+    """Return, for each job, the positions in ``data.train`` of each SGD step's samples, (steps, batch_size).
+
+    Every epoch goes through the job's samples in an order of its own; its last batch is filled up with `PADDING`, so
+    no batch mixes two epochs. A client without samples has no steps. A job on one half of the samples goes through it
+    twice as often: about as many steps as on all of them, so cross-fitting does not slow training down.
+    """
+    clients = np.array([job.client_row for job in jobs], dtype=np.int64)
+    visits = np.array([job.visit for job in jobs], dtype=np.int64)
+    folds = np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64)
+    counts = sample_counts(data, jobs)
+    # An epoch of a job is a row in what follows, until its samples are.
+    job = np.repeat(np.arange(len(jobs)), np.where(folds < 0, settings.epochs, 2 * settings.epochs))
+    epoch = _within(np.bincount(job, minlength=len(jobs)))
+    named = random_bits(seed, "shuffle", clients[job], visits[job], epoch)
+    sizes, steps = counts[job], -(-counts[job] // settings.batch_size)
+    of_epoch, place = np.repeat(np.arange(len(job)), sizes), _within(sizes)
+    # Sorted by epoch first, and in an epoch by chance: the bits left over from 64 are many more than samples need.
+    chance = follow_bits(named[of_epoch], place) >> _EPOCH_BITS
+    order = np.argsort(of_epoch.astype(np.uint64) << (_ALL_BITS - _EPOCH_BITS) | chance, kind="stable")
+    halved = _halved(data, clients, folds)
+    first = data.train.offsets[clients] + np.where(halved, folds, 0)
+    positions = first[job][of_epoch] + np.where(halved, 2, 1)[job][of_epoch] * place[order]
+    batches = np.full((int(steps.sum()), settings.batch_size), PADDING, dtype=np.int64)
+    starts = np.cumsum(steps) - steps
+    batches.reshape(-1)[starts[of_epoch] * settings.batch_size + place] = positions
+    ends = np.cumsum(np.bincount(job, weights=steps, minlength=len(jobs)).astype(np.int64))
+    return np.split(batches, ends[:-1]) if len(jobs) else []
+
+
+def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
+    """Return the number of samples each job trains on, as `local_positions` lists them."""
+    clients = np.array([job.client_row for job in jobs], dtype=np.int64)
+    folds = np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64)
+    if not np.isin(folds, (-1, 0, 1)).all():
+        raise ValueError(
+            f"fold: expected 0, 1 or None, got {next(int(fold) for fold in folds if fold not in (-1, 0, 1))}"
+        )
+    counts = data.train.offsets[clients + 1] - data.train.offsets[clients]
+    return np.where(_halved(data, clients, folds), (counts + 1 - folds) // 2, counts)
+
+
+def _halved(data: FederatedData, clients: IntArray, folds: IntArray) -> BoolArray:
+    counts = data.train.offsets[clients + 1] - data.train.offsets[clients]
+    halved: BoolArray = (folds >= 0) & (counts > 1)
+    return halved
+
+
+def _within(sizes: IntArray) -> IntArray:
+    """Return 0, 1, ... for each of some groups, one after another."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

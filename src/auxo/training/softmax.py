@@ -1,0 +1,146 @@
+"""Softmax regression in numpy: many participants' local SGD side by side, each with the bits it would have alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
+from auxo.population.federated_data import FederatedData
+from auxo.training.kernels.deferred_softmax import LateSoftmax, errors_at
+from auxo.training.kernels.stacked_batches import StackedBatches
+from auxo.training.local_samples import local_batches, sample_counts
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+
+_MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
+
+
+@dataclass(frozen=True)
+class SoftmaxTrainer:
+    """Trains a linear classifier; the flat weights are the matrix (features, classes), then the bias (classes,)."""
+
+    n_features: int
+    n_classes: int
+    participants_at_once: int = 32  # our choice: bounds memory, and the stacked products stay in the cache
+
+    def __post_init__(self) -> None:
+        for name in ("n_features", "n_classes", "participants_at_once"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+
+    @property
+    def n_params(self) -> int:
+        """Return the length of the flat weight vector."""
+        return (self.n_features + 1) * self.n_classes
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        """Return zeros whatever the seed: the loss is convex, so there is no symmetry to break."""
+        return np.zeros(self.n_params, dtype=np.float32)
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
+    ) -> Iterator[LocalUpdate]:
+        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        A participant whose training diverges gives back an update that is not finite; it is not an error here.
+        """
+        self._check_weights(weights)
+        self._check_features(data.features)
+        for first in range(0, len(jobs), self.participants_at_once):
+            chunk = jobs[first : first + self.participants_at_once]
+            batches = StackedBatches.of(data, local_batches(data, chunk, settings, seed))
+            deltas = np.empty((len(chunk), self.n_params), dtype=np.float32)
+            if out is not None:
+                deltas = out[first : first + len(chunk)]
+            self._train_some(weights, data, batches, settings, deltas)
+            examples = sample_counts(data, chunk)
+            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
+
+    def _train_some(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        batches: StackedBatches,
+        settings: LocalTraining,
+        out: Float32Array,
+    ) -> None:
+        # Divergence shows in the update that comes out, where validation looks for it; a warning would say it twice.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
+                matrix, bias = self._unpack(weights[np.newaxis])
+                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
+            else:
+                out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
+
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
+        """Return the most likely class of each row of ``x``; of equally likely ones the first."""
+        self._check_weights(weights)
+        matrix, bias = self._unpack(weights[np.newaxis])
+        return np.asarray(np.argmax(self._flat_inputs(x) @ matrix[0] + bias[0], axis=1), dtype=np.int64)
+
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
+        self._check_weights(weights)
+        matrix, bias = self._unpack(weights[np.newaxis])
+        logits = (self._flat_inputs(x) @ matrix[0] + bias[0]).astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
+
+    def _descend(
+        self, weights: Float32Array, data: FederatedData, batches: StackedBatches, settings: LocalTraining
+    ) -> Float32Array:
+        """Return each participant's weights after its local SGD, (participants, parameters)."""
+        params = np.tile(weights, (len(batches.job_rows), 1))
+        gradients = np.empty_like(params)
+        velocities = np.zeros_like(params) if settings.momentum else gradients
+        for step, active in enumerate(batches.active):
+            here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
+            rows = batches.x_rows[step, :active]
+            batch_x = data.numbers(rows).reshape(*rows.shape, -1)
+            self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
+            if settings.weight_decay:
+                gradient += settings.weight_decay * here
+            if settings.momentum:
+                velocity *= settings.momentum
+                velocity += gradient
+            here -= settings.learning_rate * velocity
+        return params
+
+    def _gradient(
+        self, params: Float32Array, x: Float32Array, y: IntArray, shares: Float32Array, out: Float32Array
+    ) -> None:
+        """Write the gradient of the mean cross entropy of each participant's batch to ``out``.
+
+        The stacked products are one product of the same shape for each participant, so none sees the others.
+        """
+        matrix, bias = self._unpack(params)
+        errors = np.matmul(x, matrix)
+        errors += bias[:, np.newaxis]
+        errors_at(errors, y, shares)
+        matrix_gradient, bias_gradient = self._unpack(out)
+        np.matmul(x.transpose(0, 2, 1), errors, out=matrix_gradient)
+        np.sum(errors, axis=1, out=bias_gradient)
+
+    def _unpack(self, params: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Return views of the matrices (n, features, classes) and the biases (n, classes) in ``params``."""
+        matrix = params[:, : -self.n_classes].reshape(-1, self.n_features, self.n_classes)
+        return matrix, params[:, -self.n_classes :]
+
+    def _check_weights(self, weights: Float32Array) -> None:
+        if weights.shape != (self.n_params,):
+            raise ValueError(f"weights: expected shape ({self.n_params},), got {weights.shape}")
+
+    def _flat_inputs(self, x: InputArray) -> InputArray:
+        self._check_features(x.shape[1:])
+        return x.reshape(len(x), self.n_features)
+
+    def _check_features(self, shape: tuple[int, ...]) -> None:
+        features = int(np.prod(shape))
+        if features != self.n_features:
+            raise ValueError(f"x: expected {self.n_features} features, got {features}; make the trainer for this data")

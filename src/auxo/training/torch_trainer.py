@@ -1,0 +1,261 @@
+"""Local training of any PyTorch module: participants side by side where the module allows it."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from auxo.core.rng import stream
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
+from auxo.population.federated_data import FederatedData
+from auxo.training.batching import ONE_BY_ONE, TrainsTogether, WayToTrain, choose_way
+from auxo.training.local_samples import PADDING, local_batches, sample_counts
+from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
+
+# Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
+# not on which participants train together. It costs nothing that could be measured.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+_ROWS_AT_ONCE = 1024  # our choice: bounds the activations a prediction holds
+
+
+def kaiming_uniform(module: nn.Module, rng: np.random.Generator) -> None:
+    """Draw the module's trainable weights uniformly within 1/sqrt(fan in), and set its biases to zero.
+
+    Other vectors, such as the gains of a group norm, stay as the module built them.
+    """
+    for name, parameter in _trainable(module):
+        if parameter.dim() > 1:
+            bound = (parameter.shape[0] / parameter.numel()) ** 0.5
+            drawn = rng.uniform(-bound, bound, size=tuple(parameter.shape)).astype(np.float32)
+            parameter.data.copy_(torch.from_numpy(drawn))
+        elif "bias" in name:
+            parameter.data.zero_()
+
+
+@dataclass(frozen=True)
+class TorchTrainer:
+    """Trains the module that ``module_factory`` builds, which maps a batch of inputs to logits.
+
+    The flat weights are the module's trainable parameters in the order of ``named_parameters``. Frozen ones stay as
+    built, and the module must leave its buffers alone. ``initialise`` sets the weights a run starts from; pass one that
+    does nothing to start from a pretrained module.
+
+    Participants train one by one unless ``way`` says otherwise; `suited_to` finds a faster way for a module and data.
+
+    While a job runs, torch computes on one thread. One by one, its default generator is lent a state of the job's own,
+    so dropout draws the same numbers whoever runs the job. Both are put back afterwards. Use one trainer for each
+    thread.
+
+    Raises:
+        ValueError: the module has nothing to train, parameters other than float32, or running statistics.
+    """
+
+    module_factory: Callable[[], nn.Module]
+    initialise: Callable[[nn.Module, np.random.Generator], None] = kaiming_uniform
+    way: WayToTrain = ONE_BY_ONE
+    _module: nn.Module = field(init=False, repr=False, compare=False)
+    _together: TrainsTogether | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        module = self._build()
+        _check_module(module)
+        object.__setattr__(self, "_module", module)
+        object.__setattr__(self, "_together", self.way.build(module))
+
+    def suited_to(self, data: FederatedData, batching: Batching = "auto") -> "TorchTrainer":
+        """Return a trainer that trains the module on such data as fast as it can.
+
+        Its ``way.note`` says why participants do not train side by side, if they do not.
+
+        Raises:
+            ValueError: ``batching`` asks for a way that does not give the right updates.
+        """
+        weights = self.initial_weights(0)
+
+        def alone(data: FederatedData, batches: IntArray) -> Float32Array:
+            return self._descend(weights, data, batches, LocalTraining(), stream(0, "trial")) - weights
+
+        with _one_thread(), _lent_generator(stream(0, "trial")):
+            return replace(self, way=choose_way(self._module, weights, data, alone, batching))
+
+    @property
+    def n_params(self) -> int:
+        """Return the length of the flat weight vector."""
+        return sum(parameter.numel() for _, parameter in _trainable(self._module))
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        """Return the weights every method starts from."""
+        module = self._build()  # a fresh one: training has left its mark on the other
+        self.initialise(module, stream(seed, "initial_weights"))
+        return _flatten(module)
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
+    ) -> Iterator[LocalUpdate]:
+        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        A participant whose training diverges gives back an update that is not finite; it is not an error here.
+        """
+        self._check_weights(weights)
+        for first in range(0, len(jobs), self.way.at_once):
+            some = jobs[first : first + self.way.at_once]
+            rows = np.empty((len(some), self.n_params), dtype=np.float32)
+            if out is not None:
+                rows = out[first : first + len(some)]
+            self._train_some(weights, data, some, settings, seed, rows)
+            examples = sample_counts(data, some)
+            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(rows, examples, strict=True))
+
+    def _train_some(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array,
+    ) -> None:
+        batches = local_batches(data, jobs, settings, seed)
+        if self._together is not None:
+            with _one_thread():
+                self._together.train(weights, data, batches, settings, out)
+            return
+        for job, of_job, row in zip(jobs, batches, out, strict=True):
+            rng = stream(seed, "torch", job.client_row, job.visit)
+            trained = self._descend(weights, data, of_job, settings, rng)
+            # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.subtract(trained, weights, out=row)
+
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
+        """Return the most likely class of each row of ``x``."""
+        classes = [logits.argmax(dim=1).numpy() for logits in self._logits(weights, x)]
+        return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
+
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
+        found = np.empty(len(y))
+        for number, logits in enumerate(self._logits(weights, x)):
+            rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
+            labels = torch.from_numpy(np.array(y[rows]))
+            found[rows] = functional.cross_entropy(logits, labels, reduction="none").numpy()
+        return found
+
+    def _logits(self, weights: Float32Array, x: InputArray) -> list[torch.Tensor]:
+        self._check_weights(weights)
+        _load(self._module, weights)
+        self._module.eval()
+        with _one_thread(), torch.inference_mode():
+            return [
+                self._module(torch.from_numpy(np.array(x[first : first + _ROWS_AT_ONCE])))
+                for first in range(0, len(x), _ROWS_AT_ONCE)
+            ]
+
+    def _build(self) -> nn.Module:
+        # A stream of a fixed name: what is random and frozen in the module is then the same in every process.
+        with _lent_generator(stream(0, "module")):
+            return self.module_factory()
+
+    def _descend(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        batches: IntArray,
+        settings: LocalTraining,
+        rng: np.random.Generator,
+    ) -> Float32Array:
+        """Return the flat weights after SGD over the batches."""
+        _load(self._module, weights)
+        self._module.train()
+        parameters = [parameter for _, parameter in _trainable(self._module)]
+        velocities = [torch.zeros_like(parameter) for parameter in parameters] if settings.momentum else None
+        with _one_thread(), _lent_generator(rng):
+            for batch in batches:
+                positions = batch[batch != PADDING]
+                logits = self._module(torch.from_numpy(data.inputs(data.train.x_rows[positions])))
+                loss = functional.cross_entropy(logits, torch.from_numpy(data.train.y[positions]))
+                gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+                with torch.no_grad():
+                    if settings.weight_decay:
+                        gradients = tuple(
+                            gradient.add(parameter, alpha=settings.weight_decay)
+                            for parameter, gradient in zip(parameters, gradients, strict=True)
+                        )
+                    if velocities is not None:
+                        for velocity, gradient in zip(velocities, gradients, strict=True):
+                            velocity.mul_(settings.momentum).add_(gradient)
+                    for parameter, gradient in zip(parameters, velocities or gradients, strict=True):
+                        parameter.sub_(gradient, alpha=settings.learning_rate)
+        return _flatten(self._module)
+
+    def _check_weights(self, weights: Float32Array) -> None:
+        if weights.shape != (self.n_params,):
+            raise ValueError(f"weights: expected shape ({self.n_params},), got {weights.shape}")
+
+
+def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+
+
+def _flatten(module: nn.Module) -> Float32Array:
+    parts = [parameter.detach().numpy().ravel() for _, parameter in _trainable(module)]
+    return np.concatenate(parts, dtype=np.float32)
+
+
+def _load(module: nn.Module, weights: Float32Array) -> None:
+    """Copy the flat weights into the module's trainable parameters."""
+    flat = torch.from_numpy(np.array(weights))
+    first = 0
+    with torch.no_grad():
+        for _, parameter in _trainable(module):
+            parameter.copy_(flat[first : first + parameter.numel()].view_as(parameter))
+            first += parameter.numel()
+
+
+def _check_module(module: nn.Module) -> None:
+    trainable = _trainable(module)
+    if not trainable:
+        raise ValueError("module: expected parameters that require gradients, got none")
+    for name, parameter in trainable:
+        if parameter.dtype != torch.float32:
+            raise ValueError(
+                f"module: expected float32 parameters, got {parameter.dtype} in {name}; use module.float()"
+            )
+    for name, part in module.named_modules():
+        if getattr(part, "running_mean", None) is not None:
+            raise ValueError(
+                f"module: {name or 'it'} ({type(part).__name__}) keeps running statistics, which would leak from one "
+                "participant to the next; use nn.GroupNorm, or pass track_running_stats=False"
+            )
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread: batches are too small to share, and sums must not depend on the number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def _lent_generator(rng: np.random.Generator) -> Iterator[None]:
+    """Lend torch's default generator, which layers cannot be told to leave alone, a state drawn from ``rng``."""
+    own = torch.Generator().manual_seed(int(rng.integers(2**63)))
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(own.get_state())
+        yield

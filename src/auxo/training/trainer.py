@@ -1,0 +1,97 @@
+"""What the simulation needs of local training: weights in, one update for each participant out, in order."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
+from auxo.population.federated_data import FederatedData
+
+Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
+"""How several participants train together: in stacked layers, by torch's vmap, or not at all."""
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """Hyperparameters of a participant's local SGD (paper, section 7.1: batch 6, rate 0.05)."""
+
+    learning_rate: float = 0.05
+    batch_size: int = 6
+    epochs: int = 1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.learning_rate < float("inf")):
+            raise ValueError(f"learning_rate: expected a positive number, got {self.learning_rate}")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size: expected at least 1, got {self.batch_size}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs: expected at least 1, got {self.epochs}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum: expected a value in [0, 1), got {self.momentum}")
+        if not (0 <= self.weight_decay < float("inf")):
+            raise ValueError(f"weight_decay: expected a number >= 0, got {self.weight_decay}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One participant's local training: which samples in which order.
+
+    The order of samples depends on the seed, ``client_row`` and ``visit`` alone, so a job gives the same bits whichever
+    worker runs it.
+    """
+
+    client_row: int
+    visit: int  # how often this client has trained before
+    fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
+
+
+@dataclass(frozen=True)
+class LocalUpdate:
+    """What local training gives back: new weights minus old, flattened, and the examples it trained on."""
+
+    delta: Float32Array  # (parameters,)
+    examples: int
+
+
+class Trainer(Protocol):
+    """Trains participants on their own samples; knows the model, not the federation."""
+
+    @property
+    def n_params(self) -> int:
+        """Return the length of the flat weight vector."""
+        ...
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        """Return the weights every method starts from."""
+        ...
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
+    ) -> Iterator[LocalUpdate]:
+        """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        Args:
+            weights: (parameters,) that every participant starts from.
+            data: the clients' samples.
+            jobs: who trains on what.
+            settings: how they train.
+            seed: of all that is random.
+            out: (jobs, parameters) memory for the updates, in the order of the jobs; None: each has its own.
+        """
+        ...
+
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
+        """Return the predicted class of each row of ``x``."""
+        ...
+
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
+        """Return the cross entropy of each row of ``x`` under its label."""
+        ...

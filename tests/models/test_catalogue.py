@@ -1,0 +1,243 @@
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from auxo.core.aggregators import FedAvg, update_weight, weighted_mean
+from auxo.core.rng import stream
+from auxo.core.types import IntArray
+from auxo.models.catalogue import MODELS, ModelArgument, inputs_of, make_trainer
+from auxo.population.federated_data import FederatedData, Samples
+from auxo.training.trainer import Batching, Job, LocalTraining, Trainer
+from tests.models.token_windows import token_population
+
+CLASSES, SIDE, CLIENTS, SAMPLES_EACH = 4, 8, 6, 20
+
+
+@dataclass(frozen=True)
+class Enough:
+    """What a model needs to learn the population below."""
+
+    rounds: int
+    training: LocalTraining
+
+
+# Deep models of images keep the contract, too, in files of their own: they are large.
+DEEP = {"resnet18", "resnet34", "mobilenet-v2", "shufflenet-v2"}
+CONTRACT = {
+    "softmax": Enough(5, LocalTraining()),
+    "mlp": Enough(5, LocalTraining()),
+    "cnn": Enough(7, LocalTraining()),
+    "leaf-cnn": Enough(7, LocalTraining(learning_rate=0.1)),
+    "window-mlp": Enough(5, LocalTraining()),
+    "char-lstm": Enough(20, LocalTraining(learning_rate=1.0)),
+    "char-transformer": Enough(7, LocalTraining(learning_rate=0.2)),
+    "albert": Enough(10, LocalTraining(learning_rate=0.1)),
+}
+NEEDS = {"softmax": "numpy", "albert": "transformers"}  # all others: torch
+
+
+def separable_population() -> FederatedData:
+    """Clients whose samples are noisy copies of one image for each class."""
+    rng = stream(1, "separable")
+    prototypes = rng.normal(size=(CLASSES, SIDE * SIDE))
+
+    def labels() -> IntArray:
+        return rng.integers(CLASSES, size=CLIENTS * SAMPLES_EACH)
+
+    y_train, y_test = labels(), labels()
+    y = np.concatenate([y_train, y_test])
+    x = (prototypes[y] + rng.normal(scale=0.5, size=(len(y), SIDE * SIDE))).astype(np.float32)
+    offsets = np.arange(CLIENTS + 1) * SAMPLES_EACH
+    train = Samples(np.arange(len(y_train)), y_train, offsets)
+    test = Samples(np.arange(len(y_train), len(y)), y_test, offsets)
+    return FederatedData("separable", x, train, test, CLASSES, tuple(map(str, range(CLIENTS))))
+
+
+DATA, TOKENS = separable_population(), token_population()
+
+
+@pytest.fixture(params=CONTRACT, scope="module")
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def data(model: str) -> FederatedData:
+    return TOKENS if inputs_of(model) == "tokens" else DATA
+
+
+@pytest.fixture(scope="module")
+def trainer(model: str, data: FederatedData) -> Trainer:
+    pytest.importorskip(NEEDS.get(model, "torch"))
+    return make_trainer(model, data)
+
+
+# Contract: what every trainer does.
+
+
+def test_initial_weights_are_one_flat_float32_vector_for_each_seed(trainer: Trainer) -> None:
+    weights = trainer.initial_weights(1)
+
+    assert weights.shape == (trainer.n_params,)
+    assert weights.dtype == np.float32
+    assert weights.tobytes() == trainer.initial_weights(1).tobytes()
+
+
+def test_few_rounds_of_federated_averaging_learn_a_separable_population(
+    model: str, trainer: Trainer, data: FederatedData
+) -> None:
+    aggregator, enough = FedAvg(), CONTRACT[model]
+    state = aggregator.initial(trainer.initial_weights(1))
+    for visit in range(enough.rounds):
+        jobs = [Job(row, visit, fold=None) for row in range(CLIENTS)]
+        updates = trainer.train(state.weights, data, jobs, enough.training, seed=1)
+        mean = weighted_mean(
+            ((update.delta, update_weight("examples", update.examples)) for update in updates), trainer.n_params
+        )
+        assert mean is not None
+        state = aggregator.step(state, mean)
+
+    predicted = trainer.predict(state.weights, data.inputs(data.test.x_rows))
+    assert np.mean(predicted == data.test.y) > 0.9
+
+
+def test_updates_come_in_the_order_of_the_jobs_with_the_same_bits(trainer: Trainer, data: FederatedData) -> None:
+    weights = trainer.initial_weights(1)
+    jobs = [Job(row, visit=row, fold=row % 2) for row in range(CLIENTS)]
+
+    forwards = list(trainer.train(weights, data, jobs, LocalTraining(), seed=1))
+    backwards = list(trainer.train(weights, data, jobs[::-1], LocalTraining(), seed=1))
+
+    assert [update.delta.tobytes() for update in forwards] == [update.delta.tobytes() for update in backwards[::-1]]
+    assert len({update.delta.tobytes() for update in forwards}) == CLIENTS
+    assert {update.examples for update in forwards} == {SAMPLES_EACH // 2}
+    assert all(update.delta.dtype == np.float32 for update in forwards)
+
+
+def test_no_jobs_give_no_updates(trainer: Trainer, data: FederatedData) -> None:
+    assert list(trainer.train(trainer.initial_weights(1), data, [], LocalTraining(), seed=1)) == []
+
+
+def test_diverging_participant_gives_an_update_that_is_not_finite(trainer: Trainer, data: FederatedData) -> None:
+    weights = trainer.initial_weights(1)
+    reckless = LocalTraining(learning_rate=1e30, weight_decay=1.0)
+
+    (update,) = trainer.train(weights, data, [Job(0, 0, None)], reckless, seed=1)
+
+    assert not np.all(np.isfinite(update.delta))
+
+
+def test_prediction_of_no_rows_is_empty(trainer: Trainer, data: FederatedData) -> None:
+    assert trainer.predict(trainer.initial_weights(1), data.inputs(np.arange(0))).shape == (0,)
+
+
+# The registry.
+
+
+@pytest.mark.parametrize(("name", "meant"), [("mobilenet", 'did you mean "mobilenet-v2"'), ("qqqq", 'got "qqqq"$')])
+def test_unknown_model_is_refused_with_the_known_ones(name: str, meant: str) -> None:
+    known = "expected one of softmax, mlp, cnn, .*, albert, or a module of your own as .*"
+    with pytest.raises(ValueError, match=known + meant):
+        make_trainer(name, DATA)
+
+
+def test_every_model_keeps_the_contract() -> None:
+    assert {*CONTRACT, *DEEP} == set(MODELS)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if inputs_of(name) != "tokens"])
+def test_model_of_numbers_refuses_tokens_and_says_which_models_fit(model: str) -> None:
+    fitting = "choose one of window-mlp, char-lstm, char-transformer, albert$"
+    with pytest.raises(ValueError, match=f'"{model}" takes .*, got tokens of a text .*; {fitting}'):
+        make_trainer(model, TOKENS)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if inputs_of(name) == "tokens"])
+def test_model_of_language_refuses_numbers_and_says_which_models_fit(model: str) -> None:
+    with pytest.raises(ValueError, match=f'"{model}" takes tokens, got numbers; choose one of softmax, mlp, cnn'):
+        make_trainer(model, DATA)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "parameters"),
+    [
+        ("mlp", {"hidden": 200}, 200 * (SIDE * SIDE + 1) + CLASSES * 201),
+        ("leaf-cnn", {"hidden": 7}, 32 * 26 + 64 * (32 * 25 + 1) + 7 * (64 * 4 + 1) + CLASSES * 8),
+        ("cnn", {}, 16 * 10 + 32 * (16 * 9 + 1) + CLASSES * (32 * 4 + 1)),
+    ],
+)
+def test_sizes_of_a_model_can_be_set(model: str, arguments: dict[str, ModelArgument], parameters: int) -> None:
+    pytest.importorskip("torch")
+    assert make_trainer(model, DATA, "one-by-one", arguments).n_params == parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("mlp", {"hiden": 200}, "model_args: expected one of hidden, got hiden"),
+        ("cnn", {"hidden": 200}, "model_args: expected none, as cnn has nothing to set, got hidden"),
+        ("softmax", {"hidden": 200}, "model_args: expected none, as softmax has nothing to set, got hidden"),
+        ("mlp", {"hidden": 0}, "hidden: expected a whole number of at least 1, got 0"),
+        ("mlp", {"hidden": "many"}, "hidden: expected a whole number of at least 1, got 'many'"),
+        ("mlp", {"hidden": True}, "hidden: expected a whole number of at least 1, got True"),
+        ("leaf-cnn", {"hidden": 1.5}, "hidden: expected a whole number of at least 1, got 1.5"),
+        ("resnet18", {"blocks": [1, 1]}, "blocks: expected 4 numbers, one for each stage"),
+        ("mlp", {"classes": 3}, r"expected logits of shape \(3, 4\) .* got \(3, 3\)"),
+    ],
+)
+def test_arguments_that_a_model_cannot_use_are_refused(
+    model: str, arguments: dict[str, ModelArgument], message: str
+) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=message):
+        make_trainer(model, DATA, model_args=arguments)
+
+
+@pytest.mark.parametrize("batching", ["stacked", "vmap", "one-by-one"])
+def test_participants_train_in_the_way_that_is_asked_for(batching: Batching) -> None:
+    pytest.importorskip("torch")
+    from auxo.training.torch_trainer import TorchTrainer  # noqa: PLC0415
+
+    trainer = make_trainer("mlp", DATA, batching)
+
+    assert isinstance(trainer, TorchTrainer)
+    assert trainer.way.kind == batching
+
+
+@pytest.mark.parametrize("features", [(SIDE * SIDE,), (SIDE, SIDE), (1, SIDE, SIDE)])
+@pytest.mark.parametrize("model", ["softmax", "mlp", "cnn", "leaf-cnn"])
+def test_model_is_made_for_inputs_flat_or_square(model: str, features: tuple[int, ...]) -> None:
+    if model != "softmax":
+        pytest.importorskip("torch")
+    data = replace(DATA, x=DATA.x.reshape(-1, *features))
+    trainer = make_trainer(model, data)
+
+    assert trainer.n_params == make_trainer(model, DATA).n_params
+    assert trainer.predict(trainer.initial_weights(1), data.inputs(np.arange(len(data.x)))).shape == (len(data.x),)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "softmax"])
+def test_missing_torch_is_an_error_that_says_what_to_install(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in ("auxo.models.small_models", "auxo.training.torch_trainer"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    with pytest.raises(ImportError, match=r'"auxo\[torch\]", or choose the model "softmax"'):
+        make_trainer(model, TOKENS if inputs_of(model) == "tokens" else DATA)
+
+
+def test_missing_transformers_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "auxo.models.albert", raising=False)
+
+    with pytest.raises(ImportError, match=r'"albert" needs transformers, .* run pip install "auxo\[text\]"$'):
+        make_trainer("albert", TOKENS)
+
+
+def test_softmax_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    assert make_trainer("softmax", DATA).n_params == (SIDE * SIDE + 1) * CLASSES

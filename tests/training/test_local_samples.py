@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.population.federated_data import FederatedData, Samples
+from auxo.training.local_samples import PADDING, local_batches, local_positions, sample_counts
+from auxo.training.trainer import Job, LocalTraining
+
+sizes = st.lists(st.integers(0, 25), min_size=1, max_size=4)
+trainings = st.builds(LocalTraining, batch_size=st.integers(1, 8), epochs=st.integers(1, 3))
+
+
+def population(counts: list[int]) -> FederatedData:
+    total = sum(counts)
+    samples = Samples(np.arange(total), np.zeros(total, dtype=np.int64), np.cumsum([0, *counts]))
+    names = tuple(f"client {row}" for row in range(len(counts)))
+    return FederatedData("counts", np.zeros((total, 1), dtype=np.float32), samples, samples, 2, names)
+
+
+@given(counts=sizes, training=trainings)
+@settings(max_examples=50)
+def test_each_epoch_has_each_sample_of_the_client_once(counts: list[int], training: LocalTraining) -> None:
+    data = population(counts)
+    for row, count in enumerate(counts):
+        batches = local_batches(data, [Job(row, visit=0, fold=None)], training, seed=1)[0]
+        owned = data.train.of(row)
+
+        assert batches.shape == (training.epochs * -(-count // training.batch_size), training.batch_size)
+        for epoch in batches.reshape(training.epochs, -1):
+            assert sorted(epoch[epoch != PADDING]) == list(range(owned.start, owned.stop))
+
+
+def test_only_the_end_of_an_epochs_last_batch_is_padding() -> None:
+    batches = local_batches(population([7]), [Job(0, 0, None)], LocalTraining(batch_size=3, epochs=2), seed=1)[0]
+
+    np.testing.assert_array_equal(
+        batches == PADDING,
+        [[False, False, False], [False, False, False], [False, True, True]] * 2,
+    )
+
+
+@given(count=st.integers(2, 30))
+@settings(max_examples=20)
+def test_folds_are_disjoint_halves_and_together_all_samples(count: int) -> None:
+    data = population([3, count])
+    even, odd = (local_positions(data, Job(1, visit=0, fold=fold)) for fold in (0, 1))
+
+    assert not set(even) & set(odd)
+    assert set(even) | set(odd) == set(range(3, 3 + count))
+    assert abs(len(even) - len(odd)) <= 1
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_client_with_one_sample_trains_on_it_in_either_fold(fold: int) -> None:
+    np.testing.assert_array_equal(local_positions(population([4, 1]), Job(1, visit=0, fold=fold)), [4])
+
+
+def test_order_of_samples_depends_on_client_visit_seed_and_epoch() -> None:
+    data = population([40, 40])
+    training = LocalTraining(batch_size=40, epochs=2)
+
+    def order(row: int, visit: int, seed: int) -> list[list[int]]:
+        batches = local_batches(data, [Job(row, visit, None)], training, seed)[0]
+        return [[int(position) % 40 for position in epoch] for epoch in batches]
+
+    orders = [*order(0, 0, seed=1), *order(1, 0, seed=1), *order(0, 1, seed=1), *order(0, 0, seed=2)]
+    assert len({tuple(positions) for positions in orders}) == len(orders)
+    assert order(0, 0, seed=1) == order(0, 0, seed=1)
+
+
+def test_unknown_fold_is_refused() -> None:
+    with pytest.raises(ValueError, match="fold: expected 0, 1 or None, got 2"):
+        local_positions(population([4]), Job(0, visit=0, fold=2))
+
+
+@given(counts=sizes, training=trainings, folds=st.lists(st.sampled_from([None, 0, 1]), min_size=4, max_size=4))
+@settings(max_examples=50)
+def test_jobs_have_the_batches_together_that_each_has_alone(
+    counts: list[int], training: LocalTraining, folds: list[int | None]
+) -> None:
+    data = population(counts)
+    jobs = [Job(row, visit=row + 1, fold=fold) for row, fold in zip(range(len(counts)), folds, strict=False)]
+    together = local_batches(data, jobs, training, seed=1)
+
+    assert len(together) == len(jobs)
+    for job, batches, count in zip(jobs, together, sample_counts(data, jobs), strict=True):
+        np.testing.assert_array_equal(batches, local_batches(data, [job], training, seed=1)[0])
+        used = np.unique(batches[batches != PADDING])
+        np.testing.assert_array_equal(used, local_positions(data, job))
+        assert count == len(used)
+
+
+def test_every_sample_is_first_about_as_often_as_any_other() -> None:
+    data = population([10])
+    jobs = [Job(0, visit, None) for visit in range(5000)]
+    firsts = [batches[0, 0] for batches in local_batches(data, jobs, LocalTraining(batch_size=10), seed=1)]
+
+    # 500 each are expected, with a deviation of 21.
+    assert np.abs(np.bincount(firsts, minlength=10) - 500).max() < 5 * 21
+
+
+def test_neighbours_in_one_order_are_no_neighbours_in_another() -> None:
+    data = population([10])
+    jobs = [Job(0, visit, None) for visit in range(5000)]
+    orders = np.array([batches[0] for batches in local_batches(data, jobs, LocalTraining(batch_size=10), seed=1)])
+    followed = ((orders[:, :-1] == 3) & (orders[:, 1:] == 7)).sum()
+
+    # A tenth of all orders, with a deviation of 20: nine places to stand, and one in ninety pairs.
+    assert abs(int(followed) - 500) < 5 * 22
+
+
+def test_no_jobs_have_no_batches() -> None:
+    assert local_batches(population([4]), [], LocalTraining(), seed=1) == []
