@@ -4,7 +4,7 @@
 populations.
 """
 
-from auxo.algorithms.auxo import AuxoSettings
+from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
@@ -17,7 +17,7 @@ __all__ = [
     "AffinityFeedback",
     "AffinityRequest",
     "AffinitySettings",
-    "AuxoSettings",
+    "Auxo",
     "CheckIn",
     "Client",
     "FedAvg",

@@ -19,11 +19,12 @@ from auxo.commands.data import data_app
 from auxo.commands.traces import traces_app
 from auxo.engines.memory import keep_freed_memory
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
+from auxo.experiments.config_file import ConfigError, load_config, to_toml
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
 from auxo.files.errors import DatasetError
 from auxo.protocol.events import Event
+from auxo.registry.expectation import toml_value
 from auxo.reporting.comparison_tables import comparison_over_seeds
 from auxo.reporting.progress import Budget, OnEvent, show_progress
 from auxo.reporting.report import write_report

@@ -1,18 +1,53 @@
-"""The base algorithm: FedAvg and its kin, one model for everybody, as Auxo with a criterion that never partitions."""
+"""The base: one cohort for ever, plain federated learning with any aggregator, selector and local training."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
+import numpy as np
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.matching import Matching, ToTheRoot
+from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.types import CohortId
 
 
 @dataclass(frozen=True)
-class Never:
-    """The base algorithm's criterion: one cohort, for ever."""
+class OneCohort:
+    """One model for everybody."""
 
-    window: int = 1
-    limits: PartitionLimits = field(default_factory=PartitionLimits.closed)
+    own_states = ()
+    client_half = None
 
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        """Return that the cohort stays as it is."""
-        return Verdict(Keep(), None, 0.0, 1, explains=False)
+    @property
+    def matching(self) -> Matching:
+        """Return that everybody is the root's."""
+        return ToTheRoot()
+
+    def begin(self, initial: InitialModel) -> Start:
+        """Return one model."""
+        return Start((initial(0),))
+
+    def memory(self, parent: CohortState | None) -> OwnState:
+        """Return that there is nothing to remember."""
+        return NOTHING
+
+    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+        """Return the root."""
+        return tree.leaves
+
+    def plan(self, opening: Opening) -> Plan:
+        """Return that all train on all their samples."""
+        return Plan.plain(opening)
+
+    def admission(self, closing: Closing) -> Admission:
+        """Return that every valid update counts."""
+        return AdmitAll()
+
+    def close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Move the model."""
+        return Outcome(stepped(closing, gathered, aggregator)) if gathered.used else None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.cohort_tree import Branch, CohortTree
+from auxo.core.settings import setting
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
 Int8Array = NDArray[np.int8]
@@ -27,13 +28,26 @@ FOLDS = 2  # halves of a client's samples between which a cross-fitting client a
 class AffinitySettings:
     """How clients weigh and explore cohorts."""
 
-    reward_decay: float = 0.2  # gamma, section 4.3
-    partition_bonus: float = 0.1  # Algorithm 1: R_child = R_parent + 0.1 * [L = k]
-    exploration: float = 0.1  # epsilon of section 4.3
-    exploration_decay: float = 0.8  # by the client's own participations; our choice
-    label_trust: float = 1.0  # how much the margin of a cluster index counts against the other children; 0: not at all
-    label_memory: float = 0.8  # weight of earlier visits in a cluster index; 0 copies the last one, as in the paper
-    accumulate_predictions: bool = False  # the literal ExploreReward: shares pile up and outbid what was explored
+    reward_decay: float = setting(0.2, "Weight of the newest reward in a client's record (gamma, section 4.3).")
+    partition_bonus: float = setting(0.1, "Reward on top for the child that holds the client's cluster (Algorithm 1).")
+    exploration: float = setting(
+        0.1,
+        "Probability that a newcomer asks for a cohort at random (epsilon of section 4.3).",
+    )
+    exploration_decay: float = setting(0.8, "What a participation leaves of a client's exploration; our choice.")
+    label_trust: float = setting(
+        1.0,
+        "How much the margin of a client's cluster index counts against other children; 0, as in the "
+        "paper: not at all.",
+    )
+    label_memory: float = setting(
+        0.8,
+        "Weight of a client's earlier visits in its cluster index; 0, as in the paper, copies the last one.",
+    )
+    accumulate_predictions: bool = setting(
+        False,
+        "Add up predicted rewards of cohorts never visited, as the paper prints it; they outbid what was explored.",
+    )
 
     def __post_init__(self) -> None:
         for name in ("reward_decay", "exploration", "exploration_decay", "label_memory"):
@@ -131,6 +145,36 @@ class Requests:
     ranked_first: BoolArray  # the cohort is the client's first choice, not an exploration
     supported: BoolArray  # by a positive reward the cohort itself gave or by the cluster index, not by a prediction
     participations: IntArray
+
+    @staticmethod
+    def silent(tree: CohortTree, participations: IntArray) -> "Requests":
+        """Return check-ins of clients that ask for nothing and have taken part so often."""
+        n = len(participations)
+        return Requests(
+            tree=tree,
+            cohort=np.full(n, -1),
+            cluster=np.full(n, -1),
+            cluster_by_fold=np.full((n, FOLDS), -1),
+            generation=np.full(n, -1),
+            reward=np.zeros(n),
+            ranked_first=np.zeros(n, dtype=np.bool_),
+            supported=np.zeros(n, dtype=np.bool_),
+            participations=participations,
+        )
+
+    def take(self, rows: IntArray) -> "Requests":
+        """Return the requests in ``rows``, in that order."""
+        return Requests(
+            tree=self.tree,
+            cohort=self.cohort[rows],
+            cluster=self.cluster[rows],
+            cluster_by_fold=self.cluster_by_fold[rows],
+            generation=self.generation[rows],
+            reward=self.reward[rows],
+            ranked_first=self.ranked_first[rows],
+            supported=self.supported[rows],
+            participations=self.participations[rows],
+        )
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 FedAvg is McMahan et al. (AISTATS 2017); FedYogi is Reddi et al. (ICLR 2021), Algorithm 2.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, assert_never
+from typing import Literal, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
+from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray
 
 _LEAST_WEIGHT = 1e-20  # products with updates have to stay within float32
@@ -16,6 +16,17 @@ _ADDED_AT_ONCE = 8  # updates; our choice: rounding stays below that of the upda
 
 Weighting = Literal["examples", "uniform"]
 """What an update counts for in the mean: as much as the examples behind it, or as much as any other."""
+
+RateScaling = Literal["none", "sqrt", "linear"]
+"""How a cohort's server learning rate follows its share of the participants (the paper's linear scaling rule)."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a participant's result says besides the update."""
+
+    examples: int  # samples it was trained on
+    loss: float | None = None  # mean over these at the model it was sent; None where nobody asked
 
 
 def update_weight(weighting: Weighting, examples: int) -> float:
@@ -29,45 +40,73 @@ def update_weight(weighting: Weighting, examples: int) -> float:
             assert_never(weighting)
 
 
-def weighted_mean(updates: Iterable[tuple[Float32Array, float]], n_params: int) -> FloatArray | None:
-    """Fold (update, weight) pairs into their weighted mean, one after another.
+def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
+    """Return the factor for the server learning rate of a cohort with ``share`` of ``total`` participants."""
+    return {"none": 1.0, "sqrt": float(np.sqrt(share / total)), "linear": share / total}[scaling]
 
-    Updates may stream: none is kept, so memory does not grow with the participants. The order of the pairs fixes
-    the order of the additions and with it the bits of the result. A few updates at a time are added up in float32,
-    which they came in, and their sums in float64: all of it in float64 would take four times as long.
 
-    Returns:
-        The mean, (n_params,); None when the weights sum to zero, as they do without updates.
+class Accumulator(Protocol):
+    """A round's updates on their way to one vector: what a cohort's model is moved by."""
 
-    Raises:
-        ValueError: an update has another shape, or a weight is negative, not finite, or beyond all reason.
+    def add(self, update: Float32Array, report: Report) -> None:
+        """Take one more update; it lasts only until this returns, so one that is kept is copied."""
+        ...
 
-    >>> weighted_mean([(np.float32([1, 4]), 1.0), (np.float32([5, 0]), 3.0)], n_params=2)
+    def result(self) -> FloatArray | None:
+        """Return the vector, (parameters,); None when there is nothing to move by."""
+        ...
+
+
+class WeightedMean:
+    """The mean of updates: each is added to a sum as it comes, and none is kept.
+
+    Memory does not grow with the participants. The order of the updates fixes the order of the additions and with it
+    the bits of the result. A few updates at a time are added up in float32, which they came in, and their sums in
+    float64: all of it in float64 would take four times as long.
+
+    >>> mean = WeightedMean(n_params=2, weighting="examples")
+    >>> mean.add(np.float32([1, 4]), Report(examples=1))
+    >>> mean.add(np.float32([5, 0]), Report(examples=3))
+    >>> mean.result()
     array([4., 1.])
     """
-    # It takes as long to load as half of the command line, which may have nothing to sum up.
-    from scipy.linalg import blas  # noqa: PLC0415
 
-    # Nothing is set aside until there is an update: a round may bring none.
-    total, some = np.zeros(0), np.zeros(0, dtype=np.float32)
-    total_weight = 0.0
-    for number, (delta, weight) in enumerate(updates, start=1):
-        if delta.shape != (n_params,):
+    def __init__(self, n_params: int, weighting: Weighting) -> None:
+        # Nothing is set aside until there is an update: a round may bring none.
+        self._total, self._some = np.zeros(0), np.zeros(0, dtype=np.float32)
+        self._n_params, self._weighting = n_params, weighting
+        self._weight, self._count = 0.0, 0
+
+    def add(self, update: Float32Array, report: Report) -> None:
+        """Add an update to the sum.
+
+        Raises:
+            ValueError: the update has another shape, or its weight is negative, not finite, or beyond all reason.
+        """
+        # It takes as long to load as half of the command line, which may have nothing to sum up.
+        from scipy.linalg import blas  # noqa: PLC0415
+
+        weight = update_weight(self._weighting, report.examples)
+        if update.shape != (self._n_params,):
             raise ValueError(
-                f"update: expected shape ({n_params},), got {delta.shape}; flatten it in the model's order"
+                f"update: expected shape ({self._n_params},), got {update.shape}; flatten it in the model's order"
             )
         if weight != 0 and not _LEAST_WEIGHT <= weight <= 1 / _LEAST_WEIGHT:
             raise ValueError(
                 f"weight of an update: expected 0 or a number from {_LEAST_WEIGHT} to {1 / _LEAST_WEIGHT}, got {weight}"
             )
-        if number == 1:
-            total, some = np.zeros(n_params), np.zeros(n_params, dtype=np.float32)
-        blas.saxpy(delta, some, a=weight)
-        total_weight += weight
-        if number % _ADDED_AT_ONCE == 0:
-            total += some
-            some[:] = 0.0
-    return (total + some) / total_weight if total_weight > 0 else None
+        if self._count == 0:
+            self._total, self._some = np.zeros(self._n_params), np.zeros(self._n_params, dtype=np.float32)
+        blas.saxpy(update, self._some, a=weight)
+        self._weight += weight
+        self._count += 1
+        if self._count % _ADDED_AT_ONCE == 0:
+            self._total += self._some
+            self._some[:] = 0.0
+
+    def result(self) -> FloatArray | None:
+        """Return the mean; None when the weights sum to zero, as they do without updates."""
+        return (self._total + self._some) / self._weight if self._weight > 0 else None
 
 
 @dataclass(frozen=True)
@@ -79,14 +118,22 @@ class ServerState:
     steps: int
 
 
+@runtime_checkable
 class Aggregator(Protocol):
-    """Moves a cohort's weights by the mean of its participants' updates."""
+    """How a cohort's updates become one vector, and how that moves the cohort's model."""
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round."""
         ...
 
-    def step(self, state: ServerState, mean_delta: FloatArray, rate_scale: float = 1.0) -> ServerState:
+    def accumulate(self, state: ServerState) -> Accumulator:
+        """Return what a round's updates are added to; ``state`` is the one that participants were sent.
+
+        An aggregator that keeps all updates (median, Krum) says so, and how much memory that takes, in its docstring.
+        """
+        ...
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
         """Return the state after a round; ``rate_scale`` multiplies the server learning rate (linear scaling rule)."""
         ...
 
@@ -95,7 +142,14 @@ class Aggregator(Protocol):
 class FedAvg:
     """Add the mean update to the weights; a server learning rate of 1 is plain federated averaging."""
 
-    server_learning_rate: float = 1.0
+    server_learning_rate: float = setting(
+        1.0,
+        "What the mean update is multiplied with; 1 is plain federated averaging.",
+    )
+    weighting: Weighting = setting(
+        "examples",
+        "What an update counts for: as much as the examples behind it, or as much as any other.",
+    )
 
     def __post_init__(self) -> None:
         _check_positive("server_learning_rate", self.server_learning_rate)
@@ -104,10 +158,14 @@ class FedAvg:
         """Return the state before the first round: no slots."""
         return ServerState(weights=_own_weights(weights), slots=(), steps=0)
 
-    def step(self, state: ServerState, mean_delta: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after w <- w + rate * mean_delta."""
-        _check_step(state, 0, mean_delta, rate_scale)
-        return _moved(state, self.server_learning_rate * rate_scale * mean_delta, slots=())
+    def accumulate(self, state: ServerState) -> Accumulator:
+        """Return the mean of updates, before the first."""
+        return WeightedMean(len(state.weights), self.weighting)
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
+        """Return the state after w <- w + rate * movement."""
+        _check_step(state, 0, movement, rate_scale)
+        return _moved(state, self.server_learning_rate * rate_scale * movement, slots=())
 
 
 @dataclass(frozen=True)
@@ -117,10 +175,17 @@ class FedYogi:
     ``tau`` is the degree of adaptivity, and tau squared the second moment to start from, as in the paper.
     """
 
-    server_learning_rate: float = 0.01  # our choice from the grid of Reddi et al.; the best one depends on the task
-    beta_1: float = 0.9
-    beta_2: float = 0.99
-    tau: float = 1e-3
+    server_learning_rate: float = setting(
+        0.01,
+        "Our choice from the grid of Reddi et al.; the best one depends on the task.",
+    )
+    beta_1: float = setting(0.9, "What a round leaves of the first moment.")
+    beta_2: float = setting(0.99, "What a round leaves of the second moment.")
+    tau: float = setting(1e-3, "Degree of adaptivity.")
+    weighting: Weighting = setting(
+        "examples",
+        "What an update counts for: as much as the examples behind it, or as much as any other.",
+    )
 
     def __post_init__(self) -> None:
         _check_positive("server_learning_rate", self.server_learning_rate)
@@ -134,19 +199,19 @@ class FedYogi:
         moments = (np.zeros(weights.shape), np.full(weights.shape, self.tau**2))
         return ServerState(weights=_own_weights(weights), slots=moments, steps=0)
 
-    def step(self, state: ServerState, mean_delta: FloatArray, rate_scale: float = 1.0) -> ServerState:
+    def accumulate(self, state: ServerState) -> Accumulator:
+        """Return the mean of updates, before the first."""
+        return WeightedMean(len(state.weights), self.weighting)
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
         """Return the state after one step of Algorithm 2 (its lines for m, v in the FedYogi variant, and x)."""
-        _check_step(state, 2, mean_delta, rate_scale)
+        _check_step(state, 2, movement, rate_scale)
         first, second = state.slots
-        squared = mean_delta**2
-        first = self.beta_1 * first + (1 - self.beta_1) * mean_delta
+        squared = movement**2
+        first = self.beta_1 * first + (1 - self.beta_1) * movement
         second = second - (1 - self.beta_2) * squared * np.sign(second - squared)
         rate = self.server_learning_rate * rate_scale
         return _moved(state, rate * first / (np.sqrt(second) + self.tau), slots=(first, second))
-
-
-AGGREGATORS: Mapping[str, type[FedAvg] | type[FedYogi]] = {"fedavg": FedAvg, "fedyogi": FedYogi}
-"""Every aggregator under the name it has in a configuration."""
 
 
 def _own_weights(weights: Float32Array) -> Float32Array:
@@ -164,11 +229,11 @@ def _check_positive(name: str, value: float) -> None:
         raise ValueError(f"{name}: expected a positive number, got {value}")
 
 
-def _check_step(state: ServerState, n_slots: int, mean_delta: FloatArray, rate_scale: float) -> None:
+def _check_step(state: ServerState, n_slots: int, movement: FloatArray, rate_scale: float) -> None:
     _check_positive("rate_scale", rate_scale)
     if len(state.slots) != n_slots:
         raise ValueError(
             f"state.slots: expected {n_slots}, got {len(state.slots)}; use the aggregator that made this state"
         )
-    if mean_delta.shape != state.weights.shape:
-        raise ValueError(f"mean_delta: expected shape {state.weights.shape}, got {mean_delta.shape}")
+    if movement.shape != state.weights.shape:
+        raise ValueError(f"movement: expected shape {state.weights.shape}, got {movement.shape}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.fingerprint import unit_rows
+from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
@@ -14,18 +15,35 @@ _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
 class ClusteringSettings:
     """How participants are clustered."""
 
-    clusters: int = 4  # the paper's K; the partition criterion may join clusters, so this is an upper bound
-    leave_one_out: bool = True  # compare a participant with centres that do not contain it
-    centre_memory: float = 10.0  # weight of the last round's centres, in participants; 0: this round's labels only
-    restart_after: int = 20  # rounds in which labels explain nothing before they are thrown away (our choice)
-    most_starts: int = 1  # after so many of them without a label that explains anything nobody looks on; 0: for ever
-    kmeans_starts: int = 10
+    clusters: int = setting(
+        4,
+        "Clusters of a cohort (the paper's K); the criterion may join some, so this is the most "
+        "children of a partition.",
+    )
+    leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
+    centre_memory: float = setting(
+        10.0,
+        "Weight of the last round's centres, in participants; 0, as in the paper: this round's labels only.",
+    )
+    restart_after: int = setting(
+        20,
+        "Rounds in which cluster indices explain nothing before clustering starts anew; our choice.",
+    )
+    most_starts: int = setting(
+        1,
+        "Starts of clustering that explain nothing after which a cohort stops looking; 0: for ever.",
+    )
+    kmeans_starts: int = setting(10, "Tries of K-means, of which the best counts.")
 
     def __post_init__(self) -> None:
-        if self.clusters < 2:
-            raise ValueError(f"clusters: expected at least 2, got {self.clusters}")
-        if self.restart_after < 1:
-            raise ValueError(f"restart_after: expected at least 1, got {self.restart_after}")
+        # Every way to group the clusters is judged, and there are thousands of ways beyond 8.
+        if not 2 <= self.clusters <= 8:
+            raise ValueError(f"clusters: expected 2 to 8, got {self.clusters}")
+        for name in ("restart_after", "kmeans_starts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not 0 <= self.centre_memory < float("inf"):
+            raise ValueError(f"centre_memory: expected a number >= 0, got {self.centre_memory}")
         if self.most_starts < 0:
             raise ValueError(f"most_starts: expected at least 0, got {self.most_starts}")
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from auxo.core.grouping import groupings
+from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _FEWEST_ROUNDS = 3  # of evidence before there is anything to say
@@ -24,6 +25,7 @@ class Partition:
 
     routes: tuple[int, ...]
     weights: tuple[float, ...]  # believed share of the cohort's members in each child
+    generation: int = 1  # start of the cohort's clustering that the clusters are numbered in
 
 
 Decision = Keep | Partition
@@ -73,15 +75,27 @@ class Verdict:
 class PartitionLimits:
     """What any partition must respect."""
 
-    begin: float = 0.25  # not in the first part of the run ...
-    end: float = 0.5  # ... nor in the last (section 4.4); measured, see docs/departures.md
-    labelled: float = 0.97  # wait until this share of participants bring a label: the others would have to search ...
-    labelled_until: float = 0.35  # ... but not beyond this part of the run, since most clients may never come back
-    min_participants: int = 10  # updates a round for each child (our choice)
+    begin: float = setting(
+        0.25,
+        "Part of the run before which no cohort is partitioned (section 4.4); measured, see docs/departures.md.",
+    )
+    end: float = setting(0.5, "Part of the run after which no cohort is partitioned (section 4.4); measured.")
+    labelled: float = setting(
+        0.97,
+        "Share of participants that must bring a cluster index before a partition: the others would have to search.",
+    )
+    labelled_until: float = setting(
+        0.35,
+        "Part of the run after which partitions no longer wait for labels, since most clients may never come back.",
+    )
+    min_participants: int = setting(10, "Fewest updates a round that a child may have; our choice.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end <= 1:
             raise ValueError(f"begin, end: expected 0 <= begin <= end <= 1, got {self.begin} and {self.end}")
+        for name in ("labelled", "labelled_until"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: expected a share in [0, 1], got {getattr(self, name)}")
         if self.min_participants < 2:
             raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
 
@@ -102,6 +116,7 @@ class PartitionLimits:
         return bool(smallest_share >= self.min_participants and expected_check_ins >= largest_share)
 
 
+@runtime_checkable
 class PartitionCriterion(Protocol):
     """Decides from the evidence of recent rounds."""
 
@@ -133,22 +148,33 @@ class CrossFittedGain:
     """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    rounds: int = 15  # evidence is averaged over this many rounds
-    min_judged: int = 100  # participants judged in that window before anything is decided (our choice)
-    min_gain: float = 0.3  # for two children; measured, see docs/departures.md
-    min_gain_further: float = 0.12  # for each further child; measured
-    horizon: int = 10  # rounds over which the model averages the noise of its steps (our choice)
-    deviations: float = 5.0  # by which groups must be more aligned than everybody, so that it is not chance
-    # Below this share of the gain asked for nobody looks on, for that has a price of its own: participants train on
-    # halves of their samples. Measured, see docs/departures.md.
-    hopeless: float = 0.5
+    rounds: int = setting(15, "Rounds over which the evidence is averaged.")
+    min_judged: int = setting(100, "Participants judged in that window before anything is decided; our choice.")
+    min_gain: float = setting(
+        0.3,
+        "Gain two children must bring: 0 where groups mean nothing, 1 where all is to be gained; measured.",
+    )
+    min_gain_further: float = setting(0.12, "Gain each child beyond the second must bring on top; measured.")
+    horizon: int = setting(10, "Rounds over which the model averages the noise of its steps; our choice.")
+    deviations: float = setting(
+        5.0,
+        "Deviations by which groups must be more aligned than everybody, so that it is not chance; our choice.",
+    )
+    hopeless: float = setting(
+        0.5,
+        "Share of that gain below which a cohort stops looking, for participants train on halves meanwhile; 0: never. "
+        "Measured.",
+    )
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_judged", "horizon"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0 <= self.hopeless <= 1:
-            raise ValueError(f"hopeless: expected a share in [0, 1], got {self.hopeless}")
+        for name in ("hopeless", "min_gain", "min_gain_further"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: expected a share in [0, 1], got {getattr(self, name)}")
+        if not 0 <= self.deviations < float("inf"):
+            raise ValueError(f"deviations: expected a number >= 0, got {self.deviations}")
 
     @property
     def window(self) -> int:
@@ -235,8 +261,14 @@ class Lemma:
     """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    alpha: float = 1.0
-    rounds: int = 1
+    alpha: float = setting(1.0, "Scale of the participants that Lemma 1 asks for; the paper does not define it.")
+    rounds: int = setting(1, "Rounds over which dispersions are averaged.")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < float("inf"):
+            raise ValueError(f"alpha: expected a positive number, got {self.alpha}")
+        if self.rounds < 1:
+            raise ValueError(f"rounds: expected at least 1, got {self.rounds}")
 
     @property
     def window(self) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.settings import setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray
 
 _UNUSUAL = 2.0  # deviations above the mean from which an update is unusually long; measured, see docs/departures.md
@@ -15,10 +16,19 @@ _ROUNDING = 1e-12  # distances of unit vectors that are no distances
 class RewardSettings:
     """How a cohort turns distances into instant rewards."""
 
-    min_known: int = 5  # fewer known participants than this: the centre is that of all (our choice)
-    leave_one_out: bool = True  # compare a participant with a centre that does not contain it
-    weigh_length: bool = True  # a participant whose update is unusually long is farther away
-    scale_by_known: bool = True  # take avg + std over the known; newcomers would otherwise move the zero
+    min_known: int = setting(5, "With fewer known participants than this the centre is that of all; our choice.")
+    leave_one_out: bool = setting(
+        True,
+        "Compare a participant with a centre that does not contain it; the paper's does.",
+    )
+    weigh_length: bool = setting(
+        True,
+        "Participants whose updates are unusually long are farther from the cohort; not in the paper.",
+    )
+    scale_by_known: bool = setting(
+        True,
+        "Scale rewards by the distances of known members alone: newcomers would move the zero, as in the paper.",
+    )
 
     def __post_init__(self) -> None:
         if self.min_known < 2:

@@ -7,11 +7,14 @@ from typing import Self
 
 import numpy as np
 
-from auxo.algorithms.auxo import Folded, RoundOutcome
+from auxo.core.cohort_algorithm import Closing
 from auxo.core.types import Float32Array
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
-from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
+from auxo.runtime.federation import Federation
+from auxo.training.local_samples import local_positions
+from auxo.training.model_choice import train_offered
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
 
 _JOBS_AT_ONCE = 32  # our choice: as many updates are held at the same time, at most
@@ -27,25 +30,36 @@ class InProcess:
     settings: LocalTraining
     seed: int
 
-    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
-        """Return what `close_cohort` makes of the participants' updates."""
-        answers = self._train_in_chunks(closing.state.server.weights, training.jobs)
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        """Return what `close_round` makes of the participants' updates."""
+        answers = self._train_in_chunks(training.models, training.jobs)
         with one_thread():
-            return close_cohort(rules, closing, returned_by(training, answers))
+            return close_round(rules, closing, returned_by(training, answers))
 
     def train(
-        self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None = None
+        self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        yield from self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
+        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out)
 
-    def _train_in_chunks(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
+    def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+        return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
+
+    def _mean_loss(self, weights: Float32Array, job: Job) -> float:
+        positions = local_positions(self.data, job)
+        if len(positions) == 0:
+            return 0.0  # any model is as good as any other
+        x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
+        return float(self.trainer.losses(weights, x, y).mean())
+
+    def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""
+        weights = models[0]
         size = int(np.clip(_BYTES_AT_ONCE // weights.nbytes, 1, _JOBS_AT_ONCE))
         out = np.empty((min(size, len(jobs)), len(weights)), dtype=np.float32)
         for first in range(0, len(jobs), size):
             some = jobs[first : first + size]
-            yield from self.train(weights, some, out[: len(some)])
+            yield from self.train(models, some, out[: len(some)])
 
     def __enter__(self) -> Self:
         """Return itself; there is nothing to start."""

@@ -9,16 +9,18 @@ import ray
 from ray import exceptions as ray_errors
 from threadpoolctl import threadpool_limits
 
-from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, examine
+from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.gathering import Examined, Returned, examine
 from auxo.core.types import Float32Array
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
-from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+from auxo.runtime.closing import Closed, Training, close_round
 from auxo.runtime.failures import WorkersLost
+from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
 # All of these are our own choices, and not a bit of a result depends on them.
@@ -27,6 +29,9 @@ _CHUNKS_EACH = 2  # given to a trainer at a time: one in work, and one that it n
 _JOBS_AT_ONCE = 32  # most jobs in a chunk
 _CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
 _RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
+
+Answer = tuple[int, Examined | Reason]
+"""Which of the round's models a participant has trained, and what is to be known of its update."""
 
 LOST = (
     ray_errors.RayActorError,
@@ -69,47 +74,49 @@ class TrainerActor:
             keep_freed_memory()
 
     def train(
-        self, shared: Sequence[Any], weights: Float32Array, fingerprint: Fingerprint, jobs: Sequence[Job]
-    ) -> list[Examined | Reason]:
-        """Return what is to be known of each job's update, in order."""
+        self, shared: Sequence[Any], fingerprint: Fingerprint, jobs: Sequence[Job], *models: Float32Array
+    ) -> list[Answer]:
+        """Return which model each job has trained and what is to be known of its update, in order."""
         self.load(shared)
         assert self._engine is not None  # noqa: S101 - it is loaded now
         if self._fingerprint != fingerprint:  # one that is the same has already drawn its signs
             self._fingerprint = fingerprint
-        updates = self._engine.train(weights, jobs)
-        return [examine(update.delta, update.examples, self._fingerprint) for update in updates]
+        updates = self._engine.train(models, jobs)
+        return [
+            (update.model, examine(update.delta, update.examples, update.loss, self._fingerprint)) for update in updates
+        ]
 
 
 @dataclass(frozen=True)
-class Closed:
+class Run:
     """What a cohort's actor gives back."""
 
-    outcome: RoundOutcome | Folded
+    closed: Closed
     losses: Sequence[int]  # trainers that were lost in this round, once for each time
 
 
 class CohortActor:
     """An actor that runs one cohort's rounds; it keeps nothing between them that could not be lost."""
 
-    def __init__(self, rules: CohortRules, crew: Crew) -> None:
+    def __init__(self, rules: Federation, crew: Crew) -> None:
         self._rules = rules
         self._attendance = _Attendance(crew)
 
-    def run_round(self, closing: Closing, training: Training, weights: Sequence[Any]) -> Closed:
+    def run_round(self, closing: Closing, training: Training, models: Sequence[Any]) -> Run:
         """Run a round.
 
         Args:
             closing: the cohort, as it is before the round.
-            training: what its participants do.
-            weights: a reference to the cohort's, in a list. They are the driver's, because what trainers are about to
-                read should not vanish with this process.
+            training: what its participants do, without the models.
+            models: references to these. They are the driver's, because what trainers are about to read should not
+                vanish with this process.
         """
-        most = most_jobs(len(closing.state.server.weights), _CHUNK_BYTES, _JOBS_AT_ONCE)
+        most = most_jobs(self._rules.n_params, _CHUNK_BYTES, _JOBS_AT_ONCE)
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
-        work = _Work(self._attendance, self._rules.fingerprint, weights[0], chunks)
+        work = _Work(self._attendance, self._rules.fingerprint, models, chunks)
         with one_thread():
-            outcome = close_cohort(self._rules, closing, _returned(training, work.in_order()))
-        return Closed(outcome, work.losses)
+            closed = close_round(self._rules, closing, _returned(training, work.in_order()))
+        return Run(closed, work.losses)
 
 
 class _Attendance:
@@ -146,23 +153,27 @@ class _Attendance:
 class _Work:
     """One round's chunks on their way to the trainers and back; answers come in order, whoever is lost meanwhile.
 
-    Only so many chunks beyond the one that is folded are given out, so that memory does not grow with participants.
+    Only so many chunks beyond the one that is gathered are given out, so that memory does not grow with participants.
     """
 
     def __init__(
-        self, attendance: _Attendance, fingerprint: Fingerprint, weights: Any, chunks: Sequence[Sequence[Job]]
+        self,
+        attendance: _Attendance,
+        fingerprint: Fingerprint,
+        models: Sequence[Any],
+        chunks: Sequence[Sequence[Job]],
     ) -> None:
         self.losses: list[int] = []
         self._attendance = attendance
         self._fingerprint = replace(fingerprint)  # a new one, for the signs that it has drawn need not travel
-        self._weights = weights
+        self._models = models
         self._chunks = chunks
         self._waiting = list(range(len(chunks)))  # a heap
         self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
-        self._answers: dict[int, list[Examined | Reason]] = {}  # of chunks that are not folded yet
+        self._answers: dict[int, list[Answer]] = {}  # of chunks that are not gathered yet
         self._tries = [0] * len(chunks)
 
-    def in_order(self) -> Iterator[Examined | Reason]:
+    def in_order(self) -> Iterator[Answer]:
         for first in range(len(self._chunks)):
             self._give(first)
             while first not in self._answers:
@@ -171,7 +182,7 @@ class _Work:
             yield from self._answers.pop(first)
 
     def _give(self, first: int) -> None:
-        """Keep the trainers busy; ``first`` is the first chunk that is not folded."""
+        """Keep the trainers busy; ``first`` is the first chunk that is not gathered."""
         crew = self._attendance.crew
         load = dict.fromkeys(self._attendance.present(), 0)
         for number, _ in self._given.values():
@@ -183,7 +194,7 @@ class _Work:
                 return
             chunk = heapq.heappop(self._waiting)
             answers = crew.trainers[idlest].train.remote(
-                [crew.shared], self._weights, self._fingerprint, self._chunks[chunk]
+                [crew.shared], self._fingerprint, self._chunks[chunk], *self._models
             )
             self._given[answers] = (idlest, chunk)
             load[idlest] += 1
@@ -234,7 +245,6 @@ def get(reference: Any) -> Any:
         raise error.cause from (None if isinstance(error.cause, WorkersLost) else error)
 
 
-def _returned(training: Training, answers: Iterator[Examined | Reason]) -> Iterator[Returned]:
-    for row, late, examined in zip(training.rows, training.late, answers, strict=True):
-        update, examples = (examined.update, examined.examples) if isinstance(examined, Examined) else (None, None)
-        yield Returned(int(row), update, examples, bool(late), examined)
+def _returned(training: Training, answers: Iterator[Answer]) -> Iterator[Returned]:
+    for row, late, (model, examined) in zip(training.rows, training.late, answers, strict=True):
+        yield Returned(int(row), None, None, bool(late), model=model, examined=examined)

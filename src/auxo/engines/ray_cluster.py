@@ -14,16 +14,17 @@ import numpy as np
 import ray
 from ray import exceptions as ray_errors
 
-from auxo.algorithms.auxo import Folded, RoundOutcome
+from auxo.core.cohort_algorithm import Closing
 from auxo.core.partition import Partition
 from auxo.core.types import CohortId
 from auxo.engines.in_process import InProcess
-from auxo.engines.ray_actors import LOST, TRIES, Closed, CohortActor, Crew, TrainerActor, get
+from auxo.engines.ray_actors import LOST, TRIES, CohortActor, Crew, Run, TrainerActor, get
 from auxo.engines.ray_connection import ClusterError, check_object_store, connect, words_of
 from auxo.engines.worker_processes import OnNote
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.runtime.cohort_round import Closing, CohortRules, Training
+from auxo.runtime.closing import Closed, Training
 from auxo.runtime.failures import WorkersLost
+from auxo.runtime.federation import Federation
 
 _START_S = 60.0  # how long trainers may take to start for which there are free CPUs; our choice
 _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell which CPUs are free; our choice
@@ -49,26 +50,27 @@ class RayCluster:
     object_store_bytes: int | None = None
     _crew: Crew | None = field(default=None, init=False)
     _cohorts: dict[CohortId, Any] = field(default_factory=dict, init=False)  # actors
-    _rules: CohortRules | None = field(default=None, init=False)  # of the federation that the cohorts belong to
+    _rules: Federation | None = field(default=None, init=False)  # of the federation that the cohorts belong to
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers: expected at least 1, got {self.workers}")
 
-    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
-        """Return what `close_cohort` makes of the participants' updates, in the cohort's actor.
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        """Return what `close_round` makes of the participants' updates, in the cohort's actor.
 
         Raises:
             WorkersLost: the cluster lost processes again and again; the message says what to do.
         """
         if self._crew is None:
             raise RuntimeError("the cluster is not running; use `with RayCluster(...) as engine:`")
-        weights = ray.put(closing.state.server.weights)
+        models = [ray.put(weights) for weights in training.models]
+        training = replace(training, models=())
         for _ in range(TRIES):
             cohort = self._cohort(rules, closing.cohort, self._crew)
             try:
-                closed: Closed = get(cohort.run_round.remote(closing, training, [weights]))
+                run: Run = get(cohort.run_round.remote(closing, training, models))
             except LOST as error:
                 del self._cohorts[closing.cohort]
                 if getattr(error, "actor_init_failed", False):
@@ -78,21 +80,21 @@ class RayCluster:
                     ) from None
                 self.on_note(f"the Ray actor of cohort {closing.cohort} was lost; its round is run again")
                 continue
-            for trainer in closed.losses:
+            for trainer in run.losses:
                 workers = len(self._crew.trainers)
                 self.on_note(f"Ray worker {trainer + 1} of {workers} was lost; its participants train again")
             # What Ray hands out lies in its object store, and that does not outlive the cluster.
-            outcome = copy.deepcopy(closed.outcome)
-            if isinstance(outcome, RoundOutcome) and isinstance(outcome.verdict.decision, Partition):
+            closed = copy.deepcopy(run.closed)
+            if closed.outcome is not None and isinstance(closed.outcome.decision, Partition):
                 ray.kill(self._cohorts.pop(closing.cohort))
-            return outcome
+            return closed
         raise WorkersLost(
-            f"the Ray actor of cohort {closing.cohort} was lost {TRIES} times in round {closing.state.round + 1}, "
+            f"the Ray actor of cohort {closing.cohort} was lost {TRIES} times in round {closing.states[0].round + 1}, "
             "most often for want of memory; run again on nodes that have more, or with a smaller model"
         )
 
-    def _cohort(self, rules: CohortRules, cohort: CohortId, crew: Crew) -> Any:
-        if rules != self._rules:  # another federation: cohorts of the same names, but not the same cohorts
+    def _cohort(self, rules: Federation, cohort: CohortId, crew: Crew) -> Any:
+        if rules is not self._rules:  # another federation: cohorts of the same names, but not the same cohorts
             self._end_cohorts()
             self._rules = rules
         if cohort not in self._cohorts:

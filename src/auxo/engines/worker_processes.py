@@ -15,22 +15,25 @@ from typing import Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from auxo.algorithms.auxo import Examined, Folded, Returned, RoundOutcome, examine
+from auxo.core.aggregators import Report
+from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.gathering import Examined, Returned, examine
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
-from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort
+from auxo.runtime.closing import Closed, Training, close_round
 from auxo.runtime.failures import WorkersLost
+from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
 _ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
 _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
-_SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being folded
+_SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being gathered
 _MAX_TRIES = 3  # of a chunk whose worker dies
 _HEARTBEAT_S = 1.0  # how often an idle worker looks whether it is still wanted
 
@@ -44,13 +47,19 @@ class _Task:
     jobs: Sequence[Job]
 
 
-_Seen = tuple[int, float] | Reason  # examples and length, or why the update is refused
+@dataclass(frozen=True)
+class _Seen:
+    """What travels of an update that is not refused."""
+
+    report: Report
+    length: float
+    model: int
 
 
 @dataclass(frozen=True)
 class _Done:
     number: int
-    seen: list[_Seen]
+    seen: list[_Seen | Reason]
     error: Exception | None = None
 
 
@@ -65,7 +74,7 @@ class _Worker:
 class _Shared:
     """Memory that this process and its workers see alike."""
 
-    weights: Float32Array  # (parameters,)
+    models: Float32Array  # (models, parameters)
     updates: Float32Array  # (slots, rows, parameters)
     directions: FloatArray  # (slots, rows, width)
 
@@ -75,7 +84,7 @@ class WorkerProcesses:
     """Trains in ``workers`` processes with one thread each; use as a context manager.
 
     Workers are forked, so the data are shared with them and never sent. They also examine the updates they make:
-    what travels over the pipes is a few numbers for each participant. Updates are folded here, in the order of the
+    what travels over the pipes is a few numbers for each participant. Updates are added up here, in the order of the
     jobs. A worker that dies is replaced, and its participants train again; ``on_note`` is told.
     """
 
@@ -105,33 +114,31 @@ class WorkerProcesses:
         self._stop()
         self._entered = False
 
-    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
-        """Return what `close_cohort` makes of the participants' updates.
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        """Return what `close_round` makes of the participants' updates.
 
         Raises:
             WorkersLost: a chunk of participants has cost several workers their lives; the message says what to do.
         """
-        returned = self._returned(rules.fingerprint, closing.state.server.weights, training)
         with one_thread():
-            return close_cohort(rules, closing, returned)
+            return close_round(rules, closing, self._returned(rules.fingerprint, training))
 
-    def _returned(self, fingerprint: Fingerprint, weights: Float32Array, training: Training) -> Iterator[Returned]:
-        shared = self._start(fingerprint)
-        shared.weights[:] = weights
+    def _returned(self, fingerprint: Fingerprint, training: Training) -> Iterator[Returned]:
+        shared = self._start(fingerprint, len(training.models))
+        for number, weights in enumerate(training.models):
+            shared.models[number] = weights
         row = 0
         for task, done in self._done_in_order(training.jobs):
             for place, seen in enumerate(done.seen):
-                examined: Examined | Reason
-                if isinstance(seen, str):
-                    examined, update, examples = seen, None, None
-                else:
-                    examples, length = seen
-                    update = shared.updates[task.slot, place]
-                    # A copy, for the round keeps it and the slot is used again.
-                    direction = shared.directions[task.slot, place].copy()
-                    examined = Examined(update, examples, direction, length)
-                yield Returned(int(training.rows[row]), update, examples, bool(training.late[row]), examined)
+                at, late = int(training.rows[row]), bool(training.late[row])
                 row += 1
+                if isinstance(seen, str):
+                    yield Returned(at, None, None, late, examined=seen)
+                    continue
+                # A copy, for the round keeps it and the slot is used again.
+                direction = shared.directions[task.slot, place].copy()
+                examined = Examined(shared.updates[task.slot, place], seen.report, direction, seen.length)
+                yield Returned(at, None, None, late, model=seen.model, examined=examined)
 
     def _done_in_order(self, jobs: Sequence[Job]) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
@@ -215,18 +222,21 @@ class WorkerProcesses:
         while any(worker.tasks for worker in self._crew):
             self._wait()
 
-    def _start(self, fingerprint: Fingerprint) -> _Shared:
+    def _start(self, fingerprint: Fingerprint, models: int) -> _Shared:
         if not self._entered:
             raise RuntimeError("the worker processes are not running; use `with WorkerProcesses(...) as engine:`")
-        if self._shared is not None and self._fingerprint == fingerprint:
-            return self._shared
+        shared = self._shared
+        if shared is not None and self._fingerprint == fingerprint and len(shared.models) == models:
+            return shared
         self._stop()
         rows = most_jobs(fingerprint.n_params, _SLOT_BYTES, _ROWS)
         slots = self.workers * _SLOTS_A_WORKER
-        needed = 4 * fingerprint.n_params * (slots * rows + 1) + 8 * slots * rows * fingerprint.width
+        needed = 4 * fingerprint.n_params * (slots * rows + models) + 8 * slots * rows * fingerprint.width
         _check_memory(needed, self.workers)
         self._shared = _Shared(
-            weights=np.frombuffer(mmap.mmap(-1, 4 * fingerprint.n_params), np.float32),
+            models=np.frombuffer(mmap.mmap(-1, 4 * models * fingerprint.n_params), np.float32).reshape(
+                models, fingerprint.n_params
+            ),
             updates=np.frombuffer(mmap.mmap(-1, 4 * slots * rows * fingerprint.n_params), np.float32).reshape(
                 slots, rows, fingerprint.n_params
             ),
@@ -235,7 +245,7 @@ class WorkerProcesses:
             ),
         )
         self._fingerprint = fingerprint
-        fingerprint.of(self._shared.weights)  # draws what it needs once, before the workers get their copies
+        fingerprint.of(self._shared.models[0])  # draws what it needs once, before the workers get their copies
         self._crew = [self._hire() for _ in range(self.workers)]
         return self._shared
 
@@ -293,14 +303,14 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
-    seen: list[_Seen] = []
+    seen: list[_Seen | Reason] = []
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
-        for place, update in enumerate(engine.train(shared.weights, task.jobs, out)):
-            examined = examine(update.delta, update.examples, fingerprint)
+        for place, update in enumerate(engine.train(list(shared.models), task.jobs, out)):
+            examined = examine(update.delta, update.examples, update.loss, fingerprint)
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
-                seen.append((examined.examples, examined.length))
+                seen.append(_Seen(examined.report, examined.length, update.model))
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked

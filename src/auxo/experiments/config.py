@@ -4,18 +4,19 @@ A setting is one line here: its type, its default, its range, and the descriptio
 prints. Defaults without a paper section behind them are our own choice.
 """
 
+import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from auxo.core.affinity import AffinitySettings
-from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS, part_maker, registry_of, section_names
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
+from auxo.registry.part_settings import PartMaker
+from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import LocalTraining
 
-Method = Literal["base", "auxo", "oracle"]
 Source = Literal["digits", "synthetic", "file", "natural"]
 NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
 Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
@@ -25,9 +26,7 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
-# Algorithms own their defaults; a copy here would part from them. Settings of modules that bring scikit-learn are not
-# among these, because `auxo --help` should not wait for it: such fields are not set, and the variant decides.
-_AFFINITY, _GAIN, _LIMITS, _LOCAL = AffinitySettings(), CrossFittedGain(), PartitionLimits(), LocalTraining()
+_LOCAL = LocalTraining()  # it owns its defaults; a copy here would part from them
 
 
 def _known_model(name: str) -> str:
@@ -234,7 +233,19 @@ class DevicesConfig(Section):
 class TrainingConfig(Section):
     """What is learned and how; the same for every method."""
 
-    algorithm: Literal["fedavg", "fedyogi"] = Field(default="fedyogi", description="How updates are aggregated.")
+    aggregator: str = Field(
+        default="fedyogi",
+        description=f"How updates move a cohort's model: {', '.join(AGGREGATORS.names)}, or an aggregator of your own "
+        "by its import path. Its settings are in the section of its name.",
+    )
+    selector: str = Field(
+        default="uniform",
+        description=f"Who of those on line takes part: {', '.join(SELECTORS.names)}, or a selector of your own.",
+    )
+    client: str = Field(
+        default="sgd",
+        description=f"How participants train: {', '.join(CLIENTS.names)}, or a client algorithm of your own.",
+    )
     model: Annotated[str, AfterValidator(_known_model)] = Field(
         default="softmax",
         description=f"What clients train: {', '.join(MODELS)}; or a torch module of your own by its import path, "
@@ -259,173 +270,9 @@ class TrainingConfig(Section):
     epochs: PositiveInt = Field(
         default=_LOCAL.epochs, description="Passes over a client's samples in one participation."
     )
-    server_learning_rate: PositiveFloat | None = Field(
-        default=None, description="Learning rate of the server step. Not set: the algorithm's own."
+    sketch_size: PositiveInt = Field(
+        default=4096, description="Length of an update's fingerprint, which is all that is kept of it."
     )
-    weighting: Literal["examples", "uniform"] = Field(
-        default="examples", description="Weights of updates in the aggregate."
-    )
-    rate_scaling: Literal["none", "linear", "sqrt"] | None = Field(
-        default=None,
-        description="How the server's learning rate follows the share of participants a cohort has. "
-        "Not set: as auxo.variant has it.",
-    )
-
-
-class AuxoConfig(Section):
-    """How Auxo clusters, rewards and partitions; what is not set is as the variant has it."""
-
-    variant: Literal["auxo", "paper"] = Field(
-        default="auxo",
-        description="Rules: with our corrections, or as the paper prints them. "
-        "Every difference between the two can be set by itself below.",
-    )
-    max_children: int | None = Field(
-        default=None,
-        ge=2,
-        le=8,  # every way to group the clusters is judged, and there are thousands of ways beyond this
-        description="Most children of one partition (the paper's K). Not set: as the variant has it, 2 in the paper's.",
-    )
-    start_round: PositiveInt | None = Field(
-        default=None,
-        description="First round in which a cohort clusters its participants. Not set: as the variant has it.",
-    )
-    sketch_size: PositiveInt | None = Field(
-        default=None, description="Length of an update's fingerprint. Not set: as the variant has it."
-    )
-    criterion: Literal["gain", "lemma"] | None = Field(
-        default=None,
-        description="When a partition pays: by the gain of those judged, or by the paper's Lemma 1. "
-        "Not set: as the variant has it, lemma in the paper's.",
-    )
-    window: PositiveInt = Field(
-        default=_GAIN.rounds,
-        description="Rounds over which the gain of a partition is averaged. Only with criterion = gain.",
-    )
-    min_gain: Fraction = Field(
-        default=_GAIN.min_gain,
-        description="Gain two children must bring: 0 where groups mean nothing, 1 where all is to be gained. "
-        "Only with criterion = gain.",
-    )
-    min_gain_further: Fraction = Field(
-        default=_GAIN.min_gain_further,
-        description="Gain each child beyond the second must bring on top. Only with criterion = gain.",
-    )
-    hopeless: Fraction = Field(
-        default=_GAIN.hopeless,
-        description="Share of that gain below which a cohort stops looking, from partition_from on; 0: never. "
-        "See most_starts for another reason to stop. Only with criterion = gain.",
-    )
-    min_judged: PositiveInt = Field(
-        default=_GAIN.min_judged,
-        description="Participants judged in the window before anything is decided. Only with criterion = gain.",
-    )
-    alpha: PositiveFloat = Field(
-        default=Lemma().alpha, description="Scale of the participants Lemma 1 asks for. Only with criterion = lemma."
-    )
-    partition_from: Fraction = Field(
-        default=_LIMITS.begin, description="Part of the run before which no cohort is partitioned."
-    )
-    partition_until: Fraction = Field(
-        default=_LIMITS.end, description="Part of the run after which no cohort is partitioned."
-    )
-    wait_for_labels: Fraction | None = Field(
-        default=None,
-        description="Share of participants that must bring a cluster index before a partition. "
-        "Not set: as the variant has it, 0 in the paper's.",
-    )
-    wait_until: Fraction = Field(
-        default=_LIMITS.labelled_until, description="Part of the run after which partitions no longer wait for labels."
-    )
-    min_participants: int = Field(
-        default=_LIMITS.min_participants, ge=2, description="Fewest participants a round that a child may have."
-    )
-    exploration: Fraction = Field(
-        default=_AFFINITY.exploration, description="Probability that a newcomer asks for a cohort at random."
-    )
-    exploration_decay: Fraction = Field(
-        default=_AFFINITY.exploration_decay, description="What a participation leaves of a client's exploration."
-    )
-    reward_decay: float = Field(
-        default=_AFFINITY.reward_decay,
-        gt=0,
-        le=1,
-        description="Weight of the newest reward in a client's record (paper, section 4.3).",
-    )
-    accumulate_predictions: bool | None = Field(
-        default=None,
-        description="Add up predicted rewards of cohorts never visited, as the paper prints it. "
-        "Not set: as the variant has it, true in the paper's.",
-    )
-    label_memory: Fraction | None = Field(
-        default=None,
-        description="Weight of a client's earlier visits in its cluster index. "
-        "Not set: as the variant has it, 0 in the paper's.",
-    )
-    label_trust: Annotated[float, Field(ge=0)] | None = Field(
-        default=None,
-        description="How much the margin of a client's cluster index counts against other children. "
-        "Not set: as the variant has it, 0 in the paper's.",
-    )
-    centre_memory: Annotated[float, Field(ge=0)] | None = Field(
-        default=None,
-        description="Weight of the last round's cluster centres, in participants. "
-        "Not set: as the variant has it, 0 in the paper's.",
-    )
-    restart_after: PositiveInt | None = Field(
-        default=None,
-        description="Rounds in which cluster indices explain nothing before clustering starts anew. "
-        "Not set: as the variant has it.",
-    )
-    most_starts: NonNegativeInt | None = Field(
-        default=None,
-        description="Starts of clustering that explain nothing after which a cohort stops looking; 0: for ever. "
-        "Not set: as the variant has it, 0 in the paper's.",
-    )
-    leave_one_out: bool | None = Field(
-        default=None,
-        description="Compare a participant with centres that do not contain it. "
-        "Not set: as the variant has it, false in the paper's.",
-    )
-    weigh_length: bool | None = Field(
-        default=None,
-        description="Participants whose updates are unusually long are farther from the cohort. "
-        "Not set: as the variant has it, false in the paper's.",
-    )
-    scale_by_known: bool | None = Field(
-        default=None,
-        description="Scale rewards by the distances of a cohort's known members alone. "
-        "Not set: as the variant has it, false in the paper's.",
-    )
-    cross_fit: bool | None = Field(
-        default=None,
-        description="Label on one half of a client's samples, judge on the other. "
-        "Not set: as the variant has it, false in the paper's.",
-    )
-    cross_fit_share: Fraction | None = Field(
-        default=None,
-        description="Share of the clients that are labelled and judged in this way; the others train on everything. "
-        "Not set: as the variant has it.",
-    )
-    late_feedback: bool | None = Field(
-        default=None,
-        description="Participants that finish too late still learn how they fitted. "
-        "Not set: as the variant has it, false in the paper's.",
-    )
-    admit_misfits: bool | None = Field(
-        default=None,
-        description="Aggregate newcomers whose updates do not fit the cohort. "
-        "Not set: as the variant has it, true in the paper's.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.partition_from > self.partition_until:
-            raise ValueError(
-                f"auxo.partition_from: expected at most auxo.partition_until ({self.partition_until}), "
-                f"got {self.partition_from}"
-            )
-        return self
 
 
 class RunConfig(Section):
@@ -469,10 +316,11 @@ class Config(Section):
 
     seed: int = Field(default=0, ge=0, description="Everything random follows from it.")
     name: str = Field(default="run", description="Names the run directory: letters, digits, dot, dash and underscore.")
-    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = Field(
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         default=("base", "auxo", "oracle"),
-        description="What is compared: one model for all, Auxo, one model for each known group "
-        "(skipped where no groups are known).",
+        description=f"What is compared: {', '.join(METHODS.names)}, or a method of your own by its import path "
+        "(file.py:Name). Each has its settings in the section of its name; the oracle is left out where no groups are "
+        "known.",
     )
     population: PopulationConfig = Field(
         default=PopulationConfig(), description="Who the clients are and how they differ."
@@ -483,8 +331,56 @@ class Config(Section):
     training: TrainingConfig = Field(
         default=TrainingConfig(), description="What is learned; the same for every method."
     )
-    auxo: AuxoConfig = Field(default=AuxoConfig(), description="How Auxo clusters, rewards and partitions.")
     run: RunConfig = Field(default=RunConfig(), description="How the run is carried out.")
+    parts: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of methods and other parts by their names: a section for each, or the part itself.",
+        exclude=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_parts(cls, values: object) -> object:
+        """Take every section that is none of an experiment's own for that of a part."""
+        if not isinstance(values, dict):
+            return values
+        own = {key: value for key, value in values.items() if key in cls.model_fields or not isinstance(value, dict)}
+        sections = {key: value for key, value in values.items() if key not in own}
+        return {**own, "parts": {**own.get("parts", {}), **sections}} if sections else own
+
+    @property
+    def maker(self) -> PartMaker:
+        """Return what makes the parts that the configuration names."""
+        return part_maker(self.parts)
+
+    def parts_in_use(self) -> tuple[tuple[str, Registry, str], ...]:
+        """Return the setting that names each part, its kind, and its name."""
+        training = self.training
+        return (
+            *(("methods", METHODS, method) for method in self.methods),
+            ("training.aggregator", AGGREGATORS, training.aggregator),
+            ("training.selector", SELECTORS, training.selector),
+            ("training.client", CLIENTS, training.client),
+        )
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        for key, registry, name in self.parts_in_use():
+            try:
+                registry.find(name)
+            except (ValueError, ModuleNotFoundError) as error:
+                raise ValueError(f"{key}: {error}") from error
+            self.maker.make(registry, name)
+        known = {*section_names(), *(short_name(name) for _, _, name in self.parts_in_use())}
+        for section in self.parts:
+            if section not in known:
+                near = difflib.get_close_matches(section, [*known, *type(self).model_fields], n=1)
+                hint = f"; did you mean [{near[0]}]?" if near else "."
+                raise ValueError(f"{section}: unknown key{hint} Sections of parts: {', '.join(sorted(known))}")
+            kind = registry_of(section)
+            if kind is not None:  # also of a part that is not in use
+                self.maker.make(kind, section)
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -493,7 +389,7 @@ class Config(Section):
                 "name: expected letters, digits, dots, dashes and underscores, beginning with a letter or a digit, "
                 f"got {self.name!r}"
             )
-        if len(set(self.methods)) != len(self.methods):
+        if len({short_name(method) for method in self.methods}) != len(self.methods):
             raise ValueError(f"methods: expected each at most once, got {list(self.methods)}")
         population, training = self.population, self.training
         if population.is_drawn and training.participants > population.clients:

@@ -1,13 +1,10 @@
 """Configurations as TOML: reading with overrides, errors that name the key and the way out, and writing."""
 
 import difflib
-import json
 import textwrap
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -15,10 +12,11 @@ from pydantic_core import ErrorDetails
 
 from auxo.experiments.config import Config, Section
 from auxo.experiments.references import reference_names, reference_text
+from auxo.registry.expectation import expectation, nearest_choice, toml_value
+from auxo.registry.part_settings import Line
+from auxo.registry.registry import short_name
 
 _COMMENT_WIDTH = 100
-_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", Path: "a path"}
-_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}  # as pydantic names them
 
 
 class ConfigError(ValueError):
@@ -82,20 +80,38 @@ def to_toml(config: Config, explain: bool = False) -> str:
     """
     fields = Config.model_fields
     sections = {name for name, field in fields.items() if _section(field) is not None}
-    lines = [line for name in fields if name not in sections for line in _entry(config, name, explain)]
+    lines = [line for name in fields if name not in {*sections, "parts"} for line in _entry(config, name, explain)]
     for name in fields:
         section = getattr(config, name)
         if not isinstance(section, Section):
             continue
         lines += ["", *(_comment(fields[name].description or "") if explain else ()), f"[{name}]"]
         lines += [line for key in type(section).model_fields for line in _entry(section, key, explain)]
+    for name, section_lines in _sections_of_parts(config).items():
+        lines += ["", f"[{name}]", *(text for line in section_lines for text in _part_entry(line, explain))]
     return "\n".join(lines).strip() + "\n"
+
+
+def _sections_of_parts(config: Config) -> dict[str, list[Line]]:
+    """Return the settings of the parts in use by section; two that share a part within them share its section."""
+    found: dict[str, list[Line]] = {}
+    for _, registry, name in config.parts_in_use():
+        for section, lines in config.maker.described(config.maker.make(registry, name), short_name(name)):
+            if lines:
+                found.setdefault(section, lines)
+    return found
+
+
+def _part_entry(line: Line, explain: bool) -> Iterator[str]:
+    if explain:
+        yield from ("", *_comment(f"{line.about} Takes {line.takes}.".strip()))
+    yield f"{line.key} = {toml_value(line.value)}"
 
 
 def _entry(section: Section, key: str, explain: bool) -> Iterator[str]:
     field, value = type(section).model_fields[key], getattr(section, key)
     if explain:
-        yield from ("", *_comment(f"{field.description} Takes {_expectation(field.annotation, field.metadata)}."))
+        yield from ("", *_comment(f"{field.description} Takes {expectation(field.annotation, field.metadata)}."))
     if value is not None:
         yield f"{key} = {toml_value(value)}"
     elif explain:
@@ -104,20 +120,6 @@ def _entry(section: Section, key: str, explain: bool) -> Iterator[str]:
 
 def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, _COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ")
-
-
-def toml_value(value: object) -> str:
-    """Return a value as TOML spells it; paths are strings."""
-    if isinstance(value, str | Path):
-        # JSON's escapes are TOML's, except that TOML also forbids a bare DEL.
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {toml_value(item)}' for key, item in value.items())}}}"
-    return str(value)
 
 
 def _apply(raw: dict[str, object], override: str) -> str:
@@ -165,8 +167,9 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, object]) -> str:
             return _unknown_key(keys, model)
         inner = _section(field)
         if inner is None:
-            expected = _expectation(field.annotation, field.metadata)
-            return f"{'.'.join(keys)}: expected {expected}, got {toml_value(got)}{_nearest_choice(got, field)}"
+            expected = expectation(field.annotation, field.metadata)
+            hint = nearest_choice(got, field.annotation)
+            return f"{'.'.join(keys)}: expected {expected}, got {toml_value(got)}{hint}"
         model = inner
     name = ".".join(keys)
     return f"{name}: expected a section [{name}], got {toml_value(got)}; set one of: {', '.join(model.model_fields)}"
@@ -181,7 +184,9 @@ def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
         for section, field in Config.model_fields.items()
         if (inner := _section(field)) is not None
         for name in inner.model_fields
-    } | {name: name for name, field in Config.model_fields.items() if _section(field) is None}
+    } | {name: name for name, field in Config.model_fields.items() if _section(field) is None and name != "parts"}
+    for section, lines in _sections_of_parts(Config()).items():
+        everywhere |= {line.key: f"{section}.{line.key}" for line in lines if line.key not in everywhere}
     near_here = difflib.get_close_matches(key, here, n=1)
     near_elsewhere = difflib.get_close_matches(key, everywhere, n=1)
     meant = (
@@ -194,42 +199,6 @@ def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
     return f"{'.'.join(keys)}: unknown key{hint} Keys of {where}: {', '.join(here)}"
 
 
-def _nearest_choice(value: object, field: FieldInfo) -> str:
-    choices = [str(choice) for choice in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
-    near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
-    return f'; did you mean "{near[0]}"?' if near else ""
-
-
 def _section(field: FieldInfo) -> type[Section] | None:
     annotation = field.annotation
     return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
-
-
-def _expectation(annotation: object, metadata: Sequence[object] = ()) -> str:
-    """Return in words which values a type takes: "a whole number (at least 1)"."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        rules = [rule for extra in arguments[1:] if isinstance(extra, FieldInfo) for rule in extra.metadata]
-        return _expectation(arguments[0], [*rules, *metadata])
-    if origin is Literal:
-        return _either([toml_value(choice) for choice in arguments])
-    if origin in (Union, UnionType):
-        return _either([_expectation(option, metadata) for option in arguments if option is not NoneType])
-    if origin in (dict, list) or (origin is tuple and arguments[-1] is Ellipsis):
-        some = "one or more values" if any(hasattr(rule, "min_length") for rule in metadata) else "values"
-        kind, item = ("table", arguments[1]) if origin is dict else ("list", arguments[0])
-        return f"a {kind} of {some}, each {_expectation(item)}"
-    if origin is tuple:
-        return f"a list [{', '.join(_expectation(item) for item in arguments)}]"
-    name = _TYPE_NAMES.get(annotation, str(annotation)) if isinstance(annotation, type) else str(annotation)
-    bounds = ", ".join(
-        f"{words} {getattr(rule, bound)}"
-        for rule in metadata
-        for bound, words in _BOUNDS.items()
-        if hasattr(rule, bound)
-    )
-    return f"{name} ({bounds})" if bounds else name
-
-
-def _either(options: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))

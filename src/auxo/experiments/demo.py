@@ -17,6 +17,7 @@ def demo_config(seed: int) -> Config:
         devices=DevicesConfig(
             kind="synthetic", slowdown=50.0, availability="day-night", share_online=0.4, overcommit=0.25
         ),
-        training=TrainingConfig(algorithm="fedyogi", server_learning_rate=0.03, rounds=300, participants=100),
+        training=TrainingConfig(aggregator="fedyogi", rounds=300, participants=100),
+        parts={"fedyogi": {"server_learning_rate": 0.03}},
         run=RunConfig(evaluate_every=5),
     )

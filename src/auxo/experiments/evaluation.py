@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.matching import Matched
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import CohortScore, Evaluated
-from auxo.runtime.coordinator import Matched
 from auxo.simulation.virtual_time import Simulation, SimulationState
 from auxo.training.trainer import Trainer
 
@@ -51,11 +51,11 @@ def score_clients(
     placed = simulation.placement(state, clients)
     cohort = place_clients(trainer, data, clients, placed, state)
     correct = _correct(trainer, data, clients, cohort, state)
-    is_same = bool((cohort == placed.leaf).all())
-    matched_correct = correct if is_same else _correct(trainer, data, clients, placed.leaf, state)
+    is_same = bool((cohort == placed.cohort).all())
+    matched_correct = correct if is_same else _correct(trainer, data, clients, placed.cohort, state)
     tests = data.test.counts(clients)
     loss = _losses(trainer, data, clients, cohort, state) if with_loss else None
-    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.leaf, matched_correct, loss)
+    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.cohort, matched_correct, loss)
 
 
 def _correct(
@@ -111,7 +111,7 @@ def place_clients(
     tree = state.coordinator.tree
     lost = np.flatnonzero(~placed.vouched)
     if len(tree.leaves) == 1 or len(lost) == 0:
-        return placed.leaf
+        return placed.cohort
     samples = data.train.positions(clients[lost])
     owner = np.repeat(np.arange(len(lost)), data.train.counts(clients[lost]))
     losses = np.zeros((len(tree.leaves), len(lost)))
@@ -119,7 +119,7 @@ def place_clients(
         weights = state.coordinator.cohorts[cohort].server.weights
         here = _sample_losses(trainer, weights, data, data.train, samples)
         losses[number] = np.bincount(owner, weights=here, minlength=len(lost))
-    leaf = placed.leaf.copy()
+    leaf = placed.cohort.copy()
     leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
     return leaf
 

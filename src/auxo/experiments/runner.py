@@ -1,30 +1,44 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from auxo.core.cohort_algorithm import InitialModel
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import OnNote
-from auxo.experiments.config import Config, Method
+from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
-from auxo.experiments.methods import Plan, build, local_training, plans
+from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import Status, summarise
+from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated, Event
+from auxo.registry.registry import short_name
+from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
-from auxo.simulation.virtual_time import SimulationState
+from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer
 
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the label of the method's run it happens to."""
+
+
+_APART = 1_000_003  # between the seeds of several initial models: no two runs that people compare share one
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is made once for all methods of a run."""
+
+    trainer: Trainer
+    world: World
 
 
 @dataclass(frozen=True)
@@ -65,21 +79,24 @@ def run_experiment(
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
     """
     data = make_population(config)
-    methods = [method for method in config.methods if method != "oracle" or has_groups(data)]
+    methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
-        raise ConfigError(f"methods: only the oracle is asked for, and {data.name} has no groups that it could know")
-    for method in methods:  # so that the last method's problem shows before the first has run for hours
-        plans(method, config, data)
+        raise ConfigError(
+            f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
+        )
     inner = _in_process(config, data)
+    for method in methods:  # so that the last method's problem shows before the first has run for hours
+        method_runs(method, config, data, inner.trainer.n_params)
     note = note_on(inner.trainer)
     if note is not None:
         on_note(note)
-    finished: list[Method] = []
+    finished: list[str] = []
     try:
         with make_engine(config, inner, on_note) as engine:
+            stage = Stage(inner.trainer, _world(config, data, engine))
             for method in methods:
-                _record(method, config, data, directory, on_event, engine)
-                finished.append(method)
+                _record(method, config, data, directory, on_event, stage)
+                finished.append(short_name(method))
     except KeyboardInterrupt:
         _write_summary(config, data, directory, "interrupted", finished)
         raise
@@ -92,47 +109,51 @@ def has_groups(data: FederatedData) -> bool:
 
 
 def run_method(
-    method: Method,
+    method: str,
     config: Config,
     data: FederatedData,
     on_event: OnEvent = lambda label, event: None,
-    engine: Engine | None = None,
+    stage: Stage | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
-    It runs on ``engine``, or on one of its own.
+    It runs on ``stage``, or on one of its own.
 
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
     """
-    inner = _in_process(config, data)
-    with make_engine(config, inner, lambda note: None) if engine is None else nullcontext(engine) as running:
-        results = [
-            _simulate(plan, config, data, inner.trainer, running, on_event) for plan in plans(method, config, data)
-        ]
+    if stage is None:
+        inner = _in_process(config, data)
+        with make_engine(config, inner, lambda note: None) as engine:
+            return run_method(method, config, data, on_event, Stage(inner.trainer, _world(config, data, engine)))
+    runs = method_runs(method, config, data, stage.trainer.n_params)
+    results = [_simulate(run, config, data, stage, on_event) for run in runs]
     return max(results, key=lambda result: result.final.accuracy)
+
+
+def _initial_models(trainer: Trainer, seed: int) -> InitialModel:
+    """Return the model that every method starts from, and other draws of it for those that want several."""
+    return lambda number: trainer.initial_weights(seed if number == 0 else seed + number * _APART)
 
 
 def _in_process(config: Config, data: FederatedData) -> InProcess:
     trainer = trainer_for(config, data)
-    return InProcess(trainer, replace(data, groups=None), local_training(config.training), config.seed)
+    return InProcess(trainer, replace(data, groups=None), local_training(config), config.seed)
 
 
-def _simulate(
-    plan: Plan,
-    config: Config,
-    data: FederatedData,
-    trainer: Trainer,
-    engine: Engine,
-    on_event: OnEvent,
-) -> MethodResult:
+def _world(config: Config, data: FederatedData, engine: Engine) -> World:
+    return make_world(config, data, engine, client_algorithm(config).sends_partial_work)
+
+
+def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage, on_event: OnEvent) -> MethodResult:
     events: list[Event] = []
 
     def tell(event: Event) -> None:
         events.append(event)
-        on_event(plan.label, event)
+        on_event(run.label, event)
 
-    simulation, state = build(plan, config, data, trainer, engine, tell)
+    trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
+    state = simulation.start(start(run.rules, _initial_models(trainer, config.seed)))
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
@@ -148,21 +169,22 @@ def _simulate(
         scores = evaluate() if state.spent.participations >= due else None
     if state.spent.participations == 0:
         raise ConfigError(
-            f"devices: expected rounds to succeed, but none of {plan.label} did; "
+            f"devices: expected rounds to succeed, but none of {run.label} did; "
             "raise devices.deadline_s or devices.share_online, or lower devices.dropout"
         )
     if scores is None:
         scores = evaluate()
     curve = tuple(event for event in events if isinstance(event, Evaluated))
-    return MethodResult(plan.label, curve[-1], curve, scores, state, tuple(events))
+    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
 
 
 def _record(
-    method: Method, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, engine: Engine
+    method: str, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, stage: Stage
 ) -> None:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
-    with directory.event_writer(method) as write:
+    folder = short_name(method)
+    with directory.event_writer(folder) as write:
 
         def tell(label: str, event: Event) -> None:
             nonlocal first
@@ -171,14 +193,14 @@ def _record(
                 write(event)
             on_event(label, event)
 
-        result = run_method(method, config, data, tell, engine)
+        result = run_method(method, config, data, tell, stage)
     if result.label != first:
-        directory.replace_events(method, result.events)
-    directory.write_clients(method, result.client_scores(data))
+        directory.replace_events(folder, result.events)
+    directory.write_clients(folder, result.client_scores(data))
 
 
 def _write_summary(
-    config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[Method]
+    config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
 ) -> dict[str, object]:
     events = {method: directory.events(method).events for method in directory.methods()}
     summary = asdict(summarise(data.name, config.seed, status, events, finished))

@@ -11,12 +11,14 @@ import re
 import struct
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, fields, is_dataclass
+from dataclasses import InitVar, dataclass, field, fields, is_dataclass
 from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
+
+from auxo.core.own_state import Nothing, OwnState
 
 SCHEMA_VERSION = 1
 """Rises when the layout of the bytes changes, not when a state gets another field."""
@@ -48,7 +50,7 @@ def to_bytes(value: object) -> bytes:
     """
     kind = type(value)
     arrays: _Arrays = {}
-    state = _record(kind, kind.__name__, {}).write(value, kind.__name__, arrays)
+    state = _record(kind, kind.__name__, _Known()).write(value, kind.__name__, arrays)
     document = {"version": SCHEMA_VERSION, "kind": kind.__name__, "state": state}
     document["sha256"] = _checksum(document, arrays)
     try:
@@ -57,8 +59,10 @@ def to_bytes(value: object) -> bytes:
         raise CodecError(f"{kind.__name__}: {error}; keep long columns in arrays, not in tuples or mappings") from error
 
 
-def from_bytes(kind: type[T], data: bytes) -> T:
+def from_bytes(kind: type[T], data: bytes, own: tuple[type, ...] = ()) -> T:
     """Return the state that `to_bytes` was given.
+
+    Where a field is declared as `OwnState`, a plugged-in part's own state is stored; its kind must be one of ``own``.
 
     Arrays are writable copies in the memory layout they had, because the bits of a sum depend on it; a view with gaps
     comes back without them. Mappings are plain dicts in the order they had.
@@ -67,7 +71,7 @@ def from_bytes(kind: type[T], data: bytes) -> T:
         CodecError: the bytes are damaged, or of another version or kind, or do not fit the fields of ``kind``.
         TypeError: ``kind`` itself is nothing the codec knows.
     """
-    form = _record(kind, kind.__name__, {})
+    form = _record(kind, kind.__name__, _Known(own))
     document, arrays = _open(data)
     version, stored_kind, checksum = document.get("version"), document.get("kind"), document.pop("sha256", None)
     if version != SCHEMA_VERSION:
@@ -302,7 +306,34 @@ class _Record:
         return {name: form.read(stored[name], f"{path}.{name}", arrays) for name, form in self.fields.items()}
 
 
-_Known = dict[type, _Record]
+@dataclass(frozen=True)
+class _Known:
+    """Kinds looked at so far, and those of plugged-in parts that may be read."""
+
+    own: tuple[type, ...] = ()
+    records: dict[type, _Record] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Plugged:
+    """A part's own state, stored as [name, fields]; the name only picks from the kinds that the reader allows."""
+
+    known: _Known
+
+    def write(self, value: object, path: str, arrays: _Arrays) -> object:
+        kind = type(value)
+        return [kind.__name__, _record(kind, path, self.known).write(value, path, arrays)]
+
+    def read(self, stored: object, path: str, arrays: _Arrays) -> object:
+        allowed = {kind.__name__: kind for kind in (Nothing, *self.known.own)}
+        match stored:
+            case [str(name), item] if name in allowed:
+                return _record(allowed[name], path, self.known).read(item, path, arrays)
+        raise CodecError(
+            f"{path}: expected the state of one of {', '.join(allowed)}, but {stored!r:.80} is stored; "
+            "read it with the parts that made it"
+        )
+
 
 # Not isinstance: a bool is no int here, and a member of an enumeration would come back as something else. No
 # surrogates: JSON makes one character of two.
@@ -319,21 +350,21 @@ _PLAIN: Mapping[object, _Form] = {
 
 def _record(kind: type, path: str, known: _Known) -> _Record:
     """Return the form of a dataclass; every kind within reach is looked at, whether a value has one or not."""
-    if kind in known:
-        return known[kind]
+    if kind in known.records:
+        return known.records[kind]
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # typeshed omits
         raise _unknown(path, kind)
     try:
         hints = get_type_hints(kind)
     except NameError as error:
         raise TypeError(f"{path}: {error}; types of fields must be known when the program runs") from error
-    record = known[kind] = _Record(kind, {})
-    unset = [field.name for field in fields(kind) if not field.init]
+    record = known.records[kind] = _Record(kind, {})
+    unset = [one.name for one in fields(kind) if not one.init]
     unset += [name for name, hint in hints.items() if isinstance(hint, InitVar)]
     if unset:
         raise TypeError(f"{path}: {unset} cannot be set from what is kept; use fields that the constructor takes")
-    for field in fields(kind):
-        record.fields[field.name] = _form(hints[field.name], f"{path}.{field.name}", known)
+    for one in fields(kind):
+        record.fields[one.name] = _form(hints[one.name], f"{path}.{one.name}", known)
     return record
 
 
@@ -342,6 +373,8 @@ def _form(hint: object, path: str, known: _Known) -> _Form:
         hint = hint.__supertype__
     if hint in _PLAIN:
         return _PLAIN[hint]
+    if hint is OwnState:
+        return _Plugged(known)
     if isinstance(hint, type) and get_origin(hint) is None:
         return _record(hint, path, known)
     maker = _FORMS.get(get_origin(hint))

@@ -33,12 +33,13 @@ class CheckIn:
 
 @dataclass(frozen=True)
 class Task:
-    """Cohort to participant: train these weights."""
+    """Cohort to participant: train a model; of several that are offered the one with the least loss on the samples."""
 
     client: ClientId
     cohort: CohortId
     round: int
     fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
+    offered: tuple[CohortId, ...]  # cohorts whose models are offered: most often ``cohort`` alone
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class TaskResult:
     round: int
     update: Float32Array  # (parameters,) new weights minus old, flattened
     examples: int
+    trained: CohortId | None = None  # whose model, where several were offered
+    loss: float | None = None  # mean over these examples at that model before training; None: nobody asked
 
 
 @dataclass(frozen=True)

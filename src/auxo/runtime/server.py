@@ -5,15 +5,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, Returned, folds_for
-from auxo.core.affinity import FOLDS, Requests
+from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
+from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.cohort_algorithm import CohortAlgorithm, Participants
+from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Gathered, Returned
+from auxo.core.matching import CheckIns, Matched
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, ClientId, CohortId, Float32Array
+from auxo.core.selectors import Selector, Uniform
+from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
-from auxo.runtime.coordinator import Coordinator, CoordinatorState
+from auxo.runtime.closing import close_round, closing_of
+from auxo.runtime.coordinator import act, feedback, start
+from auxo.runtime.federation import Federation
+from auxo.runtime.opening import Arrived, Opened, open_round
+from auxo.runtime.opening import match as match_check_ins
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
 
@@ -50,43 +59,56 @@ class Server:
     whole loop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by name, all but the first
         self,
         weights: Float32Array,
         *,
         participants: int,
         rounds: int,
-        settings: AuxoSettings | None = None,
+        method: CohortAlgorithm,
+        aggregator: Aggregator | None = None,
+        selector: Selector | None = None,
         seed: int = 0,
     ) -> None:
-        """Start with one cohort.
+        """Start with the cohorts that the method begins with: most often one.
 
         Args:
-            weights: (parameters,) the initial model, flattened.
+            weights: (parameters,) the initial model, flattened; of every cohort, if there are several from the start.
             participants: updates wanted in a round over all cohorts together.
             rounds: that each cohort trains, counted from the root; partition criteria look at the share done.
-            settings: see `AuxoSettings`; the aggregator is among them.
+            method: how cohorts are found, such as ``Auxo()``.
+            aggregator: how updates move a cohort's model; None: federated averaging.
+            selector: who takes part of those that are there; None: a uniform sample.
             seed: of selection, clustering and fingerprints.
         """
         if weights.ndim != 1 or weights.dtype.kind != "f" or not len(weights) or not np.isfinite(weights).all():
             raise ValueError(
                 "weights: expected a flat, non-empty array of finite floats; concatenate your layers' raveled arrays"
             )
-        self._rules = Coordinator(settings or AuxoSettings(), len(weights), participants, rounds, seed)
-        self._state = self._rules.start(weights.astype(np.float32))
+        initial = weights.astype(np.float32)
+        self._rules = Federation(
+            algorithm=method,
+            aggregator=aggregator or FedAvg(),
+            n_params=len(initial),
+            total_participants=participants,
+            total_rounds=rounds,
+            seed=seed,
+            selector=selector or Uniform(),
+        )
+        self._state = start(self._rules, lambda number: initial)
         self._open: dict[CohortId, _Open] = {}
         self._turns = 0
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
 
     @property
     def cohorts(self) -> tuple[CohortId, ...]:
-        """Return the cohorts that train now."""
-        return self._state.tree.leaves
+        """Return the cohorts that open rounds now."""
+        return self._rules.openers(self._state)
 
     @property
     def is_over(self) -> bool:
         """Return whether every cohort has trained its rounds."""
-        return all(self.round(cohort) >= self._rules.total_rounds for cohort in self.cohorts)
+        return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
 
     def weights(self, cohort: CohortId) -> Float32Array:
         """Return the cohort's model, flattened; a copy.
@@ -94,7 +116,7 @@ class Server:
         Raises:
             KeyError: the cohort does not train now.
         """
-        return self._of(cohort).server.weights.copy()
+        return self._rules.of(self._state, cohort).server.weights.copy()
 
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
@@ -102,10 +124,10 @@ class Server:
         Raises:
             KeyError: the cohort does not train now.
         """
-        return self._of(cohort).round
+        return self._rules.of(self._state, cohort).round
 
     def match(self, check_ins: Sequence[CheckIn], *, everybody: bool = False) -> dict[CohortId, list[CheckIn]]:
-        """Return the check-ins of each cohort that still trains; a request of any age, or none, finds a leaf.
+        """Return the check-ins of each cohort that still trains; a request of any age, or none, finds one.
 
         Of a client that checks in more than once the last check-in counts. With ``everybody``, cohorts that have
         trained all their rounds are among the answer: whose model is for whom. To ask that changes nothing.
@@ -114,15 +136,14 @@ class Server:
         if not everybody:
             self._turns += 1
         rng = stream(self._rules.seed, "placement" if everybody else "match", self._turns)
-        requests = _requests(check_ins, self._state.tree)
-        leaf = self._rules.match(self._state, np.arange(len(check_ins)), requests, rng).leaf
+        arrived = match_check_ins(self._rules, self._state, _columns(check_ins, self._state.tree), rng)
         found: dict[CohortId, list[CheckIn]] = {
-            cohort: [] for cohort in self.cohorts if everybody or self.round(cohort) < self._rules.total_rounds
+            cohort: [] for cohort in self.cohorts if everybody or not self._rules.is_done(self._state, cohort)
         }
-        for check_in, position in zip(check_ins, leaf, strict=True):
-            cohort = self._state.tree.cohorts[int(position)]
-            if cohort in found:
-                found[cohort].append(check_in)
+        names = self._state.tree.cohorts
+        for check_in, position in zip(check_ins, arrived.matched.cohort.tolist(), strict=True):
+            if position >= 0 and names[position] in found:
+                found[names[position]].append(check_in)
         return found
 
     def open_round(self, cohort: CohortId, check_ins: Sequence[CheckIn]) -> list[Task]:
@@ -131,28 +152,31 @@ class Server:
         Raises:
             KeyError: the cohort does not train now.
         """
-        state, check_ins = self._of(cohort), _once(check_ins)
+        number = self.round(cohort) + 1
         self._turns += 1
-        self._state = self._rules.note_check_ins(self._state, cohort, len(check_ins))
-        wanted, _ = self._rules.wanted(self._state, cohort)
+        columns = _columns(_once(check_ins), self._state.tree)
+        # They are here because the loop says so; whether by their own request, their requests say.
+        rng = stream(self._rules.seed, "vouch", self._turns)
+        led = match_check_ins(self._rules, self._state, columns, rng).matched
+        position = self._state.tree.index[cohort]
+        here = Matched(np.full(len(columns), position), led.vouched & (led.cohort == position))
         select = stream(self._rules.seed, "select", cohort, self._turns)
-        chosen = [check_ins[int(row)] for row in np.sort(select.permutation(len(check_ins))[:wanted])]
-        requests = _requests(chosen, self._state.tree)
-        fold = folds_for(
-            self._rules.settings,
-            state,
-            self._rules.progress(self._state, cohort),
-            np.array([check_in.client for check_in in chosen], dtype=np.int64),
-            requests.participations,
-        )
-        rows = np.arange(len(chosen))
-        brought = Participants.of(requests, rows, self._vouched(requests, cohort), cohort, fold)
-        order = np.argsort(~brought.known, kind="stable")
+        opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
+        assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        self._state, asked = opened.state, opened.participants
         tasks = tuple(
-            Task(chosen[int(row)].client, cohort, state.round + 1, None if fold[row] < 0 else int(fold[row]))
-            for row in order
+            Task(
+                ClientId(client),
+                cohort,
+                number,
+                fold=None if fold < 0 else fold,
+                offered=asked.offered if model < 0 else (asked.offered[model],),
+            )
+            for client, fold, model in zip(
+                asked.clients.tolist(), asked.fold.tolist(), asked.model.tolist(), strict=True
+            )
         )
-        self._open[cohort] = _Open(tasks, brought.take(order))
+        self._open[cohort] = _Open(tasks, asked)
         return list(tasks)
 
     def close_round(self, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]) -> list[AffinityFeedback]:
@@ -168,28 +192,16 @@ class Server:
         opened = self._open.pop(cohort, None)
         if opened is None:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
-        answers, rejected = _sort_out(opened, cohort, self.round(cohort) + 1, results)
-        closed = self._rules.close(self._state, cohort, opened.participants, iter(answers))
-        folded = closed if isinstance(closed, Folded) else closed[1].folded
-        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in folded.rejected]
+        answers, rejected = _sort_out(opened, cohort, results)
+        closing = closing_of(self._rules, self._state, cohort, opened.participants)
+        closed = close_round(self._rules, closing, iter(answers))
+        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in closed.gathered.rejected]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
-        if isinstance(closed, Folded):
+        if closed.outcome is None:
             return []
-        self._state, outcome, columns = closed
-        return [
-            AffinityFeedback(
-                client=opened.tasks[int(row)].client,
-                cohort=cohort,
-                tree=columns.tree,
-                instant_reward=None if np.isnan(reward) else float(reward),
-                similarity=tuple(None if np.isnan(value) else float(value) for value in similarity),
-                fold=opened.tasks[int(row)].fold,
-                generation=columns.generation,
-            )
-            for row, reward, similarity in zip(
-                outcome.folded.rows, columns.instant_reward, columns.similarity, strict=True
-            )
-        ]
+        self._state = act(self._rules, self._state, closing, closed.outcome)
+        columns = feedback(closing, closed.outcome, closed.gathered, self._state.tree)
+        return [] if columns is None else _messages(opened.tasks, closed.gathered, columns)
 
     def to_bytes(self) -> bytes:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
@@ -202,7 +214,7 @@ class Server:
             CodecError: the bytes are damaged or not such a record.
             ValueError: they are of another model.
         """
-        record = from_bytes(ServerRecord, data)
+        record = from_bytes(ServerRecord, data, self._rules.own_states)
         for cohort, kept in record.state.cohorts.items():
             if len(kept.server.weights) != self._rules.n_params:
                 raise ValueError(
@@ -211,18 +223,6 @@ class Server:
                 )
         self._state, self._turns = record.state, record.turns
         self._open, self.rejections = {}, ()
-
-    def _of(self, cohort: CohortId) -> CohortState:
-        if cohort not in self._state.cohorts:
-            raise KeyError(f"{cohort}: not a cohort that trains now; these do: {_listed(self.cohorts)}")
-        return self._state.cohorts[cohort]
-
-    def _vouched(self, requests: Requests, cohort: CohortId) -> BoolArray:
-        """Return whose own request leads to the cohort without a draw."""
-        rng = stream(self._rules.seed, "vouch", self._turns)
-        matched = self._rules.match(self._state, np.arange(len(requests.cohort)), requests, rng)
-        led_here: BoolArray = matched.vouched & (matched.leaf == self._state.tree.index[cohort])
-        return led_here
 
 
 def _once(check_ins: Sequence[CheckIn]) -> list[CheckIn]:
@@ -233,8 +233,23 @@ def _listed(cohorts: Iterable[CohortId]) -> str:
     return ", ".join(cohorts) or "none"
 
 
+def _messages(tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns) -> list[AffinityFeedback]:
+    return [
+        AffinityFeedback(
+            client=tasks[int(row)].client,
+            cohort=columns.cohort,
+            tree=columns.tree,
+            instant_reward=None if np.isnan(reward) else float(reward),
+            similarity=tuple(None if np.isnan(value) else float(value) for value in similarity),
+            fold=tasks[int(row)].fold,
+            generation=columns.generation,
+        )
+        for row, reward, similarity in zip(gathered.rows, columns.instant_reward, columns.similarity, strict=True)
+    ]
+
+
 def _sort_out(
-    opened: _Open, cohort: CohortId, number: int, results: Sequence[TaskResult | TaskFailure]
+    opened: _Open, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]
 ) -> tuple[list[Returned], list[Rejection]]:
     """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
     row_of = {task.client: row for row, task in enumerate(opened.tasks)}
@@ -247,35 +262,45 @@ def _sort_out(
         row = row_of.get(ClientId(int(sender))) if isinstance(sender, int | np.integer) else None
         if result.cohort != cohort:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
-        elif row is None or result.round != number:
+        elif row is None or result.round != opened.tasks[row].round:
             rejected.append(Rejection(result.client, "NOT_SELECTED"))
+        elif _trained(opened.tasks[row], result) is None:
+            rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         else:
             answers.setdefault(row, []).append(result)
     # To take the first of several would let the order of arrival decide.
     several = [answer for same in answers.values() if len(same) > 1 for answer in same]
     rejected += [Rejection(answer.client, "NOT_SELECTED") for answer in several]
-    single = [
-        Returned(row, answers[row][0].update, answers[row][0].examples)
-        for row in sorted(answers)
-        if len(answers[row]) == 1
-    ]
+    single = []
+    for row in sorted(answers):
+        if len(answers[row]) == 1:
+            (result,) = answers[row]
+            trained = _trained(opened.tasks[row], result)
+            assert trained is not None  # noqa: S101 - others were rejected
+            model = opened.participants.offered.index(trained)
+            loss: object = result.loss
+            known_loss = float(loss) if isinstance(loss, int | float) and np.isfinite(loss) else None
+            single.append(Returned(row, result.update, result.examples, model=model, loss=known_loss))
     return single, rejected
+
+
+def _trained(task: Task, result: TaskResult) -> CohortId | None:
+    """Return whose model a participant has trained; None: none that it was offered."""
+    said: object = result.trained
+    if said is None and len(task.offered) == 1:
+        return task.offered[0]
+    return CohortId(said) if isinstance(said, str) and said in task.offered else None
+
+
+def _columns(check_ins: Sequence[CheckIn], tree: CohortTree) -> CheckIns:
+    clients = np.array([check_in.client for check_in in check_ins], dtype=np.int64)
+    return CheckIns(clients, _requests(check_ins, tree))
 
 
 def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
     """Return check-ins as columns; whatever in them cannot be counts as nothing said."""
-    n = len(check_ins)
-    requests = Requests(
-        tree=tree,
-        cohort=np.full(n, -1),
-        cluster=np.full(n, -1),
-        cluster_by_fold=np.full((n, FOLDS), -1),
-        generation=np.full(n, -1),
-        reward=np.zeros(n),
-        ranked_first=np.zeros(n, dtype=np.bool_),
-        supported=np.zeros(n, dtype=np.bool_),
-        participations=np.array([_count(one.participations, 0) for one in check_ins], dtype=np.int64),
-    )
+    counts = [_count(one.participations, 0) for one in check_ins]
+    requests = Requests.silent(tree, np.array(counts, dtype=np.int64))
     for row, check_in in enumerate(check_ins):
         # Types are what the transport promised; a peer that breaks the promise must not break the round.
         wish: object = check_in.request

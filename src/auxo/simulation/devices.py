@@ -11,9 +11,24 @@ from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 
 _BITS_PER_BYTE = 8
+_PASSES_OF_TRAINING = 3  # forwards, and backwards, which takes twice as long: a loss alone takes a third (FedScale)
 
 
 @final
+@dataclass(frozen=True)
+class Work:
+    """What each participant of a round has to do, which takes time; row aligned."""
+
+    trained: IntArray  # samples passed through training, every epoch counted
+    compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
+    downloads: IntArray  # models
+
+    @staticmethod
+    def plain(trained: IntArray) -> "Work":
+        """Return that each downloads one model and trains it."""
+        return Work(trained, np.zeros_like(trained), np.ones_like(trained))
+
+
 @dataclass(frozen=True)
 class Devices:
     """The speed of every client's device; row ``c`` belongs to client ``c``."""
@@ -151,28 +166,29 @@ class EqualDevices:
         )
 
 
-def durations_s(devices: Devices, rows: IntArray, examples_trained: IntArray, model_bytes: int) -> FloatArray:
-    """Return how long each participant takes to download the model, train and upload its update.
+def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) -> FloatArray:
+    """Return how long each participant takes to download its models, train and upload its update.
 
     Args:
         devices: the population's devices.
         rows: (participants,) client rows; a client may occur more than once.
-        examples_trained: (participants,) samples passed through training, every epoch counted.
-        model_bytes: size of the model, and of the update, on the wire.
+        work: what each has to do.
+        model_bytes: size of a model, and of an update, on the wire.
     """
-    if rows.shape != examples_trained.shape:
-        raise ValueError(
-            f"examples_trained: expected one value for each of {len(rows)} participants, got {len(examples_trained)}"
-        )
+    for name in ("trained", "compared", "downloads"):
+        values: IntArray = getattr(work, name)
+        if rows.shape != values.shape:
+            raise ValueError(f"{name}: expected one value for each of {len(rows)} participants, got {len(values)}")
+        if values.size and values.min() < 0:
+            raise ValueError(f"{name}: expected values >= 0, got {values.min()}")
     if rows.size and not 0 <= rows.min() <= rows.max() < devices.n_clients:
         raise ValueError(f"rows: expected values in [0, {devices.n_clients}), got {rows.min()} to {rows.max()}")
-    if examples_trained.size and examples_trained.min() < 0:
-        raise ValueError(f"examples_trained: expected values >= 0, got {examples_trained.min()}")
     if model_bytes < 0:
         raise ValueError(f"model_bytes: expected a size >= 0, got {model_bytes}")
     model_bits = _BITS_PER_BYTE * model_bytes
-    compute_s: FloatArray = devices.compute_s_per_sample[rows] * examples_trained
-    return compute_s + model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
+    passes = work.trained + work.compared / _PASSES_OF_TRAINING
+    compute_s: FloatArray = devices.compute_s_per_sample[rows] * passes
+    return compute_s + work.downloads * model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
 
 
 def _check_population(n_clients: int) -> None:

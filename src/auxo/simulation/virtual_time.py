@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Folded, Participants, RoundOutcome, folds_for
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants
+from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Gathered
+from auxo.core.matching import Matched
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
@@ -25,12 +28,14 @@ from auxo.protocol.events import (
     StoppedLooking,
     UpdateRejected,
 )
-from auxo.runtime.cohort_round import Training
-from auxo.runtime.coordinator import Coordinator, CoordinatorState, Matched
+from auxo.runtime.closing import Closed, Training, closing_of
+from auxo.runtime.coordinator import act, feedback
 from auxo.runtime.engine import Engine
+from auxo.runtime.federation import Federation
+from auxo.runtime.opening import Opened, TooFew, match, open_round
 from auxo.simulation.availability import Availability
-from auxo.simulation.client_records import ClientRecords
-from auxo.simulation.devices import Devices, durations_s
+from auxo.simulation.client_side import ClientRules, ClientSide
+from auxo.simulation.devices import Devices, Work, durations_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 from auxo.training.trainer import Job
 
@@ -42,15 +47,16 @@ _LOOK_AGAIN_S = 60.0  # how long a cohort that found too few waits before it loo
 
 @dataclass(frozen=True)
 class OpenRound:
-    """A round between its two events; rows are positions in ``clients``, in the order in which updates are folded."""
+    """A round between its two events; participants' clients are rows of the population."""
 
     opened_s: float
     round: int  # its number, counted along the cohort's lineage
-    clients: IntArray  # rows of the population
+    participants: Participants
     kept: BoolArray
     late: BoolArray  # neither kept nor late: failed
-    participants: Participants
+    hears_late: bool
     spent_s: FloatArray  # device-seconds of each
+    epochs: IntArray | None = None  # of each; None: all do all of them
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,16 @@ class Spent:
     wasted_participations: int = 0
     device_s: float = 0.0
     wasted_device_s: float = 0.0
+    downloads: int = 0  # models sent to participants
+
+    def __add__(self, more: "Spent") -> "Spent":
+        return Spent(
+            self.participations + more.participations,
+            self.wasted_participations + more.wasted_participations,
+            self.device_s + more.device_s,
+            self.wasted_device_s + more.wasted_device_s,
+            self.downloads + more.downloads,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,14 +102,14 @@ class SimulationState:
 
     coordinator: CoordinatorState
     paces: dict[CohortId, Pace]
-    records: ClientRecords  # the clients' own; the server never reads them
+    clients: ClientSide  # what they keep; the server never reads it
     busy_until_s: FloatArray  # (clients,)
     spent: Spent
     clock_s: float = 0.0
 
     def copy(self) -> "SimulationState":
         """Return a state of the same value that shares no array of clients with this one."""
-        return replace(self, records=self.records.copy(), busy_until_s=self.busy_until_s.copy())
+        return replace(self, clients=self.clients.copy(), busy_until_s=self.busy_until_s.copy())
 
 
 @dataclass(frozen=True)
@@ -109,23 +125,28 @@ class World:
     deadline_s: float = float("inf")
     patience_s: float = 600.0  # how long a round waits for as many clients as it wants to invite; our choice
     cooldown_s: float = 0.0  # how long a client stays away after it has taken part
+    sends_partial_work: bool = False  # who cannot do all epochs before the deadline does as many as it can
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Runs a coordinator's cohorts in a world; `step` takes a state to the next event's."""
+    """Runs a federation's cohorts in a world; `step` takes a state to the next event's."""
 
-    coordinator: Coordinator
+    rules: Federation
     world: World
     on_event: Callable[[Event], None]
 
+    @property
+    def _client_rules(self) -> ClientRules:
+        return ClientRules(self.rules.algorithm.client_half)
+
     def start(self, state: CoordinatorState) -> SimulationState:
-        """Return the state at time zero, in which nobody has a record."""
+        """Return the state at time zero, in which nobody has taken part."""
         clients = self.world.data.n_clients
         return SimulationState(
             coordinator=state,
-            paces={cohort: Pace(0.0) for cohort in state.tree.leaves},
-            records=ClientRecords.empty(clients, self.coordinator.settings.clustering.clusters, state.tree),
+            paces={cohort: Pace(0.0) for cohort in self.rules.openers(state)},
+            clients=self._client_rules.newcomers(clients, state.tree),
             busy_until_s=np.zeros(clients),
             spent=Spent(),
         )
@@ -149,140 +170,145 @@ class Simulation:
         return self._close(state, cohort)
 
     def _open(self, state: SimulationState, cohort: CohortId) -> SimulationState:
-        pace, now = state.paces[cohort], state.clock_s
+        pace, now, rules = state.paces[cohort], state.clock_s, self.rules
         online = np.flatnonzero(self.world.availability.online(now))
         online = online[state.busy_until_s[online] <= now]
         rng = self._stream("check-in", cohort, pace)
-        requests = state.records.request(online, self.coordinator.settings.affinity, rng)
-        matched = self.coordinator.match(state.coordinator, online, requests, rng)
-        mine = np.flatnonzero(matched.leaf == state.coordinator.tree.index[cohort])
-        wanted, invited = self.coordinator.wanted(state.coordinator, cohort)
+        check_ins = self._client_rules.check_in(state.clients, online, rng)
+        arrived = match(rules, state.coordinator, check_ins, rng)
         waiting_since_s = now if pace.waiting_since_s is None else pace.waiting_since_s
-        if len(mine) < invited and now < waiting_since_s + self.world.patience_s:
-            later = replace(pace, next_event_s=self._later(state), waiting_since_s=waiting_since_s)
-            if np.isfinite(later.next_event_s):
-                return replace(state, paces={**state.paces, cohort: replace(later, attempts=pace.attempts + 1)})
-        state = replace(state, coordinator=self.coordinator.note_check_ins(state.coordinator, cohort, len(mine)))
-        if len(mine) == 0:
+        is_patient = now < waiting_since_s + self.world.patience_s
+        at_least = rules.invited(state.coordinator, cohort) if is_patient else 0
+        opened = open_round(rules, state.coordinator, cohort, arrived, self._stream("select", cohort, pace), at_least)
+        if isinstance(opened, TooFew):
+            later = self._later(state)
+            if np.isfinite(later):
+                waits = replace(pace, next_event_s=later, waiting_since_s=waiting_since_s, attempts=pace.attempts + 1)
+                return replace(state, paces={**state.paces, cohort: waits})
+            opened = open_round(rules, state.coordinator, cohort, arrived, self._stream("select", cohort, pace))
+            assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        state = replace(state, coordinator=opened.state)
+        if len(opened.participants.clients) == 0:
             return self._try_later(state, cohort, "nobody on line")
-        select = self._stream("select", cohort, pace)
-        chosen = np.sort(select.permutation(mine)[:invited])
-        fold = folds_for(
-            self.coordinator.settings,
-            state.coordinator.cohorts[cohort],
-            self.coordinator.progress(state.coordinator, cohort),
-            online[chosen],
-            requests.participations[chosen],
-        )
-        brought = Participants.of(requests, chosen, matched.vouched[chosen], cohort, fold)
-        order = np.argsort(~brought.known, kind="stable")
-        return self._time(state, cohort, online[chosen][order], brought.take(order), wanted)
+        return self._time(state, cohort, opened)
 
-    def _time(
-        self, state: SimulationState, cohort: CohortId, clients: IntArray, brought: Participants, wanted: int
-    ) -> SimulationState:
+    def _time(self, state: SimulationState, cohort: CohortId, opened: Opened) -> SimulationState:
         """Ask the clock who of the selected will be kept, and until when everybody is busy."""
         pace, now, world = state.paces[cohort], state.clock_s, self.world
+        clients = opened.participants.clients
+        model_bytes = self.rules.n_params * _BYTES_PER_PARAMETER
         samples = world.data.train.counts(clients)
-        half = np.where(samples > 1, (samples + 1 - brought.fold) // 2, samples)  # trained on twice as often
-        trained = np.where(brought.fold < 0, samples, 2 * half) * world.epochs
-        took_s = durations_s(world.devices, clients, trained, self.coordinator.n_params * _BYTES_PER_PARAMETER)
+        work = _work(opened.participants, samples, np.full(len(clients), world.epochs))
+        took_s = durations_s(world.devices, clients, work, model_bytes)
+        epochs = None
+        if world.sends_partial_work and world.epochs > 1:
+            epochs = _epochs_in_time(took_s, world.devices.compute_s_per_sample[clients] * work.trained, world)
+            took_s = durations_s(world.devices, clients, _work(opened.participants, samples, epochs), model_bytes)
         online_for_s = world.availability.online_until_s(now, clients) - now
         fails_after_s = draw_failures_s(took_s, online_for_s, world.dropout, self._stream("drop-out", cohort, pace))
+        wanted = self.rules.share(state.coordinator, cohort)
         timing = time_round(now, took_s, fails_after_s, wanted, world.deadline_s)
         kept, late = np.zeros(len(clients), dtype=np.bool_), np.zeros(len(clients), dtype=np.bool_)
         kept[timing.kept], late[timing.late] = True, True
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         state.busy_until_s[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
-        opened = OpenRound(
-            now, state.coordinator.cohorts[cohort].round + 1, clients, kept, late, brought, timing.spent_s
-        )
-        after = Pace(timing.closes_at_s, opened, futile=pace.futile, attempts=pace.attempts + 1)
+        number = self.rules.of(state.coordinator, cohort).round + 1
+        waits = OpenRound(now, number, opened.participants, kept, late, opened.hears_late, timing.spent_s, epochs)
+        after = Pace(timing.closes_at_s, waits, futile=pace.futile, attempts=pace.attempts + 1)
         return replace(state, paces={**state.paces, cohort: after})
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
-        closing = self.coordinator.closing(state.coordinator, cohort, opened.participants)
-        closed = self.world.engine.run_round(self.coordinator.rules, closing, self._training(state, opened))
-        if isinstance(closed, Folded):
-            self._report_rejected(state, cohort, opened, closed)
-            wasted = Spent(0, len(opened.clients), 0.0, float(opened.spent_s.sum()))
-            return self._try_later(_spend(state, wasted), cohort, "no usable update")
-        coordinator, outcome, feedback = self.coordinator.act(state.coordinator, closing, closed)
+        closing = closing_of(self.rules, state.coordinator, cohort, opened.participants)
+        closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
+        state = replace(state, spent=state.spent + _spent(opened, closed))
+        self._report_rejected(state, cohort, opened, closed.gathered)
+        if closed.outcome is None:
+            return self._try_later(state, cohort, "no usable update")
         before = state.coordinator.tree
-        state = _spend(replace(state, coordinator=coordinator), _spent(opened, outcome))
-        receivers = opened.clients[outcome.folded.rows]
-        records = state.records.learn(receivers, feedback, self.coordinator.settings.affinity)
-        state = replace(state, records=records)
-        self._report(state, cohort, opened, outcome, before)
+        coordinator = act(self.rules, state.coordinator, closing, closed.outcome)
+        told = feedback(closing, closed.outcome, closed.gathered, coordinator.tree)
+        receivers = opened.participants.clients[closed.gathered.rows]
+        clients = self._client_rules.learn(state.clients, receivers, told)
+        state = replace(state, coordinator=coordinator, clients=clients)
+        self._report(state, cohort, opened, closed.gathered, closed.outcome, before)
         return self._go_on(state, cohort)
 
-    def _training(self, state: SimulationState, opened: OpenRound) -> Training:
-        answers = opened.kept | (opened.late & self.coordinator.settings.late_feedback)
-        rows = np.flatnonzero(answers)
-        visits = state.records.participations(opened.clients[rows])
-        folds = opened.participants.fold[rows]
+    def _training(self, state: SimulationState, closing: Closing, opened: OpenRound) -> Training:
+        rows = np.flatnonzero(opened.kept | (opened.late & opened.hears_late))
+        asked = opened.participants
+        visits = state.clients.participations(asked.clients[rows])
         jobs = [
-            Job(int(client), int(visit), None if fold < 0 else int(fold))
-            for client, visit, fold in zip(opened.clients[rows], visits, folds, strict=True)
+            Job(
+                int(asked.clients[row]),
+                int(visit),
+                None if asked.fold[row] < 0 else int(asked.fold[row]),
+                int(asked.model[row]),
+                None if opened.epochs is None else int(opened.epochs[row]),
+            )
+            for row, visit in zip(rows, visits, strict=True)
         ]
-        return Training(rows, jobs, opened.late[rows])
+        return Training(rows, jobs, opened.late[rows], tuple(cohort.server.weights for cohort in closing.states))
 
     def _report(
-        self, state: SimulationState, cohort: CohortId, opened: OpenRound, outcome: RoundOutcome, before: CohortTree
+        self,
+        state: SimulationState,
+        cohort: CohortId,
+        opened: OpenRound,
+        gathered: Gathered,
+        outcome: Outcome,
+        before: CohortTree,
     ) -> None:
-        folded, verdict, number = outcome.folded, outcome.verdict, outcome.state.round
-        self._report_rejected(state, cohort, opened, folded)
-        late = int(opened.late.sum()) - sum(bool(opened.late[row]) for row, _ in folded.rejected)
-        rejected_in_time = sum(not opened.late[row] for row, _ in folded.rejected)
-        answered_in_time = int((~folded.late).sum()) + rejected_in_time
+        notes, number = outcome.notes, outcome.states[0].round
+        late = int(opened.late.sum()) - sum(bool(opened.late[row]) for row, _ in gathered.rejected)
+        rejected_in_time = sum(not opened.late[row] for row, _ in gathered.rejected)
+        answered_in_time = int((~gathered.late).sum()) + rejected_in_time
         self.on_event(
             RoundClosed(
                 time_s=state.clock_s,
                 cohort=cohort,
                 round=number,
-                participants=folded.used,
+                participants=gathered.used,
                 late=late,
                 failed=int((~opened.late).sum()) - answered_in_time,
-                rejected=len(folded.rejected),
+                rejected=len(gathered.rejected),
                 duration_s=state.clock_s - opened.opened_s,
-                known=int((opened.participants.known & opened.kept).sum()),
-                labelled=outcome.labelled,
-                judged=outcome.judged,
-                gain=verdict.gain,
-                gain_needed=verdict.needed,
-                heterogeneity=outcome.heterogeneity,
-                children=verdict.children,
-                restarted=outcome.restarted,
-                misfits=folded.misfits,
+                known=notes.known,
+                labelled=notes.labelled,
+                judged=notes.judged,
+                gain=notes.gain,
+                gain_needed=notes.gain_needed,
+                heterogeneity=gathered.dispersion,
+                children=notes.children,
+                restarted=notes.restarted,
+                misfits=gathered.misfits,
             )
         )
-        if outcome.gives_up:
+        if notes.gives_up:
             self.on_event(StoppedLooking(state.clock_s, cohort, number))
-        if isinstance(verdict.decision, Partition):
-            tree = state.coordinator.tree
-            children = tree.branches[len(before.branches)].children
-            shares = tuple(state.coordinator.share(child, self.coordinator.total_participants) for child in children)
-            self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, verdict.gain or 0.0))
+        if isinstance(outcome.decision, Partition):
+            children = state.coordinator.tree.branches[len(before.branches)].children
+            shares = tuple(self.rules.share(state.coordinator, child) for child in children)
+            self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, notes.gain or 0.0))
 
-    def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, folded: Folded) -> None:
+    def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, gathered: Gathered) -> None:
         number = opened.round
-        for row, reason in folded.rejected:
-            name = self.world.data.client_names[int(opened.clients[row])]
+        for row, reason in gathered.rejected:
+            name = self.world.data.client_names[int(opened.participants.clients[row])]
             self.on_event(UpdateRejected(state.clock_s, cohort, number, name, reason))
 
     def _go_on(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         """Start the next round of the cohort or of its children, or end it."""
-        now, leaves = state.clock_s, state.coordinator.tree.leaves
-        paces = {name: pace for name, pace in state.paces.items() if name in leaves}
-        for name in leaves:
+        now, openers = state.clock_s, self.rules.openers(state.coordinator)
+        paces = {name: pace for name, pace in state.paces.items() if name in openers}
+        for name in openers:
             if name == cohort or name not in paces:
-                ended = state.coordinator.cohorts[name].round >= self.coordinator.total_rounds
+                ended = self.rules.is_done(state.coordinator, name)
                 old = state.paces.get(name)
                 paces[name] = Pace(now, attempts=old.attempts if old else 0, ended=ended)
                 if ended:
-                    self.on_event(CohortEnded(now, name, state.coordinator.cohorts[name].round))
+                    self.on_event(CohortEnded(now, name, self.rules.of(state.coordinator, name).round))
         return replace(state, paces=paces)
 
     def _try_later(self, state: SimulationState, cohort: CohortId, reason: str) -> SimulationState:
@@ -294,7 +320,7 @@ class Simulation:
         starved = pace.starved + 1 if pace.open_round is None else 0
         futile = pace.futile + (pace.open_round is not None)
         gives_up = not np.isfinite(later) or starved >= _MAX_STARVED or futile >= _MAX_FUTILE
-        self.on_event(EmptyRound(now, cohort, state.coordinator.cohorts[cohort].round + 1, reason))
+        self.on_event(EmptyRound(now, cohort, self.rules.of(state.coordinator, cohort).round + 1, reason))
         after = replace(
             pace,
             next_event_s=now if gives_up else later,
@@ -306,7 +332,7 @@ class Simulation:
             ended=gives_up,
         )
         if gives_up:
-            self.on_event(CohortEnded(now, cohort, state.coordinator.cohorts[cohort].round))
+            self.on_event(CohortEnded(now, cohort, self.rules.of(state.coordinator, cohort).round))
         return replace(state, paces={**state.paces, cohort: after})
 
     def _later(self, state: SimulationState) -> float:
@@ -317,7 +343,7 @@ class Simulation:
         return max(soon, now + _LOOK_AGAIN_S)
 
     def _stream(self, purpose: str, cohort: CohortId, pace: Pace) -> np.random.Generator:
-        return stream(self.coordinator.seed, purpose, cohort, pace.attempts)
+        return stream(self.rules.seed, purpose, cohort, pace.attempts)
 
     def placement(self, state: SimulationState, clients: IntArray | None = None) -> Matched:
         """Return the cohort each client would be matched to now, those never sampled included; nobody explores.
@@ -330,30 +356,40 @@ class Simulation:
         """
         if clients is None:
             clients = np.arange(self.world.data.n_clients)
-        requests = state.records.request(clients, self.coordinator.settings.affinity, None)
-        rng = stream(self.coordinator.seed, "placement")
-        return self.coordinator.matching.place(state.coordinator.tree, clients, requests, rng)
+        check_ins = self._client_rules.check_in(state.clients, clients, None)
+        rng = stream(self.rules.seed, "placement")
+        return self.rules.algorithm.matching.place(state.coordinator, check_ins, rng)
 
 
-def _spent(opened: OpenRound, outcome: RoundOutcome) -> Spent:
-    used = np.zeros(len(opened.clients), dtype=np.bool_)
-    used[outcome.folded.aggregated] = True
+def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) -> IntArray:
+    """Return as many epochs as each participant can do before the deadline; all of them if not even one fits."""
+    epoch_s, rest_s = training_s / world.epochs, took_s - training_s
+    possible = np.floor((world.deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).tiny))
+    return np.where(possible < 1, world.epochs, np.minimum(possible, world.epochs)).astype(np.int64)
+
+
+def _work(participants: Participants, samples: IntArray, epochs: IntArray) -> Work:
+    """Return what participants have to do: those that compare models are sent all of them, and try each once."""
+    half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
+    trained = np.where(participants.fold < 0, samples, 2 * half) * epochs
+    downloads = _downloads(participants)
+    compared = np.where(participants.fold < 0, samples, half) * np.where(downloads > 1, downloads, 0)
+    return Work(trained, compared, downloads)
+
+
+def _downloads(participants: Participants) -> IntArray:
+    return np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
+
+
+def _spent(opened: OpenRound, closed: Closed) -> Spent:
+    """Return what a round has cost; without an outcome all of it is wasted."""
+    used = np.zeros(len(opened.kept), dtype=np.bool_)
+    if closed.outcome is not None:
+        used[closed.gathered.aggregated] = True
     return Spent(
         participations=int(used.sum()),
         wasted_participations=int((~used).sum()),
         device_s=float(opened.spent_s[used].sum()),
         wasted_device_s=float(opened.spent_s[~used].sum()),
-    )
-
-
-def _spend(state: SimulationState, more: Spent) -> SimulationState:
-    spent = state.spent
-    return replace(
-        state,
-        spent=Spent(
-            spent.participations + more.participations,
-            spent.wasted_participations + more.wasted_participations,
-            spent.device_s + more.device_s,
-            spent.wasted_device_s + more.wasted_device_s,
-        ),
+        downloads=int(_downloads(opened.participants).sum()),
     )

@@ -44,7 +44,8 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     folds = np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64)
     counts = sample_counts(data, jobs)
     # An epoch of a job is a row in what follows, until its samples are.
-    job = np.repeat(np.arange(len(jobs)), np.where(folds < 0, settings.epochs, 2 * settings.epochs))
+    epochs = np.array([settings.epochs if job.epochs is None else job.epochs for job in jobs], dtype=np.int64)
+    job = np.repeat(np.arange(len(jobs)), np.where(folds < 0, epochs, 2 * epochs))
     epoch = _within(np.bincount(job, minlength=len(jobs)))
     named = random_bits(seed, "shuffle", clients[job], visits[job], epoch)
     sizes, steps = counts[job], -(-counts[job] // settings.batch_size)

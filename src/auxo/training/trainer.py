@@ -20,6 +20,7 @@ class LocalTraining:
     epochs: int = 1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    proximal: float = 0.0
 
     def __post_init__(self) -> None:
         if not (0 < self.learning_rate < float("inf")):
@@ -45,6 +46,8 @@ class Job:
     client_row: int
     visit: int  # how often this client has trained before
     fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
+    model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
+    epochs: int | None = None  # passes over its samples, where they are not those of all participants
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class LocalUpdate:
 
     delta: Float32Array  # (parameters,)
     examples: int
+    model: int = 0  # which of the models of its round it has trained
+    loss: float | None = None  # mean over its examples at that model, before training; None where nobody asked
 
 
 class Trainer(Protocol):

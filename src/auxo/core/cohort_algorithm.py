@@ -1,0 +1,199 @@
+"""The seam: what a cohort algorithm is, and what a round hands it. docs/architecture.md shows where each guest fits.
+
+An algorithm is a frozen value with a few pure functions. It says who trains what, and what is learnt from the answers.
+Selecting, training, summing up and the server's step are parts of their own and go with any of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from auxo.core.affinity import AffinitySettings
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Admission, Gathered
+from auxo.core.matching import CheckIns, Matching
+from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.partition import Decision, Keep, Outlook, Partition
+from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
+
+InitialModel = Callable[[int], Float32Array]
+"""Draws initial weights: number 0 is the model that a run starts from, other numbers are other draws of it."""
+
+LEAST_LOSS = -1
+"""In `Plan.model`: the participant trains whichever of the offered models has the least loss on its samples."""
+
+
+@dataclass(frozen=True)
+class ClientHalf:
+    """What clients do besides training: they keep an affinity record, from which they ask for cohorts."""
+
+    affinity: AffinitySettings
+    clusters: int  # similarities in a client's record, for each cohort
+
+
+@dataclass(frozen=True)
+class Start:
+    """What there is before the first round: one cohort, or a child of the root for each model."""
+
+    models: tuple[Float32Array, ...]
+    partition: Partition | None = None  # into as many children as models, or with one model for all of them
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A cohort that opens a round, and the clients that were selected for it."""
+
+    cohort: CohortId
+    tree: CohortTree
+    state: CohortState  # of the cohort; where a round is for several leaves, of the first
+    selected: CheckIns
+    vouched: BoolArray  # (selected,) see `Matched`
+    progress: float  # share of the cohort's rounds that are done once this one has closed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the selected are asked to do, one row each, in the order in which their updates are gathered."""
+
+    rows: IntArray  # in the selected check-ins
+    offered: tuple[CohortId, ...]  # leaves whose models take part in the round
+    fold: IntArray  # half of its samples that each trains on; -1: all of them
+    model: IntArray  # which of the offered models each trains, which is then all it is sent; or `LEAST_LOSS`
+    hears_late: bool = False  # those that finish too late for the round send their updates all the same
+    notes: OwnState = NOTHING  # what the algorithm wants to find again when the round closes
+
+    @staticmethod
+    def plain(opening: Opening) -> "Plan":
+        """Return the plan of plain federated learning: all samples, the cohort's own model, in the order selected."""
+        n = len(opening.selected)
+        everything = np.full(n, -1, dtype=np.int64)
+        return Plan(np.arange(n), (opening.cohort,), everything, np.zeros(n, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Participants:
+    """A round's participants between its opening and its closing, in the order in which updates are gathered."""
+
+    clients: IntArray
+    offered: tuple[CohortId, ...]
+    fold: IntArray
+    model: IntArray
+    notes: OwnState = NOTHING
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A round that closes: the cohorts that it is for, who took part, and how things stand for the federation."""
+
+    cohort: CohortId  # that opened it
+    states: tuple[CohortState, ...]  # of participants.offered
+    participants: Participants
+    outlook: Outlook
+    share: int  # updates that the round wants
+    table: OwnState = NOTHING
+
+
+@dataclass(frozen=True)
+class Affinities:
+    """What participants with a valid update are told, row aligned with ``gathered.rows``."""
+
+    instant_reward: FloatArray  # NaN where rewards say nothing
+    similarity: FloatArray  # (rows, clusters); NaN without clustering
+    generation: int
+
+
+@dataclass(frozen=True)
+class RoundNotes:
+    """What a round tells the record about how the algorithm came to its decision."""
+
+    known: int = 0  # participants in time whose own record ranks the cohort first
+    labelled: int = 0  # participants that brought a cluster index from an earlier round
+    judged: int = 0  # participants that the partition criterion could judge
+    gain: float | None = None  # of the best partition; None: there is nothing to judge
+    gain_needed: float = 0.0
+    children: int = 1  # that the best partition would make
+    restarted: bool = False  # labels were thrown away
+    gives_up: bool = False  # from now on the cohort no longer looks for groups
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a closed round leaves behind; the coordinator acts on the decision."""
+
+    states: tuple[CohortState, ...]  # of participants.offered, after the round
+    decision: Decision = field(default_factory=Keep)
+    affinities: Affinities | None = None  # None: participants hear nothing
+    table: OwnState | None = None  # None: as it was
+    notes: RoundNotes = field(default_factory=RoundNotes)
+
+
+@runtime_checkable
+class CohortAlgorithm(Protocol):
+    """Who trains what, and what is learnt from it. Each function is pure; what it keeps is in the states it returns."""
+
+    @property
+    def matching(self) -> Matching:
+        """Return how check-ins find their cohort."""
+        ...
+
+    @property
+    def client_half(self) -> ClientHalf | None:
+        """Return what clients keep and ask for; None: nothing."""
+        ...
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        """Return the kinds of all states of its own, for the codec: memories, tables, a plan's notes."""
+        ...
+
+    def begin(self, initial: InitialModel) -> Start:
+        """Return the models and cohorts before the first round."""
+        ...
+
+    def memory(self, parent: CohortState | None) -> OwnState:
+        """Return what a new cohort remembers: the root (None), or a child of ``parent``."""
+        ...
+
+    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+        """Return the cohorts that open rounds, which share the participants: the leaves, or one for several leaves."""
+        ...
+
+    def plan(self, opening: Opening) -> Plan:
+        """Return what the selected are asked to do."""
+        ...
+
+    def admission(self, closing: Closing) -> Admission:
+        """Return who decides, update by update, what moves a model."""
+        ...
+
+    def close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Return what becomes of the cohorts; None: the round came to nothing, and nothing changes."""
+        ...
+
+
+@runtime_checkable
+class NeedsGroups(Protocol):
+    """A method that is told the true groups, which no rival may know: a reference."""
+
+    def given(self, groups: IntArray) -> tuple[CohortAlgorithm, ...]:
+        """Return what to run; of several the most accurate counts. ``groups`` are those of the whole population."""
+        ...
+
+
+def stepped(
+    closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
+) -> tuple[CohortState, ...]:
+    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model."""
+    after = []
+    for state, movement in zip(closing.states, gathered.movements, strict=True):
+        server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
+        after.append(
+            CohortState(server, state.round + 1, state.check_ins, memory=state.memory, selection=state.selection)
+        )
+    return tuple(after)

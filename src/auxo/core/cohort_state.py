@@ -1,0 +1,29 @@
+"""What the server keeps: a model and soft state for each cohort, and the tree that they stand in (section 5.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from auxo.core.aggregators import ServerState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.types import CohortId
+
+
+@dataclass(frozen=True)
+class CohortState:
+    """All that one cohort must keep between rounds; nothing in it belongs to a client."""
+
+    server: ServerState
+    round: int = 0  # rounds closed along the lineage from the root
+    check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
+    memory: OwnState = NOTHING  # the cohort algorithm's
+    selection: OwnState = NOTHING  # the selector's; Oort, say, keeps a table of clients here
+
+
+@dataclass(frozen=True)
+class CoordinatorState:
+    """The server's whole state."""
+
+    tree: CohortTree
+    cohorts: Mapping[CohortId, CohortState]  # the leaves
+    table: OwnState = NOTHING  # of clients, for algorithms that need one; it grows with the population, so they say so

@@ -1,0 +1,143 @@
+"""A round's answers as they arrive: checked, fingerprinted, and added up for each model; no update is kept."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from auxo.core.aggregators import Accumulator, Report
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.rewards import relative_length
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.validation import Reason, check_update
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A valid update with all that a round wants to know about it; only the update itself is not kept."""
+
+    update: Float32Array
+    report: Report
+    direction: FloatArray  # the fingerprint
+    length: float  # relative to the root of the examples
+
+
+@dataclass(frozen=True)
+class Returned:
+    """One participant's answer as it arrives; ``update`` and ``examples`` are whatever came over the wire.
+
+    An update need only last until the next answer is asked for.
+    """
+
+    row: int  # in Participants
+    update: object
+    examples: object
+    late: bool = False  # finished after the round had closed: fingerprinted, not aggregated
+    model: int = 0  # which of the models it was offered it has trained
+    loss: float | None = None  # at that model, before training; None where nobody asked
+    examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
+
+
+class Admission(Protocol):
+    """Decides, answer by answer, who may move the model."""
+
+    def admits(self, row: int, examined: Examined) -> bool:
+        """Return whether the update of a participant that is in time is aggregated."""
+        ...
+
+
+@dataclass(frozen=True)
+class AdmitAll:
+    """Every valid update that is in time is aggregated."""
+
+    def admits(self, row: int, examined: Examined) -> bool:
+        """Return True."""
+        return True
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A round's answers after the last has come: a vector to move each model by, and the fingerprints."""
+
+    movements: tuple[FloatArray | None, ...]  # for each model that was offered; None: nobody has trained it
+    rows: IntArray  # participants with a valid update, late ones included
+    late: BoolArray
+    model: IntArray  # (len(rows),) which of the models each has trained
+    losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
+    directions: FloatArray  # (len(rows), width)
+    lengths: FloatArray  # (len(rows),) relative to the root of the examples
+    aggregated: IntArray  # participants whose update moves a model
+    misfits: int  # valid and in time, but not admitted
+    rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+
+    @property
+    def used(self) -> int:
+        """Return the number of updates that move a model."""
+        return len(self.aggregated)
+
+    @property
+    def dispersion(self) -> float:
+        """Return how heterogeneous the updates are: mean squared distance of directions to their mean."""
+        return dispersion(self.directions)
+
+
+def examine(update: object, examples: object, loss: float | None, fingerprint: Fingerprint) -> Examined | Reason:
+    """Return an update with all that a round wants to know about it, or the reason why it is refused."""
+    checked = check_update(update, examples, fingerprint.n_params)
+    if not isinstance(checked, tuple):
+        return checked
+    values, count = checked
+    return Examined(values, Report(count, loss), fingerprint.of(values), relative_length(values, count))
+
+
+def gather(
+    returned: Iterator[Returned], fingerprint: Fingerprint, admission: Admission, sums: Sequence[Accumulator]
+) -> Gathered:
+    """Take a stream of answers to its end, with a sum for each model that was offered."""
+    rows: list[int] = []
+    late: list[bool] = []
+    model: list[int] = []
+    losses: list[float] = []
+    directions: list[FloatArray] = []
+    lengths: list[float] = []
+    aggregated: list[int] = []
+    misfits = 0
+    rejected: list[tuple[int, Reason]] = []
+    for answer in returned:
+        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint)
+        if not isinstance(examined, Examined):
+            rejected.append((answer.row, examined))
+            continue
+        rows.append(answer.row)
+        late.append(answer.late)
+        model.append(answer.model)
+        losses.append(np.nan if examined.report.loss is None else examined.report.loss)
+        directions.append(examined.direction)
+        lengths.append(examined.length)
+        if answer.late:
+            continue
+        if admission.admits(answer.row, examined):
+            aggregated.append(answer.row)
+            sums[answer.model].add(examined.update, examined.report)
+        else:
+            misfits += 1
+    return Gathered(
+        movements=tuple(one.result() for one in sums),
+        rows=np.array(rows, dtype=np.int64),
+        late=np.array(late, dtype=np.bool_),
+        model=np.array(model, dtype=np.int64),
+        losses=np.array(losses, dtype=np.float64),
+        directions=np.array(directions).reshape(len(rows), fingerprint.width),
+        lengths=np.array(lengths, dtype=np.float64),
+        aggregated=np.array(aggregated, dtype=np.int64),
+        misfits=misfits,
+        rejected=tuple(rejected),
+    )
+
+
+def dispersion(directions: FloatArray) -> float:
+    """Return the mean squared distance of directions to their mean; 0 without any."""
+    if len(directions) == 0:
+        return 0.0
+    return float(((directions - directions.mean(axis=0)) ** 2).sum(axis=1).mean())

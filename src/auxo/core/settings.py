@@ -1,0 +1,32 @@
+"""Settings of a part: fields of a frozen dataclass, each with a line for those who set it."""
+
+from dataclasses import Field, field, fields
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_ABOUT = "about"
+
+
+def setting(default: T, about: str) -> T:
+    """Return a dataclass field with a default and what it means; `auxo config show --explain` prints both."""
+    made: T = field(default=default, metadata={_ABOUT: about})
+    return made
+
+
+def about(of: "Field[object]") -> str:
+    """Return what a field means; nothing where nobody has said it."""
+    return str(of.metadata.get(_ABOUT, ""))
+
+
+def meanings(settings: object) -> dict[str, str]:
+    """Return what each field of a dataclass or of an instance of one means.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Prox:
+    ...     mu: float = setting(0.1, "How strongly participants are held.")
+    >>> meanings(Prox)
+    {'mu': 'How strongly participants are held.'}
+    """
+    return {one.name: about(one) for one in fields(settings)}  # type: ignore[arg-type]  # what else has fields

@@ -1,0 +1,88 @@
+"""The runs of a method: its algorithm put together with the parts that are the same for all methods."""
+
+from dataclasses import dataclass
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.client_algorithm import ClientAlgorithm
+from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.selectors import Selector
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
+from auxo.population.federated_data import FederatedData
+from auxo.registry.registry import short_name
+from auxo.runtime.federation import Federation
+from auxo.training.trainer import LocalTraining
+
+
+@dataclass(frozen=True)
+class MethodRun:
+    """One run of a method, ready to be simulated."""
+
+    label: str  # what progress calls it
+    rules: Federation
+
+
+def needs_groups(method: str, config: Config) -> bool:
+    """Return whether a method has to be told the groups."""
+    return isinstance(config.maker.make(METHODS, method), NeedsGroups)
+
+
+def method_runs(method: str, config: Config, data: FederatedData, n_params: int) -> tuple[MethodRun, ...]:
+    """Return the runs of a method: one, or several of which the most accurate counts.
+
+    Raises:
+        ConfigError: the method cannot be run on these data.
+    """
+    found, name = config.maker.make(METHODS, method), short_name(method)
+    if not isinstance(found, NeedsGroups):
+        assert isinstance(found, CohortAlgorithm)  # noqa: S101 - the registry has checked it, and so below
+        return (MethodRun(name, _federation(found, config, n_params)),)
+    if data.groups is None:
+        raise ConfigError(f"methods: {name} needs the groups of the clients, and {data.name} has none")
+    groups, participants = int(data.groups.max()) + 1, config.training.participants
+    if groups > participants:
+        others = ", ".join(f'"{other}"' for other in config.methods if other != method) or '"base"'
+        raise ConfigError(
+            f"methods: {name} needs a participant a round for each of the {groups} groups of {data.name}, got "
+            f"training.participants = {participants}; raise it or leave {name} out (--set 'methods=[{others}]')"
+        )
+    algorithms = found.given(data.groups)
+    labels = [name] if len(algorithms) == 1 else [f"{name} {number}" for number in range(1, len(algorithms) + 1)]
+    return tuple(
+        MethodRun(label, _federation(algorithm, config, n_params))
+        for label, algorithm in zip(labels, algorithms, strict=True)
+    )
+
+
+def local_training(config: Config) -> LocalTraining:
+    """Return how a participant trains."""
+    training = config.training
+    return LocalTraining(
+        training.learning_rate, training.batch_size, training.epochs, proximal=client_algorithm(config).proximal
+    )
+
+
+def client_algorithm(config: Config) -> ClientAlgorithm:
+    """Return what participants do besides descending their loss."""
+    client = config.maker.make(CLIENTS, config.training.client)
+    assert isinstance(client, ClientAlgorithm)  # noqa: S101
+    return client
+
+
+def _federation(algorithm: CohortAlgorithm, config: Config, n_params: int) -> Federation:
+    training, maker = config.training, config.maker
+    aggregator, selector = maker.make(AGGREGATORS, training.aggregator), maker.make(SELECTORS, training.selector)
+    assert isinstance(aggregator, Aggregator)  # noqa: S101
+    assert isinstance(selector, Selector)  # noqa: S101
+    return Federation(
+        algorithm=algorithm,
+        aggregator=aggregator,
+        n_params=n_params,
+        total_participants=training.participants,
+        total_rounds=training.rounds,
+        seed=config.seed,
+        overcommit=config.devices.overcommit,
+        selector=selector,
+        sketch_size=training.sketch_size,
+    )

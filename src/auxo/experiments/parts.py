@@ -1,0 +1,84 @@
+"""The parts that a configuration can name: those that come with Auxo, and those of one's own by import path."""
+
+from collections.abc import Mapping
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.client_algorithm import ClientAlgorithm
+from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.partition import PartitionCriterion
+from auxo.core.selectors import Selector
+from auxo.registry.part_settings import PartMaker, Sections
+from auxo.registry.registry import Entry, Registry
+
+METHODS = Registry(
+    "method",
+    (
+        Entry("base", "One model for everybody: plain federated learning.", "auxo.algorithms.base:OneCohort"),
+        Entry("auxo", "Finds cohorts of alike clients while it trains.", "auxo.algorithms.auxo:Auxo"),
+        Entry("paper", "Auxo with every rule as the paper prints it.", "auxo.algorithms.paper:Paper"),
+        Entry("oracle", "A model for each known group, to see what there is to gain.", "auxo.algorithms.oracle:Oracle"),
+        Entry("ifca", "Clients try K models in every round and train the best (IFCA).", "auxo.algorithms.ifca:Ifca"),
+    ),
+    (CohortAlgorithm, NeedsGroups),
+)
+AGGREGATORS = Registry(
+    "aggregator",
+    (
+        Entry("fedavg", "Adds the mean update to the model.", "auxo.core.aggregators:FedAvg"),
+        Entry("fedyogi", "Adapts the rate of each parameter (Reddi et al., 2021).", "auxo.core.aggregators:FedYogi"),
+    ),
+    (Aggregator,),
+)
+SELECTORS = Registry(
+    "selector",
+    (Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),),
+    (Selector,),
+)
+CRITERIA = Registry(
+    "criterion",
+    (
+        Entry("gain", "Partition when it pays, judged on held-out halves.", "auxo.core.partition:CrossFittedGain"),
+        Entry("lemma", "The paper's Lemma 1 to the letter.", "auxo.core.partition:Lemma"),
+    ),
+    (PartitionCriterion,),
+)
+CLIENTS = Registry(
+    "client algorithm",
+    (
+        Entry("sgd", "Plain local SGD.", "auxo.core.client_algorithm:LocalSgd"),
+        Entry("fedprox", "SGD held near the model sent; stragglers send less.", "auxo.algorithms.fedprox:FedProx"),
+    ),
+    (ClientAlgorithm,),
+)
+
+KINDS: Mapping[str, Registry] = {
+    "methods": METHODS,
+    "aggregators": AGGREGATORS,
+    "selectors": SELECTORS,
+    "criteria": CRITERIA,
+    "clients": CLIENTS,
+}
+"""Every kind of part, by what a list of them is called."""
+
+_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
+_CHOICES: Mapping[object, Registry] = {
+    Aggregator: AGGREGATORS,
+    Selector: SELECTORS,
+    PartitionCriterion: CRITERIA,
+    ClientAlgorithm: CLIENTS,
+}
+
+
+def part_maker(sections: Sections) -> PartMaker:
+    """Return what makes parts with these sections of a configuration."""
+    return PartMaker(_CHOICES, sections)
+
+
+def registry_of(section: str) -> Registry | None:
+    """Return the kind of the part that comes with Auxo and has this section; None: there is none."""
+    return next((registry for registry in _WITH_SECTIONS if section in registry.names), None)
+
+
+def section_names() -> tuple[str, ...]:
+    """Return the sections that parts which come with Auxo may have."""
+    return tuple(name for registry in _WITH_SECTIONS for name in registry.names)

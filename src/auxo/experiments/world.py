@@ -1,0 +1,93 @@
+"""The world of a run: the clients' data, their devices and when they are on line, made once for all its methods."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from auxo.experiments.config import Config, DevicesConfig
+from auxo.experiments.config_file import ConfigError
+from auxo.experiments.data_folder import devices_with_files
+from auxo.files.errors import DatasetError
+from auxo.population.federated_data import FederatedData
+from auxo.runtime.engine import Engine
+from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
+from auxo.simulation.devices import DeviceSource, EqualDevices, SyntheticDevices
+from auxo.simulation.virtual_time import World
+from auxo.traces.availability import draw_availability
+from auxo.traces.devices import TraceDevices
+from auxo.traces.flash import read_flash
+from auxo.traces.trace import Sessions, Speeds, Trace
+from auxo.traces.trace_file import read_trace
+
+
+def make_world(config: Config, data: FederatedData, engine: Engine, sends_partial_work: bool = False) -> World:
+    """Return the devices, the availability and the clients' data; nothing in it knows the groups.
+
+    Raises:
+        ConfigError: a trace file cannot be used.
+    """
+    devices, clients = devices_with_files(config), data.n_clients
+    return World(
+        data=replace(data, groups=None),
+        devices=_device_source(devices).draw(clients, config.seed),
+        availability=_availability(devices, clients, config.seed),
+        engine=engine,
+        epochs=config.training.epochs,
+        dropout=devices.dropout,
+        deadline_s=float("inf") if devices.deadline_s is None else devices.deadline_s,
+        patience_s=devices.patience_s,
+        cooldown_s=devices.cooldown_s,
+        sends_partial_work=sends_partial_work,
+    )
+
+
+def _device_source(devices: DevicesConfig) -> DeviceSource:
+    speeds = _speeds(devices)
+    if speeds is not None:
+        return TraceDevices(speeds, devices.slowdown)
+    if devices.kind == "equal":
+        equal = EqualDevices()
+        return replace(equal, compute_s_per_sample=devices.slowdown * equal.compute_s_per_sample)
+    source = SyntheticDevices(spread=devices.spread)
+    return replace(source, training_factor=devices.slowdown * source.training_factor)
+
+
+def _availability(devices: DevicesConfig, clients: int, seed: int) -> Availability:
+    sessions = _sessions(devices)
+    if sessions is not None:
+        return draw_availability(sessions, clients, seed)
+    if devices.availability == "always":
+        return AlwaysOnline(clients)
+    return DayNightPattern(share=devices.share_online).draw(clients, seed)
+
+
+def _speeds(devices: DevicesConfig) -> Speeds | None:
+    """Return the speeds of the configured trace; None if there is no such trace."""
+    if devices.file is None:
+        return None
+    speeds = _trace("devices.file", devices.file).speeds
+    if speeds is None:
+        raise ConfigError(
+            f"devices.file: {devices.file} has sessions and no speeds; name it in devices.availability_file, and see "
+            "`auxo traces convert --help` for files with speeds"
+        )
+    return speeds
+
+
+def _sessions(devices: DevicesConfig) -> Sessions | None:
+    """Return the sessions of the configured trace; None if there is no such trace."""
+    if devices.sessions_file is None:
+        return None
+    sessions = _trace("devices.availability_file", devices.sessions_file).sessions
+    if sessions is None:
+        raise ConfigError(
+            f"devices.availability_file: {devices.sessions_file} has speeds and no sessions; name one that has, see "
+            "`auxo traces convert --help`"
+        )
+    return sessions
+
+
+def _trace(setting: str, path: Path) -> Trace:
+    try:
+        return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
+    except DatasetError as error:
+        raise ConfigError(f"{setting}: {error}") from error

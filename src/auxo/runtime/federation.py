@@ -1,0 +1,80 @@
+"""The rules of one federation: an algorithm, and the parts that go with any; all of it is fixed from start to end."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.selectors import Selector, Uniform
+from auxo.core.types import CohortId
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What all cohorts of a federation have in common; `CoordinatorState` is what changes."""
+
+    algorithm: CohortAlgorithm
+    aggregator: Aggregator
+    n_params: int
+    total_participants: int  # updates wanted in a round over all cohorts together
+    total_rounds: int  # that each cohort trains, counted from the root
+    seed: int = 0
+    overcommit: float = 0.0  # participants invited beyond those wanted, as a share
+    selector: Selector = field(default_factory=Uniform)
+    sketch_size: int = 4096  # of fingerprints
+
+    def __post_init__(self) -> None:
+        if self.total_participants < 1:
+            raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
+        if self.total_rounds < 1:
+            raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Return the sketch that belongs to this federation."""
+        return Fingerprint(self.n_params, self.sketch_size, self.seed)
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        """Return the kinds of states that its parts bring along, for the codec."""
+        return (*self.algorithm.own_states, *self.selector.own_states)
+
+    def openers(self, state: CoordinatorState) -> tuple[CohortId, ...]:
+        """Return the cohorts that open rounds now."""
+        return self.algorithm.openers(state.tree)
+
+    def of(self, state: CoordinatorState, cohort: CohortId) -> CohortState:
+        """Return the state of a cohort that opens rounds; of one that does so for its descendants, the first of these.
+
+        Raises:
+            KeyError: the cohort does not train now.
+        """
+        if cohort in state.cohorts:
+            return state.cohorts[cohort]
+        below = [leaf for leaf in state.tree.leaves if leaf.startswith(f"{cohort}.")]
+        if cohort not in self.openers(state) or not below:
+            open_now = ", ".join(self.openers(state))
+            raise KeyError(f"{cohort}: not a cohort that trains now; these do: {open_now}")
+        return state.cohorts[below[0]]
+
+    def share(self, state: CoordinatorState, cohort: CohortId) -> int:
+        """Return the updates that the cohort's round wants: equal shares of the total, the remainder in turn."""
+        openers = self.openers(state)
+        share, rest = divmod(self.total_participants, len(openers))
+        return share + (openers.index(cohort) < rest)
+
+    def invited(self, state: CoordinatorState, cohort: CohortId) -> int:
+        """Return how many clients to select for a cohort's round."""
+        return int(np.ceil(self.share(state, cohort) * (1 + self.overcommit)))
+
+    def progress(self, state: CoordinatorState, cohort: CohortId) -> float:
+        """Return the share of the cohort's rounds that are done once the present one has closed."""
+        return (self.of(state, cohort).round + 1) / self.total_rounds
+
+    def is_done(self, state: CoordinatorState, cohort: CohortId) -> bool:
+        """Return whether the cohort has trained all its rounds."""
+        return self.of(state, cohort).round >= self.total_rounds

@@ -1,0 +1,88 @@
+"""How a round opens: check-ins -> match -> select -> plan, as one pure function over one state.
+
+The simulation and `Server` open rounds by it, and so does whatever else runs cohorts.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auxo.core.cohort_algorithm import Opening, Participants
+from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.matching import CheckIns, Matched
+from auxo.core.types import CohortId
+from auxo.runtime.federation import Federation
+
+_CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round between its opening and its closing."""
+
+    state: CoordinatorState  # which has taken note of who was there
+    participants: Participants
+    hears_late: bool  # participants that finish too late are heard all the same
+
+
+@dataclass(frozen=True)
+class TooFew:
+    """Fewer clients are there for the cohort than it would invite, and nothing has changed."""
+
+    found: int
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Clients that are there, and whose round each joins if it is selected."""
+
+    check_ins: CheckIns
+    matched: Matched
+
+
+def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
+    """Return the check-ins with the cohort that each has found."""
+    return Arrived(check_ins, rules.algorithm.matching.match(state, check_ins, rng))
+
+
+def open_round(
+    rules: Federation,
+    state: CoordinatorState,
+    cohort: CohortId,
+    arrived: Arrived,
+    rng: np.random.Generator,
+    at_least: int = 0,
+) -> Opened | TooFew:
+    """Select a round's participants among those who are there, and say what each is asked to do.
+
+    Args:
+        rules: of the federation.
+        state: before the round.
+        cohort: that opens it.
+        arrived: everybody who is there, for this cohort or another.
+        rng: of this attempt's selection.
+        at_least: how many must be there for the cohort, or else nothing happens.
+    """
+    check_ins, matched = arrived.check_ins, arrived.matched
+    rows = np.flatnonzero(matched.cohort == state.tree.index[cohort])
+    if len(rows) < at_least:
+        return TooFew(len(rows))
+    state = _noted(rules, state, cohort, len(rows))
+    mine = rules.of(state, cohort)
+    chosen = rules.selector.select(mine.selection, check_ins, rows, rules.invited(state, cohort), rng)
+    selected, progress = check_ins.take(chosen), rules.progress(state, cohort)
+    plan = rules.algorithm.plan(Opening(cohort, state.tree, mine, selected, matched.vouched[chosen], progress))
+    participants = Participants(selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes)
+    return Opened(state, participants, plan.hears_late)
+
+
+def _noted(rules: Federation, state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:
+    """Return the state after ``count`` clients were there for ``cohort`` at the start of a round."""
+
+    def noted(mine: CohortState) -> CohortState:
+        memory = _CHECK_IN_MEMORY if mine.check_ins > 0 else 0.0
+        return replace(mine, check_ins=memory * mine.check_ins + (1 - memory) * count)
+
+    for_whom = {leaf for leaf in state.tree.leaves if leaf == cohort or leaf.startswith(f"{cohort}.")}
+    cohorts = {leaf: noted(mine) if leaf in for_whom else mine for leaf, mine in state.cohorts.items()}
+    return replace(state, cohorts=cohorts)
