@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from auxo.datasets.client_samples import Source
-from auxo.datasets.natural_clients import NATURAL
+from auxo.datasets.client_samples import SampleSource
+from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.datasets.tables import table_source
 from auxo.registry.import_path import load_callable
 
@@ -18,22 +18,22 @@ TABLE = "table"
 class Loader:
     """A data set that can be converted."""
 
-    load: Callable[[Path], Source]
+    load: Callable[[Path], SampleSource]
     path: str  # what PATH must be, in one line
 
 
-def _later(import_path: str) -> Callable[[Path], Source]:
+def _later(import_path: str) -> Callable[[Path], SampleSource]:
     """Return a loader that is imported when it is used: some need packages that are optional and slow to import."""
 
-    def load(path: Path) -> Source:
+    def load(path: Path) -> SampleSource:
         loader: Any = load_callable(import_path)
-        source: Source = loader(path)
+        source: SampleSource = loader(path)
         return source
 
     return load
 
 
-def _hub(path: Path) -> Source:
+def _hub(path: Path) -> SampleSource:
     from auxo.datasets.hugging_face import hub_source  # noqa: PLC0415 - for the same reason
 
     return hub_source(path.as_posix())
@@ -67,6 +67,9 @@ LOADERS: dict[str, Loader] = {
     "hugging-face": Loader(
         _hub, "a name on the Hugging Face Hub: flwrlabs/femnist, flwrlabs/shakespeare, google/speech_commands"
     ),
-    **{name: Loader(natural.load, f"a folder with its files: {natural.summary}") for name, natural in NATURAL.items()},
+    **{
+        name: Loader(natural.load, f"a folder with its files: {natural.summary}")
+        for name, natural in NATURAL_DATASETS.items()
+    },
 }
 """Every loader, by name."""
