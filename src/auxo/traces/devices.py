@@ -12,7 +12,7 @@ from auxo.traces.trace import Speeds
 @final
 @dataclass(frozen=True)
 class TraceDevices:
-    """Each client is given a device of a trace, by `device_assignment`."""
+    """Each client is given a device of a trace, by `assign_devices`."""
 
     speeds: Speeds
     slowdown: float = 1.0  # factor on the time training takes, for a model heavier than the one that was measured
