@@ -147,6 +147,17 @@ def test_every_function_is_where_the_documents_say(name: str) -> None:
             assert re.search(rf"^\s*(def|class) {part}\b", source, re.MULTILINE), f"{path}: {part}"
 
 
+def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
+    rows = re.findall(r"^\| (?!word |---)(.*) \|$", TEXTS["docs/glossary.md"], re.MULTILINE)
+    words = [row.split(" | ")[0] for row in rows]
+    assert {"cohort", "cluster", "vouched", "known", "settled"} <= set(words)
+    assert len(set(words)) == len(words)
+    for row in rows:
+        _, meaning, places = row.split(" | ")
+        assert meaning.endswith(".")
+        assert all(re.fullmatch(r"`[\w/]+\.py`: `\w.*`", place) for place in places.split("; ")), row
+
+
 @pytest.mark.parametrize(
     "kind", [CheckIn, AffinityRequest, Task, TaskResult, TaskFailure, AffinityFeedback, AffinityRecords]
 )

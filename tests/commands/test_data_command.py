@@ -17,7 +17,7 @@ from auxo.commands.data import data_app
 from auxo.commands.data_drawing import size_edges
 from auxo.datasets import catalogue
 from auxo.datasets.catalogue import LOADERS
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import HASHED
 
@@ -98,12 +98,12 @@ def test_a_file_that_exists_is_replaced_only_by_force() -> None:
 
 
 def test_ctrl_c_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path) -> Source:
+    def interrupted(path: Path) -> SampleSource:
         def clients() -> Any:
             yield ClientSamples("a", np.zeros((2, 1), np.float32), np.zeros(2, np.int64))
             raise KeyboardInterrupt
 
-        return Source("slow", path, ("no",), clients)
+        return SampleSource("slow", path, ("no",), clients)
 
     monkeypatch.setitem(LOADERS, "slow", catalogue.Loader(interrupted, "a loader that is interrupted"))
     result = data("convert", "slow", "mine.csv", "mine.arrow")

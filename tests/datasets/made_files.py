@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import as_population, read_columns, write_federated_file
 from auxo.population.federated_data import FederatedData
 
 Users = dict[str, tuple[list[object], list[object]]]
 
 
-def through_a_federated_file(source: Source, folder: Path) -> FederatedData:
+def through_a_federated_file(source: SampleSource, folder: Path) -> FederatedData:
     """Return the population that a source becomes: written, read, and put in order."""
     path = folder / "made.arrow"
     write_federated_file(source, path)
     return as_population(read_columns(path), path)
 
 
-def by_client(source: Source) -> dict[str, ClientSamples]:
+def by_client(source: SampleSource) -> dict[str, ClientSamples]:
     """Return the samples of each client; each must come in one part."""
     found = {}
     for samples in source.clients():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, Source, held_out
+from auxo.datasets.client_samples import ClientSamples, SampleSource, draw_held_out
 from auxo.datasets.federated_file import as_population, collect, read_columns, write_columns, write_federated_file
 from auxo.datasets.validate import MOST_PROBLEMS, validate
 from auxo.files.errors import DatasetError
@@ -24,8 +24,8 @@ from auxo.population.federated_data import StoredInputs
 CLASSES = ("ant", "bee", "cat")
 
 
-def source(*parts: ClientSamples) -> Source:
-    return Source("toy", Path("toy"), CLASSES, lambda: iter(parts))
+def source(*parts: ClientSamples) -> SampleSource:
+    return SampleSource("toy", Path("toy"), CLASSES, lambda: iter(parts))
 
 
 def part(client: str, rows: IntArray, kind: type = np.float32, group: str | None = None) -> ClientSamples:
@@ -34,7 +34,7 @@ def part(client: str, rows: IntArray, kind: type = np.float32, group: str | None
     return ClientSamples(client, x, rows % 3, group=group)
 
 
-def toy(kind: type = np.float32) -> Source:
+def toy(kind: type = np.float32) -> SampleSource:
     return source(
         part("b", np.arange(0, 10), kind, "left"),
         part("a", np.arange(10, 14), kind, "right"),
@@ -89,7 +89,7 @@ def test_how_a_client_is_cut_into_parts_does_not_change_what_is_held_out(owners:
 def test_the_share_that_is_held_out_is_the_sources() -> None:
     columns = collect(replace(source(part("a", np.arange(100))), test_share=0.5))
     assert columns.is_test.sum() == 50
-    assert columns.is_test.tolist() == held_out("a", 100, 0.5).tolist()
+    assert columns.is_test.tolist() == draw_held_out("a", 100, 0.5).tolist()
 
 
 def test_parts_that_say_what_is_for_testing_are_obeyed() -> None:
@@ -122,7 +122,7 @@ def test_memory_to_write_and_open_does_not_grow_with_the_inputs(tmp_path: Path) 
                 yield ClientSamples(f"{number}", np.ones((10, features), np.float32), np.zeros(10, np.int64))
 
         tracemalloc.start()
-        write_federated_file(Source("wide", path, CLASSES, wide), path)
+        write_federated_file(SampleSource("wide", path, CLASSES, wide), path)
         data = as_population(read_columns(path))
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -143,7 +143,7 @@ def test_a_hundred_thousand_clients_are_written_and_opened_without_a_copy(tmp_pa
             x: StoredInputs = np.repeat((rows % 251).astype(np.uint8)[:, np.newaxis], 64, axis=1)
             yield ClientSamples(f"{number:06d}", x, rows % 3, np.array([False, False, True]))
 
-    write_federated_file(Source("many", path, CLASSES, many), path)
+    write_federated_file(SampleSource("many", path, CLASSES, many), path)
     data = as_population(read_columns(path))
     assert data.n_clients == clients
     assert data.x.shape == (3 * clients, 64)

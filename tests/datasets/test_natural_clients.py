@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from auxo.datasets.federated_file import Columns, as_population, collect
-from auxo.datasets.natural_clients import NATURAL, accounts, reviewers, roles, speech, writers
+from auxo.datasets.natural_clients import NATURAL_DATASETS, accounts, reviewers, roles, speech, writers
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
 from auxo.files.errors import DatasetError
 
@@ -99,10 +99,10 @@ def test_authors_are_clients_and_the_next_character_is_the_label(
     assert own[-90:].all()
 
 
-@pytest.mark.parametrize("name", NATURAL)
+@pytest.mark.parametrize("name", NATURAL_DATASETS)
 def test_a_folder_without_the_files_is_told_how_to_name_the_right_one(name: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no such file; put .* there, or name its folder with --data"):
-        collect(NATURAL[name].load(tmp_path))
+        collect(NATURAL_DATASETS[name].load(tmp_path))
 
 
 def test_damaged_archives_are_reported(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_damaged_tables_are_reported(tmp_path: Path) -> None:
     [("writers", 723, 10), ("speech", 752, 30), ("reviewers", 2491, 5), ("accounts", 1158, 94), ("roles", 671, 94)],
 )
 def test_the_real_files_have_the_clients_and_classes_that_are_known(name: str, clients: int, classes: int) -> None:
-    source = NATURAL[name].load(Path(REAL or ""))
+    source = NATURAL_DATASETS[name].load(Path(REAL or ""))
     data = as_population(collect(source), source.path)
     assert (data.n_clients, data.n_classes) == (clients, classes)
     assert np.isfinite(data.inputs(data.train.x_rows[:100])).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from auxo.datasets.client_samples import Source
+from auxo.datasets.client_samples import SampleSource
 from auxo.datasets.open_image import open_image, open_image_easy
 from auxo.files.errors import DatasetError
 from tests.datasets.made_files import by_client, through_a_federated_file
@@ -41,7 +41,7 @@ def error_of(folder: Path) -> str:
     return str(caught.value)
 
 
-def labels_of(source: Source) -> dict[str, list[int]]:
+def labels_of(source: SampleSource) -> dict[str, list[int]]:
     return {client: samples.y.tolist() for client, samples in by_client(source).items()}
 
 

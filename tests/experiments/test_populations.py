@@ -7,7 +7,7 @@ import pytest
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import write_federated_file
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
@@ -101,7 +101,7 @@ def test_what_cannot_be_planted_names_the_setting(tmp_path: Path) -> None:
     path = tmp_path / "text.arrow"
     tokens, y = np.arange(40, dtype=np.int32).reshape(10, 4), np.arange(10) % 2
     clients = [ClientSamples(name, tokens, y) for name in ("ann", "bob")]
-    write_federated_file(Source("notes", path, ("0", "1"), lambda: iter(clients)), path)
+    write_federated_file(SampleSource("notes", path, ("0", "1"), lambda: iter(clients)), path)
     settings = ("population.source=file", f"population.file={path}", "training.participants=2")
     with pytest.raises(ConfigError, match=r"population\.plant: Rotation expects inputs that are numbers"):
         population(*settings, "population.plant=rotation", "population.groups=2")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from auxo.datasets.natural_clients import NATURAL
+from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.experiments.config_file import load_config
 from auxo.experiments.references import reference_names
 
@@ -22,7 +22,7 @@ def test_a_reference_loads_by_its_name_and_compares_auxo_with_the_base(name: str
     assert config.name == name
     assert {"base", "auxo"} <= set(config.methods)
     assert config.population.source == "natural"
-    assert config.population.dataset in NATURAL
+    assert config.population.dataset in NATURAL_DATASETS
 
 
 def test_a_file_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

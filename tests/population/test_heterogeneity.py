@@ -22,7 +22,7 @@ from auxo.population.heterogeneity import (
     label_maps,
     relative_sizes,
 )
-from auxo.population.population_plan import PopulationPlan, plant
+from auxo.population.population_plan import PopulationPlan, draw_population
 
 IMAGES = stream(0, "test-images").random((5, 8, 8), dtype=np.float32)
 
@@ -91,7 +91,7 @@ def test_neighbouring_groups_share_a_class_and_distant_ones_do_not() -> None:
 def test_more_groups_than_classes_are_refused(heterogeneity: LabelPermutation | LabelSkew) -> None:
     plan = PopulationPlan(100, 4, heterogeneity, 3, (1, 2), 1, client_label_concentration=None, seed=0)
     with pytest.raises(ValueError, match="at most one group for each of the 3 classes, got 4"):
-        plant(plan)
+        draw_population(plan)
 
 
 def test_four_rotated_groups_see_quarter_turns_exactly() -> None:
@@ -201,7 +201,7 @@ def test_groups_have_as_many_clients_as_their_sizes_say(clients: int, sizes: lis
 
 def test_groups_are_the_ones_that_planted_populations_have() -> None:
     plan = PopulationPlan(50, (2.0, 1.0, 1.0), LabelSkew(), 4, (1, 2), 1, client_label_concentration=None, seed=3)
-    assert plant(plan).groups.tolist() == assign_groups(50, (2.0, 1.0, 1.0), seed=3).tolist()
+    assert draw_population(plan).groups.tolist() == assign_groups(50, (2.0, 1.0, 1.0), seed=3).tolist()
 
 
 def test_no_groups_are_one_group_whatever_their_number() -> None:

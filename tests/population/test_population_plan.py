@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auxo.population.heterogeneity import LabelPermutation, LabelSkew, NoGroups, Rotation
-from auxo.population.population_plan import PopulationPlan, plant
+from auxo.population.population_plan import PopulationPlan, draw_population
 
 PLAN = PopulationPlan(
     clients=200,
@@ -24,7 +24,7 @@ PLAN = PopulationPlan(
 
 def histograms(plan: PopulationPlan) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Return each client's shares of the classes, before labels are renamed."""
-    drawn = plant(plan).train
+    drawn = draw_population(plan).train
     table = np.zeros((plan.clients, plan.n_classes))
     np.add.at(table, (drawn.client_rows(), drawn.classes), 1)
     return table / drawn.counts[:, np.newaxis]
@@ -32,41 +32,41 @@ def histograms(plan: PopulationPlan) -> np.ndarray[tuple[int, ...], np.dtype[np.
 
 @given(sizes=st.lists(st.floats(0.2, 5), min_size=1, max_size=6), clients=st.integers(200, 400))
 def test_groups_have_their_share_of_the_clients(sizes: list[float], clients: int) -> None:
-    groups = plant(replace(PLAN, clients=clients, groups=tuple(sizes), samples=(1, 2), test_samples=1)).groups
+    groups = draw_population(replace(PLAN, clients=clients, groups=tuple(sizes), samples=(1, 2), test_samples=1)).groups
     exact = clients * np.array(sizes) / sum(sizes)
     assert (np.abs(np.bincount(groups, minlength=len(sizes)) - exact) < 1).all()
 
 
 def test_the_order_of_clients_does_not_tell_their_groups() -> None:
-    groups = plant(replace(PLAN, clients=2000)).groups
+    groups = draw_population(replace(PLAN, clients=2000)).groups
     assert abs(np.corrcoef(groups, np.arange(2000))[0, 1]) < 0.1
     assert np.mean(groups[1:] == groups[:-1]) == pytest.approx(0.25, abs=0.05)
 
 
 def test_names_sort_in_the_order_of_the_clients() -> None:
-    names = plant(replace(PLAN, clients=101)).client_names()
+    names = draw_population(replace(PLAN, clients=101)).client_names()
     assert sorted(set(names)) == list(names)
 
 
 def test_no_groups_makes_one_group_of_all() -> None:
-    assert not plant(replace(PLAN, heterogeneity=NoGroups())).groups.any()
+    assert not draw_population(replace(PLAN, heterogeneity=NoGroups())).groups.any()
 
 
 def test_sample_counts_cover_the_range_that_was_asked_for() -> None:
-    planted = plant(replace(PLAN, clients=2000, samples=(3, 6)))
+    planted = draw_population(replace(PLAN, clients=2000, samples=(3, 6)))
     assert np.unique(planted.train.counts).tolist() == [3, 4, 5, 6]
     assert np.unique(planted.test.counts).tolist() == [30]
 
 
 def test_labels_are_the_names_that_the_clients_group_gives() -> None:
-    planted = plant(replace(PLAN, heterogeneity=LabelPermutation()))
+    planted = draw_population(replace(PLAN, heterogeneity=LabelPermutation()))
     labels = planted.labels(planted.train)
     for sample, client in enumerate(planted.train.client_rows()[:500]):
         assert labels[sample] == planted.label_maps[planted.groups[client], planted.train.classes[sample]]
 
 
 def test_a_clients_classes_come_in_random_order() -> None:
-    drawn = plant(replace(PLAN, heterogeneity=LabelSkew())).train
+    drawn = draw_population(replace(PLAN, heterogeneity=LabelSkew())).train
     same_client = np.diff(drawn.client_rows()) == 0
     steps = np.sign(np.diff(drawn.classes))[same_client]
     assert abs(np.mean(steps)) < 0.05
@@ -74,7 +74,7 @@ def test_a_clients_classes_come_in_random_order() -> None:
 
 def test_label_skew_gives_each_group_its_own_histogram() -> None:
     plan = replace(PLAN, heterogeneity=LabelSkew(concentration=1.0, overlap=0), groups=2)
-    groups = plant(plan).groups
+    groups = draw_population(plan).groups
     tables = histograms(plan)
     assert not tables[groups == 0][:, 5:].any()
     assert not tables[groups == 1][:, :5].any()
@@ -90,7 +90,7 @@ def test_dirichlet_makes_clients_differ_more_and_keeps_their_mean() -> None:
 
 def test_dirichlet_stays_within_the_classes_of_the_group() -> None:
     plan = replace(PLAN, heterogeneity=LabelSkew(1.0, overlap=0), groups=2, client_label_concentration=0.5)
-    assert not histograms(plan)[plant(plan).groups == 0][:, 5:].any()
+    assert not histograms(plan)[draw_population(plan).groups == 0][:, 5:].any()
 
 
 def test_a_tiny_dirichlet_concentration_leaves_one_class_a_client() -> None:
@@ -98,7 +98,7 @@ def test_a_tiny_dirichlet_concentration_leaves_one_class_a_client() -> None:
 
 
 def test_training_and_test_classes_of_a_client_follow_the_same_distribution() -> None:
-    planted = plant(replace(PLAN, client_label_concentration=1e-6))
+    planted = draw_population(replace(PLAN, client_label_concentration=1e-6))
     train = planted.train.classes[planted.train.offsets()[:-1]]
     assert np.array_equal(train, planted.test.classes[planted.test.offsets()[:-1]])
 
@@ -121,4 +121,4 @@ def test_training_and_test_classes_of_a_client_follow_the_same_distribution() ->
 )
 def test_plans_that_cannot_be_planted_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        plant(replace(PLAN, **change))  # type: ignore[arg-type]  # the wrong values are the point
+        draw_population(replace(PLAN, **change))  # type: ignore[arg-type]  # the wrong values are the point

@@ -1,4 +1,4 @@
-"""Who is on line now: what is kept from the last question changes no answer."""
+"""Slots of clients on line: what is kept from the last question changes no answer."""
 
 import math
 from dataclasses import replace

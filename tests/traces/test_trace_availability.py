@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from auxo.simulation.availability import DAY_S, Availability
 from auxo.traces.availability import TraceAvailability, draw_availability
-from auxo.traces.device_assignment import given_devices
 from auxo.traces.trace import Sessions, check_sessions
 
 Device = tuple[int, list[tuple[int, int]]]  # span and intervals
@@ -141,27 +140,11 @@ def test_clients_are_shifted_by_whole_days_within_their_span() -> None:
     assert set(short.tolist()) == {0}
 
 
-def test_every_device_is_given_once_before_any_is_given_again() -> None:
-    names = tuple("abcdefg")
-    rows = given_devices(names, 7 * 30 + 3, seed=2)
-    turns = rows[: 7 * 30].reshape(30, 7)
-    assert (np.sort(turns, axis=1) == np.arange(7)).all()
-    assert len({tuple(turn) for turn in turns.tolist()}) > 20  # in another order each time
-
-
 def test_more_clients_do_not_change_the_first_ones() -> None:
     sessions = sessions_of([(4 * DAY_S, [(0, 10)])] * 7)
     few, many = draw_availability(sessions, 11, seed=4), draw_availability(sessions, 50, seed=4)
     assert few.device.tolist() == many.device[:11].tolist()
     assert few.shift_s.tolist() == many.shift_s[:11].tolist()
-
-
-def test_another_seed_and_other_names_give_other_devices() -> None:
-    names = tuple(f"phone-{row}" for row in range(50))
-    others = tuple(f"tablet-{row}" for row in range(50))
-    assert given_devices(names, 50, 0).tolist() == given_devices(names, 50, 0).tolist()
-    assert given_devices(names, 50, 0).tolist() != given_devices(names, 50, 1).tolist()
-    assert given_devices(names, 50, 0).tolist() != given_devices(others, 50, 0).tolist()
 
 
 @given(devices())

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from auxo.commands.data_drawing import on_terminal, page
 from auxo.datasets.catalogue import LOADERS, TABLE
-from auxo.datasets.client_samples import TEST_SHARE, Source, with_at_least
+from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
@@ -163,7 +163,7 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _source(loader: str, path: Path, columns: TableColumns) -> Source:
+def _source(loader: str, path: Path, columns: TableColumns) -> SampleSource:
     if loader == TABLE:
         return table_source(path, columns)
     usual = TableColumns(test_share=columns.test_share)
@@ -174,14 +174,14 @@ def _source(loader: str, path: Path, columns: TableColumns) -> Source:
     return LOADERS[loader].load(path)
 
 
-def _convert(source: Source, out: Path, min_samples: int) -> None:
+def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
     from auxo.datasets.federated_file import (  # noqa: PLC0415 - Arrow is optional, and takes long to import
         clients_without_a_split,
         read_columns,
         write_federated_file,
     )
 
-    kept = source if min_samples == 1 else with_at_least(source, min_samples)
+    kept = source if min_samples == 1 else without_small_clients(source, min_samples)
     try:
         with _progress(f"converting {source.name}") as on_client:
             write_federated_file(kept, out, on_client)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.json_lines import DAMAGED, json_lines_files, json_objects, parted_by_client, shown, text_entry
 from auxo.datasets.text_features import hashed_words
 from auxo.files.errors import dataset_error
@@ -19,7 +19,7 @@ _STARS = ("1", "2", "3", "4", "5")
 _AT_ONCE = 1024  # reviews whose features are in memory; our choice
 
 
-def amazon_reviews(path: Path) -> Source:
+def amazon_reviews(path: Path) -> SampleSource:
     """Return reviews by reviewer: hashed words (float32), and the stars from 1 to 5 as labels from 0.
 
     Reviews without text are left out; the publisher's files have some. In a folder each file is a category of products;
@@ -42,7 +42,7 @@ def amazon_reviews(path: Path) -> Source:
                     y = np.array([label for label, _ in part], dtype=np.int64)
                     yield ClientSamples(reviewer, x, y, group=group)
 
-    return Source("amazon-reviews", path, _STARS, clients)
+    return SampleSource("amazon-reviews", path, _STARS, clients)
 
 
 def _reviews(files: list[Path], category: dict[str, str | None]) -> Iterator[tuple[str, int, str]]:

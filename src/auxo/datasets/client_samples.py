@@ -1,4 +1,4 @@
-"""What every loader gives: clients one after another, each with its samples."""
+"""Clients' samples as every loader gives them: one client after another, with what is held out for testing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ class ClientSamples:
 
 
 @dataclass(frozen=True)
-class Source:
+class SampleSource:
     """A data set as its loader reads it. Nothing is read before ``clients`` is called.
 
     ``clients`` may be called more than once, and may give a client in several parts.
@@ -41,7 +41,7 @@ class Source:
     test_share: float = TEST_SHARE  # of all samples of a client that are held out where ``is_test`` is None
 
 
-def with_at_least(source: Source, fewest: int) -> Source:
+def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:
     """Return the data set without the clients that have fewer samples, all their parts together. It is read twice.
 
     Raises:
@@ -63,7 +63,7 @@ def with_at_least(source: Source, fewest: int) -> Source:
     return replace(source, clients=clients)
 
 
-def held_out(client: str, samples: int, share: float = TEST_SHARE, seed: int = 0) -> BoolArray:
+def draw_held_out(client: str, samples: int, share: float = TEST_SHARE, seed: int = 0) -> BoolArray:
     """Return which of a client's samples are for testing, by chance but always the same.
 
     As near to the share as whole samples allow, but at least one for testing and one to train on if there are two.
@@ -75,7 +75,7 @@ def held_out(client: str, samples: int, share: float = TEST_SHARE, seed: int = 0
     return is_test
 
 
-def check_samples(source: Source, samples: ClientSamples, features: tuple[int, ...] | None) -> None:
+def check_samples(source: SampleSource, samples: ClientSamples, features: tuple[int, ...] | None) -> None:
     """Check what a loader gave for one client; ``features`` is the shape of the inputs of the clients before it.
 
     Raises:

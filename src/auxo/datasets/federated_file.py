@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.client_samples import ClientSamples, Source, check_samples, held_out
+from auxo.datasets.client_samples import ClientSamples, SampleSource, check_samples, draw_held_out
 from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
 from auxo.files.atomic_write import whole_file
 from auxo.files.errors import DatasetError, dataset_error
@@ -52,7 +52,7 @@ OnClient = Callable[[int], None]
 """Told how many clients have been read so far."""
 
 
-def write_federated_file(source: Source, path: Path, on_client: OnClient = lambda clients: None) -> None:
+def write_federated_file(source: SampleSource, path: Path, on_client: OnClient = lambda clients: None) -> None:
     """Write a data set to a federated file, client after client; memory does not grow with its inputs.
 
     The file appears when it is complete; until then, and if anything goes wrong, what was at ``path`` stays.
@@ -75,7 +75,7 @@ def write_federated_file(source: Source, path: Path, on_client: OnClient = lambd
         write_columns(gathered.columns(source, x), path)
 
 
-def collect(source: Source, on_client: OnClient = lambda clients: None) -> Columns:
+def collect(source: SampleSource, on_client: OnClient = lambda clients: None) -> Columns:
     """Return a data set in memory, with the same checks.
 
     Raises:
@@ -106,7 +106,7 @@ class _Gathered:
         self._is_test: list[BoolArray] = []
         self._is_undecided: list[BoolArray] = []
 
-    def add(self, source: Source, samples: ClientSamples) -> None:
+    def add(self, source: SampleSource, samples: ClientSamples) -> None:
         client, x, y, group = samples.client, samples.x, samples.y, samples.group
         place = f"client {client!r}"
         if self.features is None:
@@ -133,10 +133,10 @@ class _Gathered:
         by_client = undecided[np.argsort(client[undecided], kind="stable")]
         for rows in np.split(by_client, np.flatnonzero(np.diff(client[by_client])) + 1):
             if len(rows):
-                is_test[rows] = held_out(names[client[rows[0]]], len(rows), share)
+                is_test[rows] = draw_held_out(names[client[rows[0]]], len(rows), share)
         return is_test
 
-    def columns(self, source: Source, x: StoredInputs) -> Columns:
+    def columns(self, source: SampleSource, x: StoredInputs) -> Columns:
         names = tuple(self.clients)
         group, groups = None, tuple(sorted(set(self._groups.values())))
         if groups:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.leaf import end_held_out
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.speech_commands import read_wav
@@ -65,7 +65,7 @@ HUB: dict[str, HubEntry] = {
 """Data sets on the Hub that `hub_source` knows, by their names there."""
 
 
-def hub_source(name: str) -> Source:
+def hub_source(name: str) -> SampleSource:
     """Return a data set of `HUB`; it is downloaded at once, unless it is on this machine already.
 
     Rows that belong to nobody are left out.
@@ -98,7 +98,7 @@ def with_owners(dataset: "Dataset", name: str, columns: HubColumns) -> "Dataset"
     return dataset if is_owned.all() else dataset.select(np.flatnonzero(is_owned))
 
 
-def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Source:
+def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> SampleSource:
     """Return a data set that is loaded already, for one a split of flwr-datasets' ``FederatedDataset``.
 
     Labels are classes by name (``ClassLabel``), whole numbers from 0, or texts, which are numbered in order; where the
@@ -133,7 +133,7 @@ def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Sou
                 x = _inputs(name, columns.features, kind, numbers, list(features[numbers][columns.features]))
                 yield ClientSamples(owner, x, labels[rows[part]], None if is_test is None else is_test[part])
 
-    return Source(name, Path(name), classes, clients)
+    return SampleSource(name, Path(name), classes, clients)
 
 
 def _without(name: str, package: str, extra: str) -> DatasetError:

@@ -17,7 +17,7 @@ from typing import TextIO
 import numpy as np
 
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, Source
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
 from auxo.datasets.text_features import BY_CHARACTER
 from auxo.files.errors import DatasetError, dataset_error
 from auxo.population.federated_data import StoredInputs
@@ -32,7 +32,7 @@ _REMEDY = "run LEAF's preprocessing again, or copy the file again from where it 
 _CHARACTERS = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 
 
-def leaf_femnist(path: Path) -> Source:
+def leaf_femnist(path: Path) -> SampleSource:
     """Return FEMNIST: images of 62 characters by the person who wrote them; paper is 1 (white), as in LEAF.
 
     LEAF's pixels are levels of grey divided by 255, so they are stored as levels (uint8) and nothing is lost.
@@ -40,7 +40,7 @@ def leaf_femnist(path: Path) -> Source:
     return _source("femnist", path, _CHARACTERS, _images)
 
 
-def leaf_shakespeare(path: Path) -> Source:
+def leaf_shakespeare(path: Path) -> SampleSource:
     """Return Shakespeare's plays by role: 80 characters, and the one that comes next.
 
     Where LEAF has not split the samples, the last ones of a role are held out: neighbours share 79 characters.
@@ -76,7 +76,7 @@ class _Read:
     is_test: BoolArray | None  # where LEAF has not split them
 
 
-def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[_User], _Read]) -> Source:
+def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[_User], _Read]) -> SampleSource:
     def clients() -> Iterator[ClientSamples]:
         seen: dict[bool | None, set[str]] = {}
         for file, is_test in _files(path):
@@ -91,7 +91,7 @@ def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[
             got = f"{len(once)} in one of them, as {min(once)!r}"
             raise dataset_error(path, "train and test", "every user in both", got, remedy)
 
-    return Source(name, path, classes, clients)
+    return SampleSource(name, path, classes, clients)
 
 
 def _files(path: Path) -> list[tuple[Path, bool | None]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import DatasetError, dataset_error
 from auxo.population.federated_data import StoredInputs
@@ -30,7 +30,7 @@ _FEWEST_CHARACTERS = 1000  # of an author's text, as in LEAF's Shakespeare
 _TEST_SHARE = 0.3  # a client has few samples, and its score should not be chance alone; our choice
 
 
-def writers(folder: Path) -> Source:
+def writers(folder: Path) -> SampleSource:
     """Return the digits of MNIST by the person who wrote them, in two groups: census staff and pupils.
 
     File: mnist_by_writer.npz with x (uint8 images), y, writer and hsf, the part of NIST's collection.
@@ -44,10 +44,10 @@ def writers(folder: Path) -> Source:
                 group = "pupils" if arrays["hsf"][rows[0]] == 4 else "census staff"
                 yield _samples(f"writer-{writer:04d}", arrays["x"][rows], arrays["y"][rows], group)
 
-    return Source("writers", path, tuple("0123456789"), clients, _TEST_SHARE)
+    return SampleSource("writers", path, tuple("0123456789"), clients, _TEST_SHARE)
 
 
-def speech(folder: Path) -> Source:
+def speech(folder: Path) -> SampleSource:
     """Return spoken words of two sources, ten digits and twenty other words; each speaker is cut into parts.
 
     Files: audiomnist_mel32.npz and dspspeech20_mel32.npz with x (uint8 log-mel spectra), y and speaker.
@@ -66,10 +66,10 @@ def speech(folder: Path) -> Source:
 
     commands = _arrays(paths[1], ("classes",))["classes"] if paths[1].is_file() else np.arange(20).astype(str)
     classes = (*(f"digit {digit}" for digit in range(10)), *(str(name) for name in commands))
-    return Source("speech", paths[0] if not paths[0].is_file() else paths[1], classes, clients, _TEST_SHARE)
+    return SampleSource("speech", paths[0] if not paths[0].is_file() else paths[1], classes, clients, _TEST_SHARE)
 
 
-def reviewers(folder: Path) -> Source:
+def reviewers(folder: Path) -> SampleSource:
     """Return reviews of products by reviewer: hashed words, and the stars that were given.
 
     File: amazon_reviews_by_reviewer.parquet with reviewerID, reviewText and overall, the stars from 1 to 5.
@@ -84,10 +84,10 @@ def reviewers(folder: Path) -> Source:
                 x = np.stack([hashed_words(table["reviewText"][row] or "", _HASHED) for row in rows])
                 yield _samples(str(reviewer), x, stars[rows] - 1, None)
 
-    return Source("reviewers", path, _STARS, clients, _TEST_SHARE)
+    return SampleSource("reviewers", path, _STARS, clients, _TEST_SHARE)
 
 
-def accounts(folder: Path) -> Source:
+def accounts(folder: Path) -> SampleSource:
     """Return public statements by account: windows of characters, and the character that comes next.
 
     File: congresstweets_by_account.parquet with user_id, the account, and text.
@@ -96,7 +96,7 @@ def accounts(folder: Path) -> Source:
     return _next_character("accounts", path, "user_id", "text")
 
 
-def roles(folder: Path) -> Source:
+def roles(folder: Path) -> SampleSource:
     """Return Shakespeare's plays by role: windows of characters, and the character that comes next.
 
     File: shakespeare_by_role.parquet with client, a play and a role in it, and text.
@@ -105,7 +105,7 @@ def roles(folder: Path) -> Source:
     return _next_character("roles", path, "client", "text")
 
 
-def _next_character(name: str, path: Path, client: str, text: str) -> Source:
+def _next_character(name: str, path: Path, client: str, text: str) -> SampleSource:
     def clients() -> Iterator[ClientSamples]:
         table = _table(path, (client, text), text)
         for author, rows in _by(np.array(table[client])):
@@ -120,7 +120,7 @@ def _next_character(name: str, path: Path, client: str, text: str) -> Source:
             is_test = np.arange(len(y)) >= len(y) - round(_TEST_SHARE * len(y))
             yield ClientSamples(str(author), x, y, is_test)
 
-    return Source(name, path, BY_CHARACTER.names, clients)
+    return SampleSource(name, path, BY_CHARACTER.names, clients)
 
 
 def _samples(client: str, x: StoredInputs, y: NDArray[np.integer[Any]], group: str | None) -> ClientSamples:
@@ -185,18 +185,18 @@ def _where(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Natural:
-    """A data set that a configuration can name."""
+class NaturalDataset:
+    """A data set with natural clients that a configuration can name."""
 
-    load: Callable[[Path], Source]
+    load: Callable[[Path], SampleSource]
     summary: str
 
 
-NATURAL = {
-    "writers": Natural(writers, "digits of MNIST by writer"),
-    "speech": Natural(speech, "spoken digits and commands by parts of speakers"),
-    "reviewers": Natural(reviewers, "stars of Amazon reviews by reviewer"),
-    "accounts": Natural(accounts, "next character of public statements by account"),
-    "roles": Natural(roles, "next character of Shakespeare's plays by role"),
+NATURAL_DATASETS = {
+    "writers": NaturalDataset(writers, "digits of MNIST by writer"),
+    "speech": NaturalDataset(speech, "spoken digits and commands by parts of speakers"),
+    "reviewers": NaturalDataset(reviewers, "stars of Amazon reviews by reviewer"),
+    "accounts": NaturalDataset(accounts, "next character of public statements by account"),
+    "roles": NaturalDataset(roles, "next character of Shakespeare's plays by role"),
 }
 """Every data set with natural clients, by name."""

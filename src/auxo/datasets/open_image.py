@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.files.errors import DatasetError, dataset_error
 
 SIDE = 64  # pixels; our choice: FedScale's 256 take sixteen times the room
@@ -30,7 +30,7 @@ _AT_ONCE = 512  # images in memory; our choice
 _REMEDY = "unpack FedScale's openImage.tar.gz again"
 
 
-def open_image(path: Path, classes: int | None = None, side: int = SIDE) -> Source:
+def open_image(path: Path, classes: int | None = None, side: int = SIDE) -> SampleSource:
     """Return photographs by client as RGB levels (uint8), (side, side, 3); the sides' proportion is not kept.
 
     The lists of samples are read at once, the images when they are asked for.
@@ -53,10 +53,10 @@ def open_image(path: Path, classes: int | None = None, side: int = SIDE) -> Sour
             yield from _samples(listing, kept, images)
 
     names = tuple(listing.names.get(label, f"class {label}") for label in kept.tolist())
-    return Source("open-image" if classes is None else f"open-image-{classes}", path, names, clients)
+    return SampleSource("open-image" if classes is None else f"open-image-{classes}", path, names, clients)
 
 
-def open_image_easy(path: Path, side: int = SIDE) -> Source:
+def open_image_easy(path: Path, side: int = SIDE) -> SampleSource:
     """Return OpenImage-Easy: the images of the 60 most frequent classes."""
     return open_image(path, EASY_CLASSES, side)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.json_lines import json_lines_files, json_objects, parted_by_client, text_entry
 from auxo.datasets.leaf import end_held_out
 from auxo.datasets.text_features import UNKNOWN, Vocabulary, windows, words_and_marks
@@ -23,7 +23,7 @@ _FEWEST_COMMENTS = 5
 _GONE = ("[deleted]", "[removed]")
 
 
-def reddit(path: Path) -> Source:
+def reddit(path: Path) -> SampleSource:
     """Return comments by author: tokens of words (int32), and the token of the word that comes next.
 
     Left out are authors with fewer than five comments, comments that were deleted, and bots: AutoModerator, and names
@@ -51,7 +51,7 @@ def reddit(path: Path) -> Source:
                     if len(samples.y) >= 2:
                         yield samples
 
-    return Source("reddit", path, vocabulary.names, clients)
+    return SampleSource("reddit", path, vocabulary.names, clients)
 
 
 def _comments(path: Path) -> Iterator[tuple[str, int, str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array
-from auxo.datasets.client_samples import ClientSamples, Source
+from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.log_mel import RATE, log_mel
 from auxo.files.errors import dataset_error
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?P<speaker>[0-9a-z]+)_nohash_(?P<number>[0-9]+)\.wav")
 _REMEDY = "unpack speech_commands_v0.02.tar.gz again"
 
 
-def speech_commands(path: Path) -> Source:
+def speech_commands(path: Path) -> SampleSource:
     """Return spoken words by speaker, 32 bands by 32 frames as levels (uint8); labels are the words in order.
 
     The folder's names are read at once, its recordings when they are asked for.
@@ -39,7 +39,7 @@ def speech_commands(path: Path) -> Source:
             y = np.array([label for label, _ in recordings], dtype=np.int64)
             yield ClientSamples(speaker, np.stack(x), y)
 
-    return Source("speech-commands", path, words, clients)
+    return SampleSource("speech-commands", path, words, clients)
 
 
 def read_wav(file: str | BinaryIO, path: str | Path, place: str) -> Float32Array:

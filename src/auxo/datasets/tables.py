@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, Source
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
 from auxo.datasets.table_files import Part, TableFile, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
@@ -85,7 +85,7 @@ class _Rows:
     is_test: BoolArray | None
 
 
-def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> Source:
+def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleSource:
     """Return the data set in a table with one row a sample, or, for next characters, one row a text.
 
     The labels are read at once, since they say which classes there are; all else when it is asked for, some rows at a
@@ -112,7 +112,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> Source:
             shape = rows.x.shape[1:]
             yield from _by_client(part, roles.group, names, rows)
 
-    return Source(path.stem, path, labels.classes, clients, columns.test_share)
+    return SampleSource(path.stem, path, labels.classes, clients, columns.test_share)
 
 
 def _roles(table: TableFile, columns: TableColumns) -> _Roles:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import assert_never
 
-from auxo.datasets.natural_clients import NATURAL
+from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.datasets.open_dataset import arrow_needed, open_dataset
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
@@ -103,7 +103,7 @@ def _read(population: PopulationConfig) -> FederatedData:
     with arrow_needed(folder):
         from auxo.datasets.federated_file import as_population, collect  # noqa: PLC0415 - optional
 
-        source = NATURAL[population.dataset].load(Path(folder))
+        source = NATURAL_DATASETS[population.dataset].load(Path(folder))
         return as_population(collect(source), source.path)
 
 

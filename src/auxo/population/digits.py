@@ -9,7 +9,7 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.population.heterogeneity import Heterogeneity, group_images
-from auxo.population.population_plan import DrawnClasses, PopulationPlan, plant
+from auxo.population.population_plan import DrawnClasses, PopulationPlan, draw_population
 
 _N_CLASSES = 10
 _TRAIN_SHARE = 2 / 3
@@ -62,7 +62,7 @@ def digits_population(  # noqa: PLR0913 - a population's settings, by keyword
     plan = PopulationPlan(
         clients, groups, heterogeneity, _N_CLASSES, samples, test_samples, client_label_concentration, seed
     )
-    planted = plant(plan)
+    planted = draw_population(plan)
     bunch = load_digits()
     images: Float32Array = (bunch.images / 16).astype(np.float32)
     classes: IntArray = bunch.target.astype(np.int64)

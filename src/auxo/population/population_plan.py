@@ -1,4 +1,7 @@
-"""Planting a population: who is in which group, and which classes every client's samples show."""
+"""The plan of a population with planted groups, and what is drawn from it: who is in which group, and all classes.
+
+Inputs follow elsewhere: images of digits, or points of a synthetic space.
+"""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -13,7 +16,7 @@ from auxo.population.heterogeneity import Heterogeneity, assign_groups, class_sh
 
 @dataclass(frozen=True)
 class PopulationPlan:
-    """What is planted, whatever the inputs are."""
+    """What is to be drawn, whatever the inputs are."""
 
     clients: int
     groups: tuple[float, ...] | int  # relative sizes, or how many of the same size
@@ -76,7 +79,7 @@ class PlantedPopulation:
         return NumberedNames(len(self.groups))
 
 
-def plant(plan: PopulationPlan) -> PlantedPopulation:
+def draw_population(plan: PopulationPlan) -> PlantedPopulation:
     """Draw the population that ``plan`` describes.
 
     Raises:

@@ -8,7 +8,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.population.heterogeneity import AffineShift, Heterogeneity, Rotation
-from auxo.population.population_plan import PopulationPlan, plant
+from auxo.population.population_plan import PopulationPlan, draw_population
 
 _CHUNK = 1 << 18  # samples at a time, so that moving them to their class takes little memory beyond x itself
 
@@ -65,7 +65,7 @@ def synthetic_population(  # noqa: PLR0913 - a population's settings, by keyword
     plan = PopulationPlan(
         clients, groups, heterogeneity, classes, samples, test_samples, client_label_concentration, seed
     )
-    planted = plant(plan)
+    planted = draw_population(plan)
     directions = _class_means(heterogeneity, planted.n_groups, classes, features, seed)
     means = (class_separation * directions).astype(np.float32)
 

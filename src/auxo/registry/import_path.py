@@ -53,7 +53,7 @@ def _is_file(where: str) -> bool:
 
 def _module_of_package(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(name)  # noqa: TID251 - the one place for it
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.simulation.online_slots import OnlineNow
+from auxo.simulation.online_slots import OnlineSlots
 
 DAY_S = 86_400
 
@@ -180,7 +180,7 @@ class DayNight:
 
     def online(self, time_s: float) -> BoolArray:
         """Return for every client whether it is on line."""
-        return self._now.at(_second(time_s))
+        return self._online_slots.at(_second(time_s))
 
     def online_until_s(self, time_s: float, rows: IntArray) -> FloatArray:
         """Return when the current session of each client ends; a long one is followed for 48 slots only.
@@ -205,7 +205,7 @@ class DayNight:
         if self._is_always_online:
             return math.inf
         # Every client's next slot starts before any client's next but one, so the first step with a newcomer decides.
-        starts_s = self._now.next_start_s(_second(time_s))
+        starts_s = self._online_slots.next_start_s(_second(time_s))
         if starts_s is not None:
             return float(starts_s)
         was_online = self._online_later(time_s, 1)
@@ -221,7 +221,7 @@ class DayNight:
         return time_s + slots_a_day * self.slot_s
 
     @cached_property
-    def _now(self) -> OnlineNow:
+    def _online_slots(self) -> OnlineSlots:
         phases = self.habits.offsets_s % self.slot_s
         order = np.argsort(phases, kind="stable").astype(np.int32)
         habits = self.habits.of(order)
@@ -230,7 +230,7 @@ class DayNight:
             some = habits.of(places)
             return self._is_online(some, self._slots_at(some, second) + later)
 
-        return OnlineNow(phases[order], self.slot_s, is_online, order)
+        return OnlineSlots(phases[order], self.slot_s, is_online, order)
 
     @cached_property
     def _is_always_online(self) -> bool:

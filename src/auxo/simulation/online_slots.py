@@ -1,4 +1,4 @@
-"""Who is on line now, worked out anew only for clients whose slot has ended since the last time somebody asked."""
+"""Slots in which clients are on line or not: who is now, worked out anew only where a slot has ended since."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -24,8 +24,8 @@ class IsOnline(Protocol):
         ...
 
 
-class OnlineNow:
-    """Clients whose time is cut into slots of one length, each with a phase of its own.
+class OnlineSlots:
+    """Whether clients are on line whose time is cut into slots of one length, each with a phase of its own.
 
     Between two moments less than a slot apart only those change slot whose phase lies between the two: a range, once
     clients are sorted by phase. What was worked out for the last moment is kept, and is all that is kept: answers do

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.simulation.availability import DAY_S
-from auxo.traces.device_assignment import given_devices
+from auxo.traces.device_assignment import assign_devices
 from auxo.traces.trace import Sessions
 
 _Int32Array = NDArray[np.int32]
@@ -61,12 +61,12 @@ class TraceAvailability:
 
 
 def draw_availability(sessions: Sessions, n_clients: int, seed: int) -> TraceAvailability:
-    """Return clients with devices by `device_assignment`, each shifted by whole days.
+    """Return clients with devices by `assign_devices`, each shifted by whole days.
 
     The shift tells clients with the same device apart and leaves the time of day as it was. More clients do not change
     the first ones.
     """
-    device = given_devices(sessions.devices, n_clients, seed)
+    device = assign_devices(sessions.devices, n_clients, seed)
     days = np.maximum(sessions.span_s // DAY_S, 1)
     shift_days = (stream(seed, "trace-day").random(n_clients) * days[device]).astype(np.int64)
     return TraceAvailability(sessions, device.astype(np.int32), (shift_days * DAY_S).astype(np.int32))

@@ -1,4 +1,4 @@
-"""Which device of a trace each client is given, so that a population of any size can be simulated."""
+"""Assigns each client a device of a trace, so that a population of any size can be simulated."""
 
 import hashlib
 import math
@@ -9,7 +9,7 @@ from auxo.core.rng import stream
 from auxo.core.types import IntArray
 
 
-def given_devices(devices: tuple[str, ...], n_clients: int, seed: int) -> IntArray:
+def assign_devices(devices: tuple[str, ...], n_clients: int, seed: int) -> IntArray:
     """Return the row of each client's device: all devices in a random order, again and again in another one.
 
     More clients do not change the devices of the first ones. Two lists of the same names give each client the same

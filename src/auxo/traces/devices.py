@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import final
 
 from auxo.simulation.devices import Devices
-from auxo.traces.device_assignment import given_devices
+from auxo.traces.device_assignment import assign_devices
 from auxo.traces.trace import Speeds
 
 
 @final
 @dataclass(frozen=True)
 class TraceDevices:
-    """Each client is given a device of a trace, by `device_assignment`."""
+    """Each client is given a device of a trace, by `assign_devices`."""
 
     speeds: Speeds
     slowdown: float = 1.0  # factor on the time training takes, for a model heavier than the one that was measured
@@ -23,7 +23,7 @@ class TraceDevices:
 
     def draw(self, n_clients: int, seed: int) -> Devices:
         """Return a device for each client; more clients do not change the devices of the first ones."""
-        rows = given_devices(self.speeds.devices, n_clients, seed)
+        rows = assign_devices(self.speeds.devices, n_clients, seed)
         return Devices(
             compute_s_per_sample=self.slowdown * self.speeds.compute_s_per_sample[rows],
             download_bps=self.speeds.download_bps[rows],
