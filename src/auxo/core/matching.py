@@ -10,7 +10,7 @@ from auxo.core.cohort_state import CoordinatorState
 from auxo.core.types import BoolArray, IntArray
 
 NOWHERE = -1
-"""The position of no cohort: such a check-in is refused for now."""
+"""The position of no cohort: such a check-in joins no round, and such a client compares models to find its own."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Matching(Protocol):
     def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
         """Return the leaf whose model each client is to use; ``vouched`` where it has reason to, beyond a guess.
 
-        A client without a reason is lost: it compares the leaves' models on its own samples and uses the best.
+        A client without a reason is lost: it compares the leaves' models on its own samples and uses the best. One that
+        is placed `NOWHERE` does the same, but is not lost: the algorithm has no other way.
         """
         ...
 
@@ -80,7 +81,6 @@ class ToTheRoot:
         return Matched(np.zeros(len(check_ins), dtype=np.int64), np.ones(len(check_ins), dtype=np.bool_))
 
     def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
-        """Return the root, or a first leaf without a reason: where there are several, clients compare models."""
-        leaves = state.tree.leaves
-        first = np.full(len(check_ins), state.tree.index[leaves[0]], dtype=np.int64)
-        return Matched(first, np.full(len(check_ins), len(leaves) == 1, dtype=np.bool_))
+        """Return the root; where there are several leaves, that everybody compares their models."""
+        position = 0 if len(state.tree.leaves) == 1 else NOWHERE
+        return Matched(np.full(len(check_ins), position, dtype=np.int64), np.ones(len(check_ins), dtype=np.bool_))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.matching import Matched
+from auxo.core.matching import NOWHERE, Matched
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
@@ -51,11 +51,12 @@ def score_clients(
     placed = simulation.placement(state, clients)
     cohort = place_clients(trainer, data, clients, placed, state)
     correct = _correct(trainer, data, clients, cohort, state)
-    is_same = bool((cohort == placed.cohort).all())
-    matched_correct = correct if is_same else _correct(trainer, data, clients, placed.cohort, state)
+    matched = np.where(placed.cohort == NOWHERE, cohort, placed.cohort)
+    is_same = bool((cohort == matched).all())
+    matched_correct = correct if is_same else _correct(trainer, data, clients, matched, state)
     tests = data.test.counts(clients)
     loss = _losses(trainer, data, clients, cohort, state) if with_loss else None
-    return Scores(clients, correct, tests, cohort, ~placed.vouched, placed.cohort, matched_correct, loss)
+    return Scores(clients, correct, tests, cohort, ~placed.vouched, matched, matched_correct, loss)
 
 
 def _correct(
@@ -106,21 +107,23 @@ def place_clients(
 
     A client uses the cohort its own request leads to. One whose request says nothing, most often because it never
     took part, would be sent somewhere at random if it were to train; to use a model it compares the cohorts' models
-    on its own training samples instead and takes the one with the least loss. Nothing of that leaves the client.
+    on its own training samples instead and takes the one with the least loss. So does everybody, lost or not, where
+    the method has it so. Nothing of that leaves the client.
     """
     tree = state.coordinator.tree
-    lost = np.flatnonzero(~placed.vouched)
-    if len(tree.leaves) == 1 or len(lost) == 0:
+    compares = np.flatnonzero(~placed.vouched | (placed.cohort == NOWHERE))
+    if len(tree.leaves) == 1 or len(compares) == 0:
         return placed.cohort
-    samples = data.train.positions(clients[lost])
-    owner = np.repeat(np.arange(len(lost)), data.train.counts(clients[lost]))
-    losses = np.zeros((len(tree.leaves), len(lost)))
+    samples = data.train.positions(clients[compares])
+    owner = np.repeat(np.arange(len(compares)), data.train.counts(clients[compares]))
+    losses = np.zeros((len(tree.leaves), len(compares)))
     for number, cohort in enumerate(tree.leaves):
         weights = state.coordinator.cohorts[cohort].server.weights
         here = _sample_losses(trainer, weights, data, data.train, samples)
-        losses[number] = np.bincount(owner, weights=here, minlength=len(lost))
+        losses[number] = np.bincount(owner, weights=here, minlength=len(compares))
+    losses = np.where(np.isnan(losses), np.inf, losses)  # a model that has diverged is nobody's choice
     leaf = placed.cohort.copy()
-    leaf[lost] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
+    leaf[compares] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
     return leaf
 
 
