@@ -26,7 +26,7 @@ class Ifca:
     """A fixed number of models, of which each client trains and uses the one with the least loss on its samples."""
 
     cohorts: int = setting(4, "Models (K); the method has to be told.")
-    # Models that begin alike would all be alike for ever. The authors' code does the same on FEMNIST, for 20 rounds; 5 are our choice.
+    # Models that begin alike would all be alike for ever. The authors' code does the same on FEMNIST, for 20 rounds.
     warm_start: int = setting(
         5, "Rounds in which clients train a model that is drawn for them once and for all, and are sent no other."
     )

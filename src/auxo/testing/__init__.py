@@ -1,0 +1,1 @@
+"""Contract suites for parts of one's own: what every method, aggregator, selector and so on must do."""
