@@ -1,10 +1,12 @@
 """Devices: published figures come out of the fit, and durations add up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from auxo.core.types import FloatArray
-from auxo.simulation.devices import Devices, DeviceSource, EqualDevices, SyntheticDevices, durations_s
+from auxo.simulation.devices import Devices, DeviceSource, EqualDevices, SyntheticDevices, Work, durations_s
 
 N_CLIENTS = 50_000
 
@@ -77,31 +79,52 @@ def test_a_duration_is_download_plus_compute_plus_upload() -> None:
         download_bps=np.array([8e6, 4e6]),
         upload_bps=np.array([4e6, 1e6]),
     )
-    durations = durations_s(devices, np.array([1, 0, 1]), np.array([10, 20, 0]), model_bytes=1_000_000)
+    work = Work.plain(np.array([10, 20, 0]))
+    durations = durations_s(devices, np.array([1, 0, 1]), work, model_bytes=1_000_000)
     np.testing.assert_allclose(durations, [2 + 1 + 8, 1 + 10 + 2, 2 + 0 + 8])
 
 
+def test_every_model_is_downloaded_and_a_loss_takes_a_third_of_a_training_step() -> None:
+    devices = Devices(
+        compute_s_per_sample=np.array([0.6, 0.1]),
+        download_bps=np.array([8e6, 4e6]),
+        upload_bps=np.array([4e6, 1e6]),
+    )
+    # Four models tried on 10 samples each, of which one is trained twice over; and one that compares nothing.
+    work = Work(trained=np.array([20, 20]), compared=np.array([40, 0]), downloads=np.array([4, 1]))
+    durations = durations_s(devices, np.array([0, 1]), work, model_bytes=1_000_000)
+    np.testing.assert_allclose(durations, [4 * 1 + (12 + 40 * 0.2) + 2, 2 + 2 + 8])
+
+
 @pytest.mark.parametrize(
-    ("rows", "examples", "model_bytes", "message"),
+    ("rows", "trained", "model_bytes", "message"),
     [
         ([0, 2], [1, 1], 1, r"rows: expected values in \[0, 2\), got 0 to 2"),
         ([-1], [1], 1, r"rows: expected values in \[0, 2\), got -1 to -1"),
-        ([0, 1], [1], 1, "examples_trained: expected one value for each of 2 participants, got 1"),
-        ([0], [-1], 1, "examples_trained: expected values >= 0, got -1"),
+        ([0, 1], [1], 1, "trained: expected one value for each of 2 participants, got 1"),
+        ([0], [-1], 1, "trained: expected values >= 0, got -1"),
         ([0], [1], -1, "model_bytes: expected a size >= 0, got -1"),
     ],
 )
 def test_durations_refuse_what_makes_no_sense(
-    rows: list[int], examples: list[int], model_bytes: int, message: str
+    rows: list[int], trained: list[int], model_bytes: int, message: str
 ) -> None:
     devices = EqualDevices().draw(2, seed=1)
     with pytest.raises(ValueError, match=message):
-        durations_s(devices, np.array(rows), np.array(examples), model_bytes)
+        durations_s(devices, np.array(rows), Work.plain(np.array(trained)), model_bytes)
+
+
+@pytest.mark.parametrize("column", ["compared", "downloads"])
+def test_work_of_other_participants_or_below_nothing_is_refused_by_name(column: str) -> None:
+    devices, plain = EqualDevices().draw(2, seed=1), Work.plain(np.array([1, 1]))
+    for wrong, message in (([1], f"{column}: expected one value for each of 2"), ([1, -1], f"{column}: .* got -1")):
+        with pytest.raises(ValueError, match=message):
+            durations_s(devices, np.array([0, 1]), replace(plain, **{column: np.array(wrong)}), model_bytes=1)
 
 
 def test_nobody_takes_no_time() -> None:
     nobody = np.array([], dtype=np.int64)
-    assert durations_s(EqualDevices().draw(2, seed=1), nobody, nobody, 10).shape == (0,)
+    assert durations_s(EqualDevices().draw(2, seed=1), nobody, Work.plain(nobody), 10).shape == (0,)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, np.nan])

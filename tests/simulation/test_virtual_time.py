@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
-from auxo.algorithms.base import Never
+from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.base import OneCohort
+from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
+from auxo.core.aggregators import FedYogi
 from auxo.core.clustering import ClusteringSettings
+from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
 from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
@@ -24,18 +27,13 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
-from auxo.runtime.cohort_round import (
-    Closing,
-    CohortRules,
-    TrainFailure,
-    Training,
-    close_cohort,
-    returned_by,
-)
-from auxo.runtime.coordinator import Coordinator
+from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, returned_by
+from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.runtime.federation import Federation
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
-from auxo.simulation.devices import EqualDevices, SyntheticDevices
+from auxo.simulation.client_records import ClientRecords
+from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
@@ -104,14 +102,13 @@ class SpoiltBy:
     spoil: Spoil
     calls: int = 0
 
-    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
-        answers = self.train(closing.state.server.weights, training.jobs)
-        return close_cohort(rules, closing, returned_by(training, answers))
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        answers = self.train(training.models, training.jobs)
+        return close_round(rules, closing, returned_by(training, answers))
 
-    def train(self, weights: Float32Array, jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
+    def train(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
         number, self.calls = self.calls, self.calls + 1
-        for job, answer in zip(jobs, ENGINE.train(weights, jobs), strict=True):
-            assert isinstance(answer, LocalUpdate)
+        for job, answer in zip(jobs, ENGINE.train(models, jobs), strict=True):
             yield self.spoil(number, job, answer)
 
 
@@ -139,22 +136,34 @@ class Run:
                     yield before, after, cohort, pace.open_round
 
 
-def rules(criterion: PartitionCriterion, **settings: Any) -> Coordinator:
-    return Coordinator(
-        AuxoSettings(
-            affinity=AffinitySettings(exploration=0.3),
-            clustering=ClusteringSettings(clusters=2),
-            rewards=RewardSettings(min_known=3),
-            criterion=criterion,
-            start_round=2,
-            **settings,
-        ),
+def auxo(criterion: PartitionCriterion, label_trust: float = 1.0) -> Auxo:
+    return Auxo(
+        affinity=AffinitySettings(exploration=0.3, label_trust=label_trust),
+        clustering=ClusteringSettings(clusters=2),
+        rewards=RewardSettings(min_known=3),
+        criterion=criterion,
+        start_round=2,
+    )
+
+
+def federation(algorithm: CohortAlgorithm) -> Federation:
+    return Federation(
+        algorithm,
+        FedYogi(),
         n_params=TRAINER.n_params,
         total_participants=16,
         total_rounds=8,
         seed=7,
         overcommit=0.25,
     )
+
+
+def rules(criterion: PartitionCriterion) -> Federation:
+    return federation(auxo(criterion))
+
+
+NEVER = PartitionAt(2.0, PartitionLimits.closed())
+ONE_COHORT = pytest.mark.parametrize("alone", [rules(NEVER), federation(OneCohort())], ids=["auxo", "base"])
 
 
 def world(
@@ -167,14 +176,19 @@ def world(
     return World(DATA, devices, availability or AlwaysOnline(CLIENTS), engine, dropout=dropout)
 
 
-def run(coordinator: Coordinator, around: World, partition: Partition | None = None, max_steps: int = 1000) -> Run:
+def run(federation: Federation, around: World, max_steps: int = 1000) -> Run:
     events: list[Event] = []
-    simulation = Simulation(coordinator, around, events.append)
-    states = [simulation.start(coordinator.start(TRAINER.initial_weights(0), partition))]
+    simulation = Simulation(federation, around, events.append)
+    states = [simulation.start(start(federation, TRAINER.initial_weights))]
     while not simulation.is_over(states[-1]):
         assert len(states) <= max_steps, "the run does not end"
         states.append(simulation.step(states[-1].copy()))
     return Run(simulation, states, list(events))
+
+
+def records(state: SimulationState) -> ClientRecords:
+    assert isinstance(state.clients, ClientRecords)
+    return state.clients
 
 
 def open_rounds(state: SimulationState) -> list[OpenRound]:
@@ -193,7 +207,7 @@ def test_every_cohort_ends_after_all_its_rounds(finished: Run) -> None:
     assert finished.last.coordinator.tree.leaves == (LEFT, RIGHT)
     assert sorted(event.cohort for event in finished.of(CohortEnded)) == [LEFT, RIGHT]
     for leaf in (LEFT, RIGHT):
-        assert finished.last.coordinator.cohorts[leaf].round == finished.simulation.coordinator.total_rounds
+        assert finished.last.coordinator.cohorts[leaf].round == finished.simulation.rules.total_rounds
         rounds = [event.round for event in finished.of(RoundClosed) if event.cohort in (leaf, ROOT)]
         assert rounds == list(range(1, 9))
 
@@ -214,9 +228,10 @@ def test_the_clock_never_goes_back_and_events_carry_it(finished: Run) -> None:
     assert [event.time_s for event in finished.events] == sorted(event.time_s for event in finished.events)
 
 
-def test_with_nobody_on_line_the_clock_goes_on_until_somebody_is() -> None:
+@ONE_COHORT
+def test_with_nobody_on_line_the_clock_goes_on_until_somebody_is(alone: Federation) -> None:
     gaps = Sessions(((0.0, 5.0), (9_000.0, 9_003.0), (50_000.0, math.inf)))
-    finished = run(rules(Never()), world(availability=gaps))
+    finished = run(alone, world(availability=gaps))
 
     assert finished.last.coordinator.cohorts[ROOT].round == 8
     assert finished.last.clock_s > 50_000
@@ -232,8 +247,9 @@ def test_a_population_that_never_comes_back_ends_the_cohorts_instead_of_hanging(
     assert all(event.round < 8 for event in finished.of(CohortEnded))
 
 
-def test_a_population_that_was_never_there_ends_the_run_at_once() -> None:
-    finished = run(rules(Never()), world(availability=Sessions(())))
+@ONE_COHORT
+def test_a_population_that_was_never_there_ends_the_run_at_once(alone: Federation) -> None:
+    finished = run(alone, world(availability=Sessions(())))
 
     assert [type(event) for event in finished.events] == [EmptyRound, CohortEnded]
     assert finished.last.spent.participations == 0
@@ -262,54 +278,60 @@ class FewAtFirst:
         return self.all_from_s if time_s < self.all_from_s else math.inf
 
 
+@ONE_COHORT
 @pytest.mark.parametrize(("patience_s", "opens_s", "selected"), [(600.0, 200.0, 20), (0.0, 0.0, 5)])
 def test_a_round_waits_for_as_many_clients_as_it_wants_while_its_patience_lasts(
-    patience_s: float, opens_s: float, selected: int
+    alone: Federation, patience_s: float, opens_s: float, selected: int
 ) -> None:
-    finished = run(rules(Never()), replace(world(availability=FewAtFirst(200.0)), patience_s=patience_s))
+    finished = run(alone, replace(world(availability=FewAtFirst(200.0)), patience_s=patience_s))
     _, _, _, first = next(finished.openings())
 
     assert first.opened_s == opens_s
-    assert len(first.clients) == selected
+    assert len(first.participants.clients) == selected
 
 
 def test_a_client_that_has_taken_part_stays_away_for_its_cooldown() -> None:
     finished = run(rules(PartitionAt(0.4)), replace(world(), cooldown_s=500.0))
     last_opened = np.full(CLIENTS, -math.inf)
     for _, _, _, opened in finished.openings():
-        assert (opened.opened_s - last_opened[opened.clients] > 500.0).all()
-        last_opened[opened.clients] = opened.opened_s
+        assert (opened.opened_s - last_opened[opened.participants.clients] > 500.0).all()
+        last_opened[opened.participants.clients] = opened.opened_s
 
     assert finished.last.coordinator.cohorts[LEFT].round == 8
 
 
+@ONE_COHORT
 @pytest.mark.parametrize("overcommit", [0.0, 0.25])
 @pytest.mark.parametrize("spoilt", [TrainFailure("battery"), LocalUpdate(np.full(1, np.nan, dtype=np.float32), 1)])
-def test_a_round_that_came_to_nothing_is_tried_again(overcommit: float, spoilt: LocalUpdate | TrainFailure) -> None:
+def test_a_round_that_came_to_nothing_is_tried_again(
+    alone: Federation, overcommit: float, spoilt: LocalUpdate | TrainFailure
+) -> None:
     def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
         return spoilt if number == 1 else answer
 
-    finished = run(replace(rules(Never()), overcommit=overcommit), world(engine=SpoiltBy(spoil)))
+    finished = run(replace(alone, overcommit=overcommit), world(engine=SpoiltBy(spoil)))
 
     assert [event.round for event in finished.of(EmptyRound)] == [2]
     assert finished.last.coordinator.cohorts[ROOT].round == 8
 
 
-def test_what_was_refused_in_a_round_that_came_to_nothing_is_told_all_the_same() -> None:
+@ONE_COHORT
+def test_what_was_refused_in_a_round_that_came_to_nothing_is_told_all_the_same(alone: Federation) -> None:
     def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
         return replace(answer, examples=0) if number == 1 else answer
 
-    finished = run(rules(Never()), world(engine=SpoiltBy(spoil)))
+    finished = run(alone, world(engine=SpoiltBy(spoil)))
 
     assert len(finished.of(EmptyRound)) == 1
     assert len(finished.of(UpdateRejected)) >= 16
 
 
-def test_an_engine_that_never_answers_does_not_hang_the_run() -> None:
+@ONE_COHORT
+def test_an_engine_that_never_answers_does_not_hang_the_run(alone: Federation) -> None:
     def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
         return TrainFailure("broken")
 
-    finished = run(rules(Never()), world(engine=SpoiltBy(spoil)))
+    finished = run(alone, world(engine=SpoiltBy(spoil)))
 
     assert not finished.of(RoundClosed)
     assert finished.last.spent.participations == 0
@@ -321,7 +343,7 @@ def test_an_engine_that_never_answers_does_not_hang_the_run() -> None:
 
 def is_in_two_rounds(state: SimulationState) -> bool:
     """Return whether a client trains in two open rounds; one that has failed in the first is free for another."""
-    rounds = [opened.clients[opened.kept | opened.late] for opened in open_rounds(state)]
+    rounds = [opened.participants.clients[opened.kept | opened.late] for opened in open_rounds(state)]
     clients = np.concatenate([np.zeros(0, dtype=np.int64), *rounds])
     return len(clients) != len(np.unique(clients))
 
@@ -345,9 +367,9 @@ def test_only_clients_that_are_on_line_and_free_are_selected_and_are_busy_from_t
     finished = run(rules(PartitionAt(0.4)), world(availability=availability, dropout=0.1))
 
     for before, after, _, opened in finished.openings():
-        assert availability.online(opened.opened_s)[opened.clients].all()
-        assert (before.busy_until_s[opened.clients] <= opened.opened_s).all()
-        assert (after.busy_until_s[opened.clients] > opened.opened_s).all()
+        assert availability.online(opened.opened_s)[opened.participants.clients].all()
+        assert (before.busy_until_s[opened.participants.clients] <= opened.opened_s).all()
+        assert (after.busy_until_s[opened.participants.clients] > opened.opened_s).all()
 
 
 def test_no_client_trains_on_the_same_visit_twice() -> None:
@@ -383,36 +405,34 @@ def test_a_partition_is_told_with_shares_that_sum_to_the_total(finished: Run) ->
     (event,) = finished.of(Partitioned)
 
     assert (event.cohort, event.children) == ("0", ("0.0", "0.1"))
-    assert sum(event.shares) == finished.simulation.coordinator.total_participants
+    assert sum(event.shares) == finished.simulation.rules.total_participants
 
 
 def test_in_every_state_shares_sum_to_the_total_and_the_leaves_are_those_that_run(finished: Run) -> None:
     for state in finished.states:
         leaves = state.coordinator.tree.leaves
-        assert sum(state.coordinator.share(leaf, 16) for leaf in leaves) == 16
+        assert sum(finished.simulation.rules.share(state.coordinator, leaf) for leaf in leaves) == 16
         assert set(state.paces) == set(state.coordinator.cohorts) == set(leaves)
 
 
 @pytest.mark.parametrize("label_trust", [0.0, 1.0])
 def test_after_a_partition_every_labelled_client_is_placed_in_the_child_of_its_label(label_trust: float) -> None:
-    coordinator = rules(PartitionAt(0.6))
-    affinity = replace(coordinator.settings.affinity, label_trust=label_trust)
-    finished = run(replace(coordinator, settings=replace(coordinator.settings, affinity=affinity)), world())
+    finished = run(federation(auxo(PartitionAt(0.6), label_trust)), world())
     state = next(state for state in finished.states if len(state.coordinator.tree.leaves) == 2)
-    labels = state.records.of(np.arange(CLIENTS)).clusters()[:, 0]
+    labels = records(state).of(np.arange(CLIENTS)).clusters()[:, 0]
     has_label = labels >= 0
     placed = finished.simulation.placement(state)
 
     assert has_label.sum() > CLIENTS / 2
-    np.testing.assert_array_equal(placed.leaf[has_label], 1 + labels[has_label])
+    np.testing.assert_array_equal(placed.cohort[has_label], 1 + labels[has_label])
 
 
 def test_placement_says_where_everybody_belongs_without_changing_anything(finished: Run) -> None:
     before = to_bytes(finished.last)
     one, other = finished.simulation.placement(finished.last), finished.simulation.placement(finished.last)
 
-    np.testing.assert_array_equal(one.leaf, other.leaf)
-    assert finished.last.coordinator.tree.is_leaf[one.leaf].all()
+    np.testing.assert_array_equal(one.cohort, other.cohort)
+    assert finished.last.coordinator.tree.is_leaf[one.cohort].all()
     assert to_bytes(finished.last) == before
 
 
@@ -422,7 +442,7 @@ def test_placement_of_some_says_of_those_with_a_reason_what_it_says_of_all(finis
 
     assert of_some.vouched.any()
     np.testing.assert_array_equal(of_some.vouched, of_all.vouched[some])
-    np.testing.assert_array_equal(of_some.leaf[of_some.vouched], of_all.leaf[some][of_some.vouched])
+    np.testing.assert_array_equal(of_some.cohort[of_some.vouched], of_all.cohort[some][of_some.vouched])
 
 
 # Bits.
@@ -525,13 +545,13 @@ def test_feedback_goes_to_those_whose_update_was_valid_and_to_nobody_else() -> N
 
     finished = run(rules(PartitionAt(0.4)), world(engine=SpoiltBy(fail_some)))
 
-    participations = finished.last.records.participations(np.arange(CLIENTS))
+    participations = finished.last.clients.participations(np.arange(CLIENTS))
     np.testing.assert_array_equal(participations, [valid[row] for row in range(CLIENTS)])
 
 
 def test_the_labels_that_clients_hold_are_those_of_their_own_groups() -> None:
     finished = run(rules(PartitionAt(2.0)), world(dropout=0.2))
-    labels = finished.last.records.of(np.arange(CLIENTS)).clusters()[:, 0]
+    labels = records(finished.last).of(np.arange(CLIENTS)).clusters()[:, 0]
     has_label = labels >= 0
 
     assert has_label.sum() > CLIENTS / 2
@@ -547,16 +567,17 @@ def test_everybody_who_was_selected_is_accounted_for_once(finished: Run) -> None
     spent = finished.last.spent
 
     assert spent.participations + spent.wasted_participations == sum(
-        len(opened.clients) for _, _, _, opened in finished.openings()
+        len(opened.participants.clients) for _, _, _, opened in finished.openings()
     )
 
 
-def test_every_participant_of_a_round_is_counted_once_in_what_is_told_of_it() -> None:
+@ONE_COHORT
+def test_every_participant_of_a_round_is_counted_once_in_what_is_told_of_it(alone: Federation) -> None:
     def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
         return replace(answer, examples=0) if job.client_row % 4 == 0 else answer
 
-    finished = run(rules(Never()), world(engine=SpoiltBy(bad), dropout=0.1))
-    selected = [len(opened.clients) for _, _, _, opened in finished.openings()]
+    finished = run(alone, world(engine=SpoiltBy(bad), dropout=0.1))
+    selected = [len(opened.participants.clients) for _, _, _, opened in finished.openings()]
     told = [event.participants + event.late + event.failed + event.rejected for event in finished.of(RoundClosed)]
 
     assert finished.of(UpdateRejected)
@@ -564,14 +585,176 @@ def test_every_participant_of_a_round_is_counted_once_in_what_is_told_of_it() ->
 
 
 def test_halves_of_the_samples_alternate_from_visit_to_visit_once_clustering_has_begun(finished: Run) -> None:
-    start_round = finished.simulation.coordinator.settings.start_round
+    algorithm = finished.simulation.rules.algorithm
+    assert isinstance(algorithm, Auxo)
     folds = set()
     for before, _, cohort, opened in finished.openings():
-        visits = before.records.participations(opened.clients)
-        has_begun = before.coordinator.cohorts[cohort].round + 1 >= start_round
+        visits = before.clients.participations(opened.participants.clients)
+        has_begun = before.coordinator.cohorts[cohort].round + 1 >= algorithm.start_round
         judges = opened.participants.fold >= 0
         assert has_begun or not judges.any()
         np.testing.assert_array_equal(opened.participants.fold[judges], visits[judges] % 2)
         folds |= set(opened.participants.fold.tolist())
 
     assert folds == {-1, 0, 1}
+
+
+# Several models in one round.
+
+
+IFCA = federation(Ifca(cohorts=3, warm_start=2))
+MODEL_BITS = 8 * 4 * TRAINER.n_params
+SLOW_DEVICE = Devices(np.full(CLIENTS, 0.3), np.full(CLIENTS, 100.0 * MODEL_BITS), np.full(CLIENTS, 50.0 * MODEL_BITS))
+
+
+@pytest.fixture(scope="module")
+def compared() -> Run:
+    return run(IFCA, replace(world(), devices=SLOW_DEVICE))
+
+
+def test_one_round_is_for_all_models_and_each_has_all_its_rounds(compared: Run) -> None:
+    assert set(compared.last.paces) == {ROOT}
+    assert [event.round for event in compared.of(RoundClosed)] == list(range(1, 9))
+    assert [event.cohort for event in compared.of(CohortEnded)] == [ROOT]
+    assert [state.round for state in compared.last.coordinator.cohorts.values()] == [8, 8, 8]
+
+
+def test_a_participant_that_compares_models_downloads_all_and_tries_each_on_its_samples(compared: Run) -> None:
+    for before, _, _, opened in compared.openings():
+        samples = DATA.train.counts(opened.participants.clients)
+        is_warm_start = before.coordinator.cohorts[CohortId("0.0")].round < 2
+        models = 1 if is_warm_start else 3
+        # A hundredth of a second for each model sent, two for the update, and a third of a step for a loss.
+        compares_s = 0.0 if is_warm_start else 3 * 0.1 * samples
+        np.testing.assert_allclose(opened.spent_s, models * 0.01 + compares_s + 0.3 * samples + 0.02)
+
+
+def test_models_sent_are_counted(compared: Run) -> None:
+    # Two rounds of the warm start and six in which all three are compared, of 20 participants each.
+    assert compared.last.spent.downloads == 2 * 20 + 6 * 20 * 3
+
+
+@pytest.mark.parametrize("algorithm", [OneCohort(), auxo(NEVER), Ifca(cohorts=1)])
+def test_where_there_is_one_model_every_participant_is_sent_one(algorithm: CohortAlgorithm) -> None:
+    finished = run(federation(algorithm), replace(world(), devices=SLOW_DEVICE))
+    _, _, _, opened = next(finished.openings())
+    samples = DATA.train.counts(opened.participants.clients)
+
+    np.testing.assert_allclose(opened.spent_s, 0.01 + 0.3 * samples + 0.02)
+    assert finished.last.spent.downloads == 8 * 20
+
+
+def test_participants_choose_the_model_of_their_group(compared: Run) -> None:
+    names = np.array(compared.last.coordinator.tree.leaves)
+    chosen: dict[int, str] = {}
+
+    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+        if number == 7:
+            chosen[job.client_row] = str(names[answer.model])
+        return answer
+
+    run(IFCA, world(engine=SpoiltBy(note)))
+    assert DATA.groups is not None
+    clients = np.array(sorted(chosen))
+
+    assert agreement(np.array([chosen[int(client)] for client in clients]), DATA.groups[clients]) > 0.3
+
+
+@pytest.mark.parametrize("algorithm", [OneCohort(), Ifca(cohorts=3, warm_start=2)])
+def test_worker_processes_give_the_bits_of_one_process_with_any_algorithm(algorithm: CohortAlgorithm) -> None:
+    alone = run(federation(algorithm), world(dropout=0.1))
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        with_workers = run(federation(algorithm), world(engine=engine, dropout=0.1))
+
+    assert to_bytes(with_workers.last) == to_bytes(alone.last)
+    assert with_workers.events == alone.events
+
+
+# Partial work.
+
+
+def slow(compute_s: Sequence[float]) -> Devices:
+    """Return devices of which each takes so long for a sample, and a second for download and upload together."""
+    columns = np.full(CLIENTS, 2.0 * MODEL_BITS)
+    return Devices(np.resize(compute_s, CLIENTS), columns, columns)
+
+
+def partial_work(epochs: int, sends_partial_work: bool, compute_s: Sequence[float] = (0.1, 0.5, 0.9)) -> Run:
+    """Run where everybody has 10 samples and 21 seconds, for three kinds of devices."""
+    data = population(10, 10)
+    training = replace(TRAINING, epochs=epochs)
+    around = World(
+        data,
+        slow(compute_s),
+        AlwaysOnline(CLIENTS),
+        InProcess(TRAINER, data, training, seed=5),
+        epochs=epochs,
+        deadline_s=21.0,
+        sends_partial_work=sends_partial_work,
+    )
+    return run(replace(federation(OneCohort()), overcommit=0.0), around)
+
+
+def test_who_is_too_slow_does_as_many_epochs_as_fit_and_is_kept() -> None:
+    finished = partial_work(epochs=5, sends_partial_work=True)
+    for _, _, _, opened in finished.openings():
+        kind = opened.participants.clients % 3
+        assert opened.epochs is not None
+        # Of 5 epochs that take 1, 5 or 9 s each, with a second for the network, 21 s are enough for 5, 4 and 2.
+        np.testing.assert_array_equal(opened.epochs, np.array([5, 4, 2])[kind])
+        np.testing.assert_allclose(opened.spent_s, np.array([6.0, 21.0, 19.0])[kind])
+        assert opened.kept.all()
+    assert finished.last.spent.wasted_participations == 0
+
+
+def test_without_partial_work_who_is_too_slow_is_late() -> None:
+    finished = partial_work(epochs=5, sends_partial_work=False)
+    _, _, _, opened = next(finished.openings())
+    kind = opened.participants.clients % 3
+
+    assert opened.epochs is None
+    np.testing.assert_array_equal(opened.kept, kind == 0)
+    np.testing.assert_array_equal(opened.late, kind != 0)
+    np.testing.assert_allclose(opened.spent_s, np.array([6.0, 26.0, 46.0])[kind])
+
+
+def test_with_one_epoch_there_is_nothing_to_leave_out() -> None:
+    partial, whole = (partial_work(epochs=1, sends_partial_work=sends) for sends in (True, False))
+
+    assert to_bytes(partial.last) == to_bytes(whole.last)
+    assert partial.events == whole.events
+
+
+def test_who_cannot_do_a_single_epoch_in_time_does_one_and_is_late() -> None:
+    finished = partial_work(epochs=5, sends_partial_work=True, compute_s=(0.1, 2.5))
+    _, _, _, opened = next(finished.openings())
+    is_slow = opened.participants.clients % 2 == 1
+
+    np.testing.assert_array_equal(opened.late, is_slow)
+    np.testing.assert_allclose(opened.spent_s, np.where(is_slow, 26.0, 6.0))
+
+
+def test_as_many_epochs_are_trained_as_the_clock_has_counted() -> None:
+    trained: dict[int, int | None] = {}
+
+    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+        trained[job.client_row] = job.epochs
+        return answer
+
+    around = replace(
+        world(engine=SpoiltBy(note)), data=population(10, 10), devices=slow((0.1, 0.5, 0.9)), epochs=5, deadline_s=21.0
+    )
+    run(federation(OneCohort()), replace(around, sends_partial_work=True))
+
+    assert trained
+    assert all(epochs == (5, 4, 2)[client % 3] for client, epochs in trained.items())
+
+
+def test_clients_without_samples_take_no_time_to_train_and_are_no_trouble() -> None:
+    samples = DATA.train
+    nobody = replace(DATA, train=replace(samples, offsets=np.zeros_like(samples.offsets)))
+    around = replace(world(engine=SpoiltBy(lambda number, job, answer: answer)), data=nobody, epochs=5, deadline_s=21.0)
+    finished = run(federation(OneCohort()), replace(around, devices=slow((0.1,)), sends_partial_work=True))
+    _, _, _, opened = next(finished.openings())
+
+    np.testing.assert_allclose(opened.spent_s, 1.0)

@@ -362,10 +362,10 @@ class Simulation:
 
 
 def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) -> IntArray:
-    """Return as many epochs as each participant can do before the deadline; all of them if not even one fits."""
+    """Return as many epochs as each participant can do before the deadline, but one at least."""
     epoch_s, rest_s = training_s / world.epochs, took_s - training_s
-    possible = np.floor((world.deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).tiny))
-    return np.where(possible < 1, world.epochs, np.minimum(possible, world.epochs)).astype(np.int64)
+    possible = np.floor((world.deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).eps))
+    return np.clip(possible, 1, world.epochs).astype(np.int64)
 
 
 def _work(participants: Participants, samples: IntArray, epochs: IntArray) -> Work:
