@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from auxo.core.aggregators import FedYogi, ServerState
+from auxo.core.aggregators import Accumulator, FedYogi, ServerState
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
@@ -72,13 +72,16 @@ class CapriciousStep:
     def initial(self, weights: Float32Array) -> ServerState:
         return FedYogi().initial(weights)
 
-    def step(self, state: ServerState, mean_delta: FloatArray, rate_scale: float = 1.0) -> ServerState:
+    def accumulate(self, state: ServerState) -> Accumulator:
+        return FedYogi().accumulate(state)
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
         if self.dies == "always":
             os._exit(3)
         if self.dies == "once":
             die_unless(self.folder / "died")
         (self.folder / str(os.getpid())).touch()
-        return FedYogi().step(state, mean_delta, rate_scale)
+        return FedYogi().step(state, movement, rate_scale)
 
 
 def die_unless(mark: Path) -> None:

@@ -1,14 +1,21 @@
-"""A round to give to any engine, and what must be the same whichever runs it."""
+"""Rounds to give to any engine, and what must be the same whichever runs them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, RoundOutcome
+from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.ifca import Ifca
+from auxo.core.aggregators import FedYogi
+from auxo.core.claims import Claims
+from auxo.core.cohort_algorithm import Closing, Participants
+from auxo.core.cohort_state import CohortState
 from auxo.core.partition import Outlook
-from auxo.core.types import ROOT, Float32Array
+from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
-from auxo.runtime.cohort_round import Closing, CohortRules, Training
+from auxo.runtime.closing import Closed, Training
+from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
 
@@ -16,40 +23,65 @@ from auxo.training.trainer import Job
 class Round:
     """The three arguments of `Engine.run_round`."""
 
-    rules: CohortRules
+    rules: Federation
     closing: Closing
     training: Training
 
 
 def round_of(weights: Float32Array, jobs: list[Job], number: int = 6) -> Round:
     """Return a round of a cohort among others, in which some are known and every fifth answer is late."""
-    settings, n = AuxoSettings(), len(jobs)
-    participants = Participants(
+    n = len(jobs)
+    claims = Claims(
         vouched=np.ones(n, dtype=np.bool_),
         known=np.arange(n) < n // 2,
         label=np.full(n, -1),
         label_by_fold=np.full((n, 2), -1),
         generation=np.full(n, -1),
-        fold=np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64),
     )
-    state = CohortState(server=settings.aggregator.initial(weights), round=number - 1)
+    state = CohortState(server=FedYogi().initial(weights), round=number - 1, memory=AuxoMemory())
+    rules = Federation(Auxo(), FedYogi(), len(weights), total_participants=max(2 * n, 1), total_rounds=20, seed=5)
     outlook = Outlook(progress=0.3, total_participants=2 * n, cohorts=2, check_ins=10.0 * n)
-    rows = np.arange(n)
-    return Round(
-        CohortRules(settings, len(weights), seed=5),
-        Closing(ROOT, state, participants, outlook, 1.0),
-        Training(rows, jobs, rows % 5 == 4),
+    closing = Closing(ROOT, (state,), _participants((ROOT,), jobs, claims), outlook, share=n)
+    return Round(rules, closing, _training((weights,), jobs))
+
+
+def round_of_several(models: Sequence[Float32Array], jobs: list[Job], number: int = 6) -> Round:
+    """Return a round in which every job trains the model that it names, or the best one; every fifth is late."""
+    n, leaves = len(jobs), tuple(CohortId(f"{ROOT}.{place}") for place in range(len(models)))
+    states = tuple(CohortState(server=FedYogi().initial(weights), round=number - 1) for weights in models)
+    rules = Federation(Ifca(len(models)), FedYogi(), len(models[0]), total_participants=n, total_rounds=20, seed=5)
+    outlook = Outlook(progress=0.3, total_participants=n, cohorts=len(models), check_ins=10.0 * n)
+    closing = Closing(ROOT, states, _participants(leaves, jobs), outlook, share=n)
+    return Round(rules, closing, _training(tuple(models), jobs))
+
+
+def _participants(offered: tuple[CohortId, ...], jobs: list[Job], claims: Claims | None = None) -> Participants:
+    asked = Participants(
+        clients=np.array([job.client_row for job in jobs], dtype=np.int64),
+        offered=offered,
+        fold=np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64),
+        model=np.array([job.model for job in jobs], dtype=np.int64),
     )
+    return asked if claims is None else replace(asked, notes=claims)
 
 
-def bits(outcome: RoundOutcome | Folded) -> tuple[bytes, ...]:
+def _training(models: tuple[Float32Array, ...], jobs: list[Job]) -> Training:
+    rows = np.arange(len(jobs))
+    return Training(rows, jobs, rows % 5 == 4, models)
+
+
+def bits(closed: Closed) -> tuple[bytes, ...]:
     """Return all that a round leaves behind, bit by bit."""
-    assert isinstance(outcome, RoundOutcome)
-    folded = outcome.folded
-    assert folded.mean is not None
-    columns = (folded.mean, folded.rows, folded.late, folded.directions, folded.lengths, folded.aggregated)
+    gathered, outcome = closed.gathered, closed.outcome
+    assert outcome is not None
+    movements = [b"" if movement is None else movement.tobytes() for movement in gathered.movements]
+    columns = [gathered.rows, gathered.late, gathered.model, gathered.losses, gathered.directions, gathered.lengths]
+    columns.append(gathered.aggregated)
+    said = outcome.affinities
+    columns += [] if said is None else [said.instant_reward, said.similarity]
     return (
-        to_bytes(outcome.state),
-        *(column.tobytes() for column in (*columns, outcome.instant_reward, outcome.similarity)),
-        repr((folded.misfits, folded.rejected, outcome.verdict)).encode(),
+        *(to_bytes(state) for state in outcome.states),
+        *movements,
+        *(column.tobytes() for column in columns),
+        repr((gathered.misfits, gathered.rejected, outcome.decision, outcome.notes)).encode(),
     )

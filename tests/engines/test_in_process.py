@@ -1,14 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 
-from auxo.algorithms.auxo import Folded
+from auxo.core.aggregators import FedYogi, Report, WeightedMean
 from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
-from auxo.runtime.cohort_round import close_cohort, returned_by
+from auxo.runtime.closing import close_round, returned_by
+from auxo.training.local_samples import local_positions
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
-from tests.engines.rounds import bits, round_of
+from tests.engines.rounds import bits, round_of, round_of_several
 
 DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
@@ -23,7 +26,7 @@ JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(50)
 def test_updates_are_those_of_the_trainer_in_the_order_of_the_jobs() -> None:
     expected = list(TRAINER.train(WEIGHTS, DATA, JOBS, LocalTraining(), 3))
     with ENGINE as engine:
-        found = list(engine.train(WEIGHTS, JOBS))
+        found = list(engine.train([WEIGHTS], JOBS))
 
     assert [update.delta.tobytes() for update in found] == [update.delta.tobytes() for update in expected]
     assert [update.examples for update in found] == [update.examples for update in expected]
@@ -34,7 +37,7 @@ def test_a_round_is_closed_with_the_updates_of_all_jobs_although_their_memory_is
     kept = returned_by(task.training, list(TRAINER.train(WEIGHTS, DATA, JOBS, LocalTraining(), 3)))
 
     assert bits(ENGINE.run_round(task.rules, task.closing, task.training)) == bits(
-        close_cohort(task.rules, task.closing, kept)
+        close_round(task.rules, task.closing, kept)
     )
 
 
@@ -42,5 +45,54 @@ def test_a_round_without_jobs_changes_nothing() -> None:
     task = round_of(WEIGHTS, [])
     closed = ENGINE.run_round(task.rules, task.closing, task.training)
 
-    assert isinstance(closed, Folded)
-    assert closed.mean is None
+    assert closed.outcome is None
+    assert closed.gathered.movements == (None,)
+
+
+def test_of_several_models_each_job_trains_the_one_it_names_or_the_one_with_the_least_loss() -> None:
+    models = [WEIGHTS, -WEIGHTS, np.full_like(WEIGHTS, np.nan)]
+    jobs = [Job(row, 0, (None, 0, 1)[row % 3], model=(-1, 1, 0)[row % 3]) for row in range(40)]
+    found = list(ENGINE.train(models, jobs))
+    for job, update in zip(jobs, found, strict=True):
+        positions = local_positions(DATA, job)
+        x, y = DATA.inputs(DATA.train.x_rows[positions]), DATA.train.y[positions]
+        losses = [float(TRAINER.losses(weights, x, y).mean()) for weights in models[:2]]
+        expected = job.model if job.model >= 0 else int(np.argmin(losses))
+        (alone,) = TRAINER.train(models[expected], DATA, [job], LocalTraining(), 3)
+        assert update.model == expected
+        assert update.loss == (None if job.model >= 0 else losses[expected])
+        assert update.delta.tobytes() == alone.delta.tobytes()
+    assert {update.model for job, update in zip(jobs, found, strict=True) if job.model < 0} == {0, 1}
+
+
+def test_what_a_job_chooses_does_not_depend_on_the_other_jobs() -> None:
+    models = [WEIGHTS, -WEIGHTS]
+    jobs = [Job(row, 0, None, model=-1) for row in range(40)]
+    together = list(ENGINE.train(models, jobs))
+    for job, update in zip(jobs, together, strict=True):
+        (alone,) = ENGINE.train(models, [job])
+        assert (alone.model, alone.loss, alone.delta.tobytes()) == (update.model, update.loss, update.delta.tobytes())
+
+
+def test_a_client_without_samples_is_content_with_the_first_model() -> None:
+    nobody = replace(DATA, train=replace(DATA.train, offsets=np.zeros_like(DATA.train.offsets)))
+    (update,) = replace(ENGINE, data=nobody).train([WEIGHTS, -WEIGHTS], [Job(0, 0, None, model=-1)])
+
+    assert (update.model, update.loss, update.examples) == (0, 0.0, 0)
+
+
+def test_a_round_of_several_models_moves_each_by_the_updates_of_those_who_trained_it() -> None:
+    task = round_of_several([WEIGHTS, -WEIGHTS, 3 * WEIGHTS], [Job(row, 0, None, model=row % 2) for row in range(50)])
+    closed = ENGINE.run_round(task.rules, task.closing, task.training)
+    assert closed.outcome is not None
+    moved = closed.outcome.states
+    for number, weights in enumerate((WEIGHTS, -WEIGHTS)):
+        mine = [job for row, job in enumerate(task.training.jobs) if job.model == number and row % 5 != 4]
+        alone = WeightedMean(TRAINER.n_params, "examples")
+        for update in TRAINER.train(weights, DATA, mine, LocalTraining(), 3):
+            alone.add(update.delta, Report(update.examples))
+        mean = alone.result()
+        assert mean is not None
+        after = FedYogi().step(FedYogi().initial(weights), mean)
+        np.testing.assert_array_equal(moved[number].server.weights, after.weights)
+    np.testing.assert_array_equal(moved[2].server.weights, 3 * WEIGHTS)  # that nobody has trained

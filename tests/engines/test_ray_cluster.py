@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
-from auxo.algorithms.oracle import Scheduled
+from auxo.algorithms.oracle import KnownGroups
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
@@ -19,13 +18,17 @@ from auxo.engines.ray_cluster import RayCluster
 from auxo.engines.ray_connection import ClusterError, connect
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
-from auxo.experiments.methods import local_training
+from auxo.experiments.method_runs import local_training
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.runner import run_method
+from auxo.experiments.runner import Stage, run_method
+from auxo.experiments.world import make_world
 from auxo.protocol.codec import to_bytes
+from auxo.runtime.closing import Closed
+from auxo.runtime.engine import Engine
+from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
-from tests.engines.rounds import Round, bits, round_of
+from tests.engines.rounds import Round, bits, round_of, round_of_several
 
 # What Ray itself leaves behind when it starts and ends.
 pytestmark = [
@@ -46,7 +49,7 @@ samples = [20, 30]
 test_samples = 10
 
 [training]
-algorithm = "fedavg"
+aggregator = "fedavg"
 rounds = 12
 participants = 40
 learning_rate = 0.1
@@ -54,18 +57,26 @@ batch_size = 10
 
 [auxo]
 start_round = 2
-window = 5
+
+[auxo.criterion]
+rounds = 5
 min_judged = 60
-min_participants = 8
-partition_from = 0.2
-partition_until = 0.9
+limits = {min_participants = 8, begin = 0.2, end = 0.9}
+
+[ifca]
+cohorts = 2
+warm_start = 2
 """
 CONFIG = parse_config(SMALL)
 DATA = make_population(CONFIG)
 
 
 def in_process(config: Config) -> InProcess:
-    return InProcess(trainer_for(config, DATA), DATA, local_training(config.training), config.seed)
+    return InProcess(trainer_for(config, DATA), DATA, local_training(config), config.seed)
+
+
+def on(engine: Engine, config: Config) -> Stage:
+    return Stage(trainer_for(config, DATA), make_world(config, DATA, engine))
 
 
 HERE = in_process(CONFIG)
@@ -106,12 +117,12 @@ def cluster(running: Cluster) -> Cluster:
     return running
 
 
-def run(engine: InProcess | RayCluster, task: Round = ROUND) -> RoundOutcome | Folded:
+def run(engine: InProcess | RayCluster, task: Round = ROUND) -> Closed:
     return engine.run_round(task.rules, task.closing, task.training)
 
 
-def with_settings(settings: AuxoSettings) -> Round:
-    return replace(ROUND, rules=replace(ROUND.rules, settings=settings))
+def with_rules(rules: Federation) -> Round:
+    return replace(ROUND, rules=rules)
 
 
 def with_visit(visit: int) -> Round:
@@ -121,29 +132,32 @@ def with_visit(visit: int) -> Round:
 
 def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Cluster) -> None:
     another = round_of(2 * WEIGHTS, JOBS[:5])
-    small = with_settings(replace(ROUND.rules.settings, sketch_size=7))
-    for task in (ROUND, another, small):
+    small = with_rules(replace(ROUND.rules, sketch_size=7))
+    choosers = [replace(job, model=(-1, -1, 0, 2)[place % 4]) for place, job in enumerate(JOBS)]
+    several = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
+    for task in (ROUND, another, small, several, ROUND):
         assert bits(run(cluster.engine, task)) == bits(run(HERE, task))
     assert cluster.notes == []
 
 
 def test_a_round_without_jobs_changes_nothing(cluster: Cluster) -> None:
     closed = run(cluster.engine, round_of(WEIGHTS, []))
-    assert isinstance(closed, Folded)
-    assert closed.mean is None
+    assert closed.outcome is None
+    assert closed.gathered.movements == (None,)
 
 
 def test_refused_updates_keep_their_reasons(cluster: Cluster) -> None:
     far = round_of(np.full_like(WEIGHTS, np.inf), JOBS)
     here, there = run(HERE, far), run(cluster.engine, far)
-    assert isinstance(here, Folded)
-    assert isinstance(there, Folded)
-    assert len(there.rejected) == len(JOBS)
-    assert there.rejected == here.rejected
+    assert here.outcome is None
+    assert there.outcome is None
+    assert len(there.gathered.rejected) == len(JOBS)
+    assert there.gathered.rejected == here.gathered.rejected
 
 
-def test_a_run_with_a_partition_gives_the_bits_of_one_process(cluster: Cluster) -> None:
-    here, there = (run_method("auxo", CONFIG, DATA, engine=engine) for engine in (HERE, cluster.engine))
+@pytest.mark.parametrize("method", ["auxo", "ifca"])
+def test_a_run_of_several_cohorts_gives_the_bits_of_one_process(method: str, cluster: Cluster) -> None:
+    here, there = (run_method(method, CONFIG, DATA, stage=on(engine, CONFIG)) for engine in (HERE, cluster.engine))
     assert len(there.state.coordinator.tree.leaves) > 1
     assert to_bytes(there.state) == to_bytes(here.state)
     assert there.events == here.events
@@ -175,45 +189,45 @@ def test_data_are_shared_and_say_no_more_than_training_needs(cluster: Cluster) -
 
 
 def test_a_cohort_that_dies_costs_its_round_a_second_try_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
-    settings = replace(ROUND.rules.settings, aggregator=CapriciousStep(tmp_path, "once"))
-    found = run(cluster.engine, with_settings(settings))
+    rules = replace(ROUND.rules, aggregator=CapriciousStep(tmp_path, "once"))
+    found = run(cluster.engine, with_rules(rules))
     assert bits(found) == bits(run(HERE))
     assert cluster.notes == ["the Ray actor of cohort 0 was lost; its round is run again"]
 
 
 @pytest.mark.slow
 def test_a_cohort_that_always_dies_is_an_error_that_says_what_to_do(cluster: Cluster) -> None:
-    settings = replace(ROUND.rules.settings, aggregator=CapriciousStep(Path(), "always"))
+    rules = replace(ROUND.rules, aggregator=CapriciousStep(Path(), "always"))
     with pytest.raises(RuntimeError, match=r"cohort 0 was lost 3 times in round 6, .* run again on nodes"):
-        run(cluster.engine, with_settings(settings))
+        run(cluster.engine, with_rules(rules))
 
 
 def test_a_cohort_is_one_process_until_it_is_partitioned(cluster: Cluster, tmp_path: Path) -> None:
-    scheduled = Scheduled(Partition((0, 1), (0.5, 0.5)), at=0.25)
-    rules = with_settings(replace(ROUND.rules.settings, aggregator=CapriciousStep(tmp_path), criterion=scheduled))
+    scheduled = KnownGroups(np.arange(90) % 2, at=0.25)
+    task = with_rules(replace(ROUND.rules, aggregator=CapriciousStep(tmp_path), algorithm=scheduled))
     outlooks = (replace(ROUND.closing.outlook, cohorts=1, progress=progress) for progress in (0.1, 0.3))
-    early, late = (replace(rules, closing=replace(ROUND.closing, outlook=outlook)) for outlook in outlooks)
+    early, late = (replace(task, closing=replace(ROUND.closing, outlook=outlook)) for outlook in outlooks)
     run(cluster.engine, early)
     run(cluster.engine, early)
     (process,) = (int(path.name) for path in tmp_path.iterdir())
     ending = select.poll()
     ending.register(os.pidfd_open(process), select.POLLIN)
     assert ending.poll(0) == []
-    outcome = run(cluster.engine, late)
-    assert isinstance(outcome, RoundOutcome)
-    assert isinstance(outcome.verdict.decision, Partition)
+    outcome = run(cluster.engine, late).outcome
+    assert outcome is not None
+    assert isinstance(outcome.decision, Partition)
     assert ending.poll(WAIT_MS)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("connected")
 def test_a_torch_model_gives_the_bits_of_one_process_also_when_the_engine_has_ended() -> None:
-    config = parse_config(SMALL, ["training.model=mlp", "training.rounds=4", "auxo.sketch_size=50"])
+    config = parse_config(SMALL, ["training.model=mlp", "training.rounds=4", "training.sketch_size=50"])
     here = in_process(config)
     engine = RayCluster(here, workers=1)
     with engine:
-        there = run_method("auxo", config, DATA, engine=engine)
-    assert to_bytes(there.state) == to_bytes(run_method("auxo", config, DATA, engine=here).state)
+        there = run_method("auxo", config, DATA, stage=on(engine, config))
+    assert to_bytes(there.state) == to_bytes(run_method("auxo", config, DATA, stage=on(here, config)).state)
     with pytest.raises(RuntimeError, match="with RayCluster"):
         run(engine)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Folded, RoundOutcome
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.engines.in_process import InProcess
@@ -16,9 +15,10 @@ from auxo.engines.worker_processes import WorkerProcesses
 from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
+from auxo.runtime.closing import Closed
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
-from tests.engines.rounds import Round, bits, round_of
+from tests.engines.rounds import Round, bits, round_of, round_of_several
 
 DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
@@ -31,7 +31,7 @@ JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(50)
 ROUND = round_of(WEIGHTS, JOBS)
 
 
-def run(engine: InProcess | WorkerProcesses, task: Round = ROUND) -> RoundOutcome | Folded:
+def run(engine: InProcess | WorkerProcesses, task: Round = ROUND) -> Closed:
     return engine.run_round(task.rules, task.closing, task.training)
 
 
@@ -44,8 +44,21 @@ def test_worker_processes_give_the_bits_of_one_process(workers: int) -> None:
         assert bits(run(engine, another)) == bits(run(ENGINE, another))
 
 
+def test_several_models_give_the_bits_of_one_process_whatever_came_before() -> None:
+    choosers = [replace(job, model=(-1, -1, 0, 2)[place % 4]) for place, job in enumerate(JOBS)]
+    three = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
+    others = round_of_several([2 * WEIGHTS, WEIGHTS, -WEIGHTS], choosers[:7])
+    two = round_of_several([-WEIGHTS, WEIGHTS], [replace(job, model=-1) for job in JOBS])
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        for task in (three, others, ROUND, two, three):
+            assert bits(run(engine, task)) == bits(run(ENGINE, task))
+    gathered = run(ENGINE, three).gathered
+    assert set(gathered.model.tolist()) == {0, 1, 2}
+    np.testing.assert_array_equal(np.isnan(gathered.losses), gathered.rows % 4 > 1)
+
+
 def test_a_sketch_of_another_size_is_another_matter() -> None:
-    small = replace(ROUND, rules=replace(ROUND.rules, settings=replace(ROUND.rules.settings, sketch_size=7)))
+    small = replace(ROUND, rules=replace(ROUND.rules, sketch_size=7))
     with WorkerProcesses(ENGINE, workers=2) as engine:
         assert bits(run(engine)) == bits(run(ENGINE))
         assert bits(run(engine, small)) == bits(run(ENGINE, small))
@@ -55,8 +68,8 @@ def test_a_round_without_jobs_changes_nothing() -> None:
     with WorkerProcesses(ENGINE, workers=2) as engine:
         closed = run(engine, round_of(WEIGHTS, []))
 
-    assert isinstance(closed, Folded)
-    assert closed.mean is None
+    assert closed.outcome is None
+    assert closed.gathered.movements == (None,)
 
 
 def test_refused_updates_keep_their_reasons() -> None:
@@ -64,15 +77,9 @@ def test_refused_updates_keep_their_reasons() -> None:
     with WorkerProcesses(diverging, workers=2) as engine:
         closed = run(engine)
 
-    assert isinstance(closed, Folded)
-    assert len(closed.rejected) == len(JOBS)
-    assert closed.rejected == run_folded(diverging).rejected
-
-
-def run_folded(engine: InProcess) -> Folded:
-    closed = run(engine)
-    assert isinstance(closed, Folded)
-    return closed
+    assert closed.outcome is None
+    assert len(closed.gathered.rejected) == len(JOBS)
+    assert closed.gathered.rejected == run(diverging).gathered.rejected
 
 
 def test_workers_train_only_while_they_run_and_leave_nobody_behind() -> None:
