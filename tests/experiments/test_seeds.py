@@ -86,3 +86,20 @@ def test_both_methods_are_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="auxo is missing"):
         run_seeds(Config(methods=("base",)), 2, tmp_path, Runs())
     assert not list(tmp_path.iterdir())
+
+
+def test_another_setting_of_a_part_is_another_configuration(tmp_path: Path) -> None:
+    run_seeds(Config(), 1, tmp_path, Runs())
+    with pytest.raises(ConfigError, match=r"another configuration \(auxo\.criterion\.limits\.begin: 0\.25, now 0\.1\)"):
+        run_seeds(Config(parts={"auxo": {"criterion": {"limits": {"begin": 0.1}}}}), 1, tmp_path, Runs())
+
+
+def test_changed_code_of_ones_own_part_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "from auxo.core.selectors import Uniform\n"
+    Path("mine.py").write_text(code)
+    config = Config.model_validate({"training": {"selector": "mine.py:Uniform"}})
+    run_seeds(config, 1, tmp_path / "runs", Runs())
+    Path("mine.py").write_text(f"{code}# better now\n")
+    with pytest.raises(ConfigError, match=r"other content of mine\.py"):
+        run_seeds(config, 2, tmp_path / "runs", Runs())

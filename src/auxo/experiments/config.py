@@ -344,8 +344,13 @@ class Config(Section):
         """Take every section that is none of an experiment's own for that of a part."""
         if not isinstance(values, dict):
             return values
-        own = {key: value for key, value in values.items() if key in cls.model_fields or not isinstance(value, dict)}
-        sections = {key: value for key, value in values.items() if key not in own}
+        of_parts = section_names()
+        sections = {
+            key: value
+            for key, value in values.items()
+            if key not in cls.model_fields and (key in of_parts or isinstance(value, dict))
+        }
+        own = {key: value for key, value in values.items() if key not in sections}
         return {**own, "parts": {**own.get("parts", {}), **sections}} if sections else own
 
     @property

@@ -1,6 +1,7 @@
 """Configurations as TOML: reading with overrides, errors that name the key and the way out, and writing."""
 
 import difflib
+import re
 import textwrap
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -66,7 +67,8 @@ def parse_config(text: str, overrides: Sequence[str] = (), source: str = "config
         return Config.model_validate(raw)
     except ValidationError as error:
         problems = list(dict.fromkeys(_problem(detail, raw) for detail in error.errors()))
-        origins = ["--set" if _is_within(problem.split(":")[0], overridden) else source for problem in problems]
+        keys = [re.split("[:,]", problem)[0] for problem in problems]  # the first, where several do not go together
+        origins = ["--set" if _is_within(key, overridden) else source for key in keys]
         lines = (f"{origin}: {problem}" for origin, problem in zip(origins, problems, strict=True))
         raise ConfigError("\n".join(lines)) from None
 
@@ -178,7 +180,7 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, object]) -> str:
 def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
     """Return the message for a key that ``model`` does not have, with the key that was probably meant."""
     *parents, key = keys
-    here = {name: ".".join((*parents, name)) for name in model.model_fields}
+    here = {name: ".".join((*parents, name)) for name in model.model_fields if name != "parts"}
     everywhere = {
         name: f"{section}.{name}"
         for section, field in Config.model_fields.items()

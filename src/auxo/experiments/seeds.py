@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -49,10 +50,11 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
 
 def _inputs(config: Config) -> dict[str, list[int | str]]:
     """Return the files that runs depend on, each with what changes when it does."""
-    model_file = Path(config.training.model.partition(":")[0])
+    named = [config.training.model, *(name for _, _, name in config.parts_in_use())]
+    code = [Path(name.rpartition(":")[0]) for name in named]
     devices = devices_with_files(config)
     files = [config.population.file, devices.file, devices.availability_file]
-    files += [model_file if model_file.suffix == ".py" else None]
+    files += [path for path in code if path.suffix == ".py"]
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
         data = data_folder(config.population)
@@ -86,8 +88,8 @@ def _finished(path: Path, config: Config) -> dict[str, object] | None:
     if not path.exists():
         return None
     directory = RunDirectory.open(path)
-    before = _without_place(parse_config(directory.config_text(), source=str(path)))
-    changed = _differences(before.model_dump(), _without_place(config).model_dump())
+    before = parse_config(directory.config_text(), source=str(path))
+    changed = _differences(_settings(before), _settings(config))
     if changed:
         raise ConfigError(
             f"{path}: holds a run of another configuration ({', '.join(changed)}); choose another folder with --out"
@@ -99,10 +101,10 @@ def _finished(path: Path, config: Config) -> dict[str, object] | None:
     return None
 
 
-def _without_place(config: Config) -> Config:
-    """Return all that results follow from: where participants train is not part of it."""
+def _settings(config: Config) -> dict[str, object]:
+    """Return all that results follow from, those of parts included; where participants train is not part of it."""
     anywhere = {"engine": "local", "ray_address": None, "workers": None}
-    return config.model_copy(update={"run": config.run.model_copy(update=anywhere)})
+    return tomllib.loads(to_toml(config.model_copy(update={"run": config.run.model_copy(update=anywhere)})))
 
 
 def _differences(before: dict[str, object], now: dict[str, object], within: str = "") -> list[str]:

@@ -12,13 +12,14 @@ import struct
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, fields, is_dataclass
-from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
 from auxo.core.own_state import Nothing, OwnState
+from auxo.core.settings import field_types
 
 SCHEMA_VERSION = 1
 """Rises when the layout of the bytes changes, not when a state gets another field."""
@@ -355,7 +356,7 @@ def _record(kind: type, path: str, known: _Known) -> _Record:
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # typeshed omits
         raise _unknown(path, kind)
     try:
-        hints = get_type_hints(kind)
+        hints = field_types(kind)
     except NameError as error:
         raise TypeError(f"{path}: {error}; types of fields must be known when the program runs") from error
     record = known.records[kind] = _Record(kind, {})

@@ -3,11 +3,10 @@
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from auxo.core.settings import about
+from auxo.core.settings import about, field_types
 from auxo.registry.expectation import expectation, nearest_choice, toml_value
 from auxo.registry.registry import Registry, short_name
 
@@ -58,7 +57,7 @@ class PartMaker:
             if table:
                 raise ValueError(f"{path}.{next(iter(table))}: unknown key. {path} has nothing to set")
             return default
-        hints = get_type_hints(type(default))
+        hints = field_types(type(default))
         names = [field.name for field in fields(default) if field.init]
         for key in table:
             if key not in names:
@@ -94,7 +93,7 @@ class PartMaker:
         table = given if isinstance(given, Mapping) else {_NAME: given}
         name = table.get(_NAME, registry.name_of(default))
         if not isinstance(name, str):
-            raise ValueError(f"{path}: expected the name of a {registry.kind}, got {toml_value(name)}")
+            raise ValueError(f"{path}: expected the name of {registry.a_kind}, got {toml_value(name)}")
         if name != registry.name_of(default):
             try:
                 default = _made(registry.find(name), path)
@@ -108,7 +107,7 @@ class PartMaker:
         """Yield a part's sections, one for itself and one for each dataclass or part within it, with their lines."""
         if not is_dataclass(part) or isinstance(part, type):
             return
-        hints, lines, deeper = get_type_hints(type(part)), [], []
+        hints, lines, deeper = field_types(type(part)), [], []
         for field in fields(part):
             value, inner = getattr(part, field.name), f"{path}.{field.name}"
             registry = self.choices.get(hints[field.name])

@@ -32,6 +32,11 @@ class Registry:
         """Return the names of those that come with Auxo."""
         return tuple(entry.name for entry in self.entries)
 
+    @property
+    def a_kind(self) -> str:
+        """Return the kind with its article."""
+        return f"an {self.kind}" if self.kind[0] in "aeiou" else f"a {self.kind}"
+
     def find(self, name: str) -> Callable[..., object]:
         """Return the class that a name or an import path stands for.
 
@@ -43,7 +48,7 @@ class Registry:
         if name not in paths and not is_import_path(name):
             near = difflib.get_close_matches(name, paths, n=1)
             hint = f'did you mean "{near[0]}"?' if near else 'a part of your own goes in as "file.py:Name".'
-            raise ValueError(f'expected a {self.kind} ({", ".join(paths)}) or an import path, got "{name}"; {hint}')
+            raise ValueError(f'expected {self.a_kind} ({", ".join(paths)}) or an import path, got "{name}"; {hint}')
         found = load_callable(paths.get(name, name))
         if not inspect.isclass(found):
             raise ValueError(f"{name}: expected a class with settings as its fields, got a function; name the class")
@@ -60,7 +65,7 @@ class Registry:
             first = self.protocols[0]
             lacking = [asked for asked in vars(first) if not asked.startswith("_") and not hasattr(part, asked)]
             raise ValueError(
-                f"{name}: expected a {self.kind} as {first.__module__}:{first.__name__} describes it, got one without "
+                f"{name}: expected {self.a_kind} as {first.__module__}:{first.__name__} describes it, got one without "
                 f"{', '.join(lacking)}; add what is missing"
             )
 
