@@ -1,0 +1,124 @@
+"""Parts that a user might write, as the text of a file."""
+
+METHOD = '''
+from dataclasses import dataclass, field
+
+from auxo.algorithms.base import OneCohort
+from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.partition import CrossFittedGain, PartitionCriterion
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Depth:
+    levels: int = setting(2, "How deep it goes.")
+
+
+@dataclass(frozen=True)
+class MyMethod:
+    """The base with settings that do nothing."""
+
+    strength: float = setting(0.5, "How strong it is.")
+    depth: Depth = field(default_factory=Depth)
+    criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
+
+    own_states = ()
+    client_half = None
+    matching = OneCohort().matching
+    begin = OneCohort.begin
+    memory = OneCohort.memory
+    openers = OneCohort.openers
+    plan = OneCohort.plan
+    admission = OneCohort.admission
+    close = OneCohort.close
+
+    def __post_init__(self) -> None:
+        if self.strength < 0:
+            raise ValueError(f"strength: expected at least 0, got {self.strength}")
+
+
+@dataclass(frozen=True)
+class Half:
+    """Lacks what makes a method."""
+
+    own_states = ()
+    client_half = None
+    begin = OneCohort.begin
+
+
+@dataclass(frozen=True)
+class Needy:
+    """Has a setting without a default."""
+
+    strength: float
+
+
+def make_method():
+    return MyMethod()
+'''
+
+CRITERION = '''
+from dataclasses import dataclass, field
+
+from auxo.core.partition import Keep, PartitionLimits, Verdict
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Stubborn:
+    """Never partitions."""
+
+    limits: PartitionLimits = field(default_factory=PartitionLimits)
+    patience: int = setting(3, "Rounds that it looks back at.")
+
+    @property
+    def window(self) -> int:
+        return self.patience
+
+    def judge(self, evidence, outlook):
+        return Verdict(Keep(), None, 0.0, 1, explains=False)
+'''
+
+SMALL_PARTS = '''
+from dataclasses import dataclass
+
+from auxo.core.aggregators import FedAvg
+from auxo.core.client_algorithm import LocalSgd
+from auxo.core.selectors import Uniform
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Makes steps of twice the length."""
+
+    factor: float = 2.0
+
+    def initial(self, weights):
+        return FedAvg().initial(weights)
+
+    def accumulate(self, state):
+        return FedAvg().accumulate(state)
+
+    def step(self, state, movement, rate_scale=1.0):
+        return FedAvg().step(state, self.factor * movement, rate_scale)
+
+
+@dataclass(frozen=True)
+class FirstComeFirstServed:
+    """Selects those with the smallest numbers."""
+
+    own_states = ()
+    begin = Uniform.begin
+    learn = Uniform.learn
+
+    def select(self, memory, candidates, rows, wanted, rng):
+        return rows[:wanted]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Holds participants firmly."""
+
+    proximal: float = 0.7
+    sends_partial_work: bool = False
+'''
