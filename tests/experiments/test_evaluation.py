@@ -29,19 +29,22 @@ samples = [10, 20]
 test_samples = 10
 
 [training]
-algorithm = "fedavg"
+aggregator = "fedavg"
 rounds = 12
 participants = 40
 learning_rate = 0.1
 
 [auxo]
 start_round = 2
-window = 3
+
+[auxo.criterion]
+rounds = 3
 min_judged = 30
-min_participants = 8
-partition_from = 0.2
-partition_until = 0.9
-wait_for_labels = 0.0
+limits = {min_participants = 8, begin = 0.2, end = 0.9, labelled = 0.0}
+
+[ifca]
+cohorts = 2
+warm_start = 2
 
 [run]
 evaluate_every = 6
@@ -150,3 +153,18 @@ def test_a_model_that_has_diverged_has_no_perplexity(loss: float, data: Federate
     run = run_method("base", small("run.perplexity=true", "training.rounds=1"), data)
     diverged = replace(run.scores, loss=np.full(len(run.scores.clients), loss))
     assert evaluated(diverged, run.state, 40, data.groups).perplexity is None
+
+
+def test_clients_that_compare_models_by_rule_are_not_lost_and_use_the_best(data: FederatedData) -> None:
+    run = run_method("ifca", small(), data)
+    trainer, tree = trainer_for(small(), data), run.state.coordinator.tree
+    assert not run.scores.lost.any()
+    np.testing.assert_array_equal(run.scores.matched, run.scores.cohort)
+    for client in range(0, data.n_clients, 30):
+        mine = data.train.of(client)
+        x, y = data.inputs(data.train.x_rows[mine]), data.train.y[mine]
+        losses = {
+            tree.index[leaf]: trainer.losses(state.server.weights, x, y).mean()
+            for leaf, state in run.state.coordinator.cohorts.items()
+        }
+        assert run.scores.cohort[client] == min(losses, key=lambda leaf: losses[leaf])

@@ -19,13 +19,14 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.runner import MethodResult, has_groups, run_experiment, run_method
+from auxo.experiments.runner import MethodResult, Stage, has_groups, run_experiment, run_method
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import save_population
+from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import Evaluated, Event, Partitioned
 from auxo.reporting.progress import OnEvent
 from auxo.reporting.report import write_report
-from auxo.runtime.engine import Engine
+from tests.registry.own_parts import METHOD
 
 # Two groups that name the classes differently: a partition pays, and is found within a few rounds.
 SMALL = """
@@ -40,7 +41,7 @@ samples = [20, 30]
 test_samples = 10
 
 [training]
-algorithm = "fedavg"
+aggregator = "fedavg"
 rounds = 24
 participants = 40
 learning_rate = 0.1
@@ -48,11 +49,15 @@ batch_size = 10
 
 [auxo]
 start_round = 2
-window = 5
+
+[auxo.criterion]
+rounds = 5
 min_judged = 60
-min_participants = 8
-partition_from = 0.2
-partition_until = 0.9
+limits = {min_participants = 8, begin = 0.2, end = 0.9}
+
+[ifca]
+cohorts = 2
+warm_start = 2
 
 [run]
 evaluate_every = 6
@@ -165,10 +170,11 @@ def test_another_seed_is_another_run(data: FederatedData) -> None:
     assert weights(run_method("base", small("seed=1"), data)) != weights(run_method("base", small(), data))
 
 
-def test_workers_do_not_change_a_bit(data: FederatedData) -> None:
-    alone, together = (run_method("auxo", small(f"run.workers={workers}"), data) for workers in (1, 2))
-    assert len(weights(alone)) > 1
-    assert weights(alone) == weights(together)
+@pytest.mark.parametrize("method", ["auxo", "ifca", "paper"])
+def test_workers_do_not_change_a_bit(method: str, data: FederatedData) -> None:
+    alone, together = (run_method(method, small(f"run.workers={workers}"), data) for workers in (1, 2))
+    assert len(weights(alone)) > 1 or method == "paper"
+    assert to_bytes(alone.state) == to_bytes(together.state)
     assert alone.events == together.events
 
 
@@ -207,7 +213,7 @@ def test_events_of_the_second_oracle_replace_those_of_the_first(
 ) -> None:
     second = run_method("base", small("training.rounds=2"), data)
 
-    def run_two(method: str, config: Config, data: FederatedData, on_event: OnEvent, engine: Engine) -> MethodResult:
+    def run_two(method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage) -> MethodResult:
         on_event("first", second.events[0])
         for event in second.events:
             on_event(second.label, event)
@@ -277,7 +283,7 @@ def test_an_interrupted_oracle_leaves_its_first_run(tmp_path: Path) -> None:
 
 
 def test_the_papers_variant_runs_to_its_end(data: FederatedData) -> None:
-    result = run_method("auxo", small("auxo.variant=paper"), data)
+    result = run_method("paper", small("paper.start_round=2"), data)
     assert all(cohort.round == 24 for cohort in result.state.coordinator.cohorts.values())
     assert result.final.accuracy > 0.5
 
@@ -287,7 +293,7 @@ def test_the_papers_variant_runs_to_its_end(data: FederatedData) -> None:
     [
         ["devices.availability=day-night", "devices.share_online=0.6"],
         ["devices.kind=equal", "devices.dropout=0.3", "devices.deadline_s=60"],
-        ["training.algorithm=fedyogi", "training.model=mlp"],
+        ["training.aggregator=fedyogi", "training.model=mlp"],
         ["population.source=digits", "population.heterogeneity=affine", "population.noise=0.3"],
         ["population.source=digits", "population.heterogeneity=label", "training.model=cnn"],
     ],
@@ -337,7 +343,7 @@ def test_what_the_generators_refuse_names_the_setting() -> None:
 def test_the_last_methods_problem_shows_before_the_first_has_run(tmp_path: Path) -> None:
     config = small("population.heterogeneity=rotation", "population.groups=45")
     directory = RunDirectory.create(tmp_path / "run", to_toml(config))
-    with pytest.raises(ConfigError, match="the oracle needs a participant a round for each of the 45 groups"):
+    with pytest.raises(ConfigError, match="oracle needs a participant a round for each of the 45 groups"):
         run_experiment(config, directory, ignore)
     assert directory.methods() == ()
 
@@ -385,5 +391,79 @@ def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> Non
 
 def test_the_oracle_alone_without_groups_is_refused(tmp_path: Path) -> None:
     config = small('methods=["oracle"]', 'population.heterogeneity="none"')
-    with pytest.raises(ConfigError, match="only the oracle is asked for"):
+    with pytest.raises(ConfigError, match="only oracle is asked for"):
         run(tmp_path / "run", config)
+
+
+def test_ifca_finds_the_groups_that_the_base_cannot_serve(tmp_path: Path) -> None:
+    config = small('methods=["base", "ifca"]')
+    told: dict[str, list[Event]] = {}
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    run_experiment(config, directory, lambda label, event: told.setdefault(label, []).append(event))
+    base, ifca = (evaluations(directory.events(method).events)[-1] for method in ("base", "ifca"))
+    assert directory.methods() == ("base", "ifca")
+    assert directory.events("ifca").events == tuple(told["ifca"])
+    assert ifca.accuracy > base.accuracy + 0.1
+    assert ifca.ari == 1.0
+    assert (len(ifca.cohorts), ifca.lost) == (2, 0)
+    assert (ifca.matched_accuracy, ifca.matched_ari) == (ifca.accuracy, ifca.ari)
+    clients = directory.read_clients("ifca")
+    assert clients is not None
+    assert set(clients.cohort) == {"0.0", "0.1"}
+
+
+def test_ifca_that_is_told_of_one_cohort_is_the_base(data: FederatedData) -> None:
+    base, ifca = run_method("base", small(), data), run_method("ifca", small("ifca.cohorts=1"), data)
+    assert weights(ifca) == weights(base)
+    assert ifca.events == base.events
+
+
+def test_several_initial_models_are_drawn_apart_and_the_first_is_everybodys() -> None:
+    config = small("training.model=mlp", "training.rounds=1", "ifca.cohorts=3", "fedavg.server_learning_rate=1e-9")
+    data = make_population(config)
+    trainer = trainer_for(config, data)
+    drawn = [state.server.weights for state in run_method("ifca", config, data).state.coordinator.cohorts.values()]
+    np.testing.assert_allclose(drawn[0], trainer.initial_weights(config.seed), atol=1e-6)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert np.abs(drawn[one] - drawn[other]).max() > 0.01
+
+
+def test_fedprox_holds_participants_near_the_model_that_they_were_sent(data: FederatedData) -> None:
+    few = ("training.rounds=1", "training.epochs=5")
+    plain, free, held = (
+        run_method("base", small(*few, *more), data)
+        for more in (
+            (),
+            ("training.client=fedprox", "fedprox.mu=0.0"),
+            ("training.client=fedprox", "fedprox.mu=1.0"),
+        )
+    )
+    assert weights(free) == weights(plain)
+    start = trainer_for(small(), data).initial_weights(0)
+    moved = [np.linalg.norm(np.frombuffer(weights(one)["0"], np.float32) - start) for one in (plain, held)]
+    assert moved[1] < 0.95 * moved[0]
+
+
+def test_stragglers_send_partial_work_with_fedprox_and_are_late_without(data: FederatedData) -> None:
+    slow = ("training.epochs=5", "training.rounds=3", "devices.deadline_s=20", "devices.overcommit=0")
+    plain, partial, whole = (
+        run_method("base", small(*slow, *more), data)
+        for more in (
+            (),
+            ("training.client=fedprox", "fedprox.mu=0.0"),
+            ("training.client=fedprox", "fedprox.mu=0.0", "fedprox.sends_partial_work=false"),
+        )
+    )
+    assert partial.final.participations > plain.final.participations
+    assert weights(whole) == weights(plain)
+
+
+def test_a_method_of_ones_own_runs_beside_the_base_under_its_short_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_method.py").write_text(METHOD)
+    config = small('methods=["base", "my_method.py:MyMethod"]', "training.rounds=2", "run.workers=2")
+    directory, _ = run(tmp_path / "run", config)
+    assert directory.methods() == ("base", "MyMethod")
+    assert directory.events("MyMethod").events == directory.events("base").events

@@ -1,0 +1,324 @@
+"""The parts that a configuration names: which settings it stands for, one by one, and parts of one's own."""
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.fedprox import FedProx
+from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.oracle import Oracle
+from auxo.algorithms.paper import Paper
+from auxo.core.affinity import AffinitySettings
+from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
+from auxo.core.rewards import RewardSettings
+from auxo.core.settings import meanings
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.parts import (
+    AGGREGATORS,
+    CLIENTS,
+    CRITERIA,
+    KINDS,
+    METHODS,
+    SELECTORS,
+    part_maker,
+    registry_of,
+    section_names,
+)
+from auxo.registry.registry import Registry
+from tests.registry.own_parts import CRITERION, METHOD, SMALL_PARTS
+
+OURS, PAPERS = Auxo(), Paper()
+WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
+
+
+def part(registry: Registry, name: str, *overrides: str) -> object:
+    return parse_config("", overrides).maker.make(registry, name)
+
+
+def auxo(*overrides: str) -> Auxo:
+    made = part(METHODS, "auxo", *overrides)
+    assert isinstance(made, Auxo)
+    return made
+
+
+def paper(*overrides: str) -> Paper:
+    made = part(METHODS, "paper", *overrides)
+    assert isinstance(made, Paper)
+    return made
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("my_method", METHOD), ("my_criterion", CRITERION), ("my_parts", SMALL_PARTS)):
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+# Those that come with Auxo.
+
+
+@pytest.mark.parametrize("registry", KINDS.values(), ids=KINDS)
+def test_every_part_that_comes_with_auxo_can_be_made_and_is_what_its_kind_asks_for(registry: Registry) -> None:
+    for entry in registry.entries:
+        made = registry.find(entry.name)()
+        registry.check(made, entry.name)
+        assert registry.name_of(made) == entry.name
+        assert entry.about.endswith(".")
+
+
+@pytest.mark.parametrize("registry", WITH_SECTIONS)
+def test_without_a_section_every_part_has_its_own_defaults(registry: Registry) -> None:
+    for name in registry.names:
+        assert part(registry, name) == registry.find(name)()
+        assert registry_of(name) is registry
+        assert name in section_names()
+    assert registry_of("gain") is None
+
+
+def test_every_setting_of_every_part_says_what_it_means() -> None:
+    def check(value: object, path: str) -> None:
+        if not is_dataclass(value) or isinstance(value, type):
+            return
+        for one in fields(value):
+            inner = getattr(value, one.name)
+            assert is_dataclass(inner) or meanings(value)[one.name], f"{path}.{one.name}"
+            check(inner, f"{path}.{one.name}")
+
+    for registry in KINDS.values():
+        for name in registry.names:
+            check(registry.find(name)(), name)
+
+
+def test_the_papers_method_differs_only_in_the_rules() -> None:
+    assert isinstance(PAPERS.criterion, Lemma)
+    assert PAPERS.start_round == OURS.start_round
+    assert PAPERS.affinity.reward_decay == OURS.affinity.reward_decay
+    assert PAPERS.clustering.clusters == 2
+    assert PAPERS.rate_scaling == "linear"
+    assert PAPERS.criterion.limits == replace(OURS.criterion.limits, labelled=0.0)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("affinity.label_memory=0.3", replace(OURS, affinity=AffinitySettings(label_memory=0.3))),
+        ("affinity.label_trust=0.3", replace(OURS, affinity=AffinitySettings(label_trust=0.3))),
+        ("affinity.exploration=0.9", replace(OURS, affinity=AffinitySettings(exploration=0.9))),
+        ("affinity.exploration_decay=0.3", replace(OURS, affinity=AffinitySettings(exploration_decay=0.3))),
+        ("affinity.reward_decay=0.7", replace(OURS, affinity=AffinitySettings(reward_decay=0.7))),
+        (
+            "affinity.accumulate_predictions=true",
+            replace(OURS, affinity=AffinitySettings(accumulate_predictions=True)),
+        ),
+        ("clustering.clusters=3", replace(OURS, clustering=ClusteringSettings(clusters=3))),
+        ("clustering.centre_memory=0", replace(OURS, clustering=ClusteringSettings(centre_memory=0.0))),
+        ("clustering.restart_after=99", replace(OURS, clustering=ClusteringSettings(restart_after=99))),
+        ("clustering.most_starts=0", replace(OURS, clustering=ClusteringSettings(most_starts=0))),
+        ("clustering.leave_one_out=false", replace(OURS, clustering=ClusteringSettings(leave_one_out=False))),
+        ("rewards.leave_one_out=false", replace(OURS, rewards=RewardSettings(leave_one_out=False))),
+        ("rewards.scale_by_known=false", replace(OURS, rewards=RewardSettings(scale_by_known=False))),
+        ("rewards.weigh_length=false", replace(OURS, rewards=RewardSettings(weigh_length=False))),
+        ("start_round=17", replace(OURS, start_round=17)),
+        ("cross_fit=false", replace(OURS, cross_fit=False)),
+        ("cross_fit_share=0.2", replace(OURS, cross_fit_share=0.2)),
+        ("late_feedback=false", replace(OURS, late_feedback=False)),
+        ("admit_misfits=true", replace(OURS, admit_misfits=True)),
+        ("rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),
+        ("criterion=lemma", replace(OURS, criterion=Lemma())),
+        ("criterion.name=lemma", replace(OURS, criterion=Lemma())),
+        ("criterion.rounds=3", replace(OURS, criterion=CrossFittedGain(rounds=3))),
+        ("criterion.min_gain=0.5", replace(OURS, criterion=CrossFittedGain(min_gain=0.5))),
+        ("criterion.min_gain_further=0.5", replace(OURS, criterion=CrossFittedGain(min_gain_further=0.5))),
+        ("criterion.min_judged=7", replace(OURS, criterion=CrossFittedGain(min_judged=7))),
+    ],
+)
+def test_every_setting_changes_what_it_is_called_after_and_nothing_else(override: str, expected: Auxo) -> None:
+    assert expected != OURS
+    assert auxo(f"auxo.{override}") == expected
+
+
+@pytest.mark.parametrize(
+    ("registry", "override", "expected"),
+    [
+        (AGGREGATORS, "fedavg.server_learning_rate=0.5", FedAvg(server_learning_rate=0.5)),
+        (AGGREGATORS, "fedavg.weighting=uniform", FedAvg(weighting="uniform")),
+        (AGGREGATORS, "fedyogi.server_learning_rate=1", FedYogi(server_learning_rate=1.0)),
+        (AGGREGATORS, "fedyogi.weighting=uniform", FedYogi(weighting="uniform")),
+        (METHODS, "ifca.cohorts=7", Ifca(cohorts=7)),
+        (METHODS, "ifca.warm_start=0", Ifca(warm_start=0)),
+        (METHODS, "oracle.rate_scaling=linear", Oracle(rate_scaling="linear")),
+        (METHODS, "oracle.starts=[0.5]", Oracle(starts=(0.5,))),
+        (METHODS, "paper.criterion.alpha=3.0", replace(PAPERS, criterion=Lemma(PAPERS.criterion.limits, alpha=3.0))),
+        (CLIENTS, "fedprox.mu=1", FedProx(mu=1.0)),
+        (CLIENTS, "fedprox.sends_partial_work=false", FedProx(sends_partial_work=False)),
+    ],
+)
+def test_the_section_of_a_part_is_that_of_its_name(registry: Registry, override: str, expected: object) -> None:
+    name = override.partition(".")[0]
+    assert part(registry, name, override) == expected
+    assert part(registry, name) != expected
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("begin=0.2", PartitionLimits(begin=0.2)),
+        ("end=0.95", PartitionLimits(end=0.95)),
+        ("labelled=0.25", PartitionLimits(labelled=0.25)),
+        ("labelled_until=0.15", PartitionLimits(labelled_until=0.15)),
+        ("min_participants=17", PartitionLimits(min_participants=17)),
+    ],
+)
+@pytest.mark.parametrize("criterion", CRITERIA.names)
+def test_limits_hold_for_either_criterion(criterion: str, override: str, expected: PartitionLimits) -> None:
+    made = auxo(f"auxo.criterion.name={criterion}", f"auxo.criterion.limits.{override}")
+    assert CRITERIA.name_of(made.criterion) == criterion
+    assert made.criterion.limits == expected
+
+
+def test_a_departure_can_be_had_in_the_papers_method() -> None:
+    assert paper("paper.rewards.weigh_length=true") == replace(
+        PAPERS, rewards=replace(PAPERS.rewards, weigh_length=True)
+    )
+    assert paper("paper.clustering.clusters=3").clustering == replace(PAPERS.clustering, clusters=3)
+    made = paper("paper.criterion.name=gain", "paper.criterion.limits.labelled=0.0").criterion
+    assert made == CrossFittedGain(PartitionLimits(labelled=0.0))
+
+
+def test_parts_go_in_as_they_are_from_python_and_as_tables() -> None:
+    given = Auxo(start_round=1, criterion=Lemma())
+    assert Config(parts={"auxo": given}).maker.make(METHODS, "auxo") is given
+    assert Config(parts={"auxo": {"start_round": 1}}).maker.make(METHODS, "auxo") == Auxo(start_round=1)
+    assert part_maker({"auxo": {"start_round": 1}}).make(METHODS, "auxo") == Auxo(start_round=1)
+    with pytest.raises(ValueError, match=r"auxo: expected a section \[auxo\], got "):
+        Config(parts={"auxo": Ifca()})
+
+
+def test_settings_of_parts_that_are_not_in_use_are_checked_too() -> None:
+    assert part(METHODS, "ifca", 'methods=["base"]', "ifca.cohorts=7") == Ifca(cohorts=7)
+    for override, message in (
+        ("ifca.cohorts=0", r"ifca\.cohorts: expected at least 1, got 0"),
+        ("fedprox.nu=1", r"fedprox\.nu: unknown key\. Keys of \[fedprox\]: mu, sends_partial_work"),
+        ("fedavg.weighting=3", r'fedavg\.weighting: expected "examples" or "uniform", got 3'),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            parse_config("", ['methods=["base"]', override])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("ifac.cohorts=2", "ifac: unknown key; did you mean [ifca]? Sections of parts: auxo, base, fedavg, fedprox, "),
+        ("qqqq.x=1", "qqqq: unknown key. Sections of parts: "),
+        ("lemma.alpha=2", "lemma: unknown key. Sections of parts: "),  # it belongs into [auxo.criterion]
+        ("uniform.x=1", "uniform.x: unknown key. Keys of [uniform]: none"),
+    ],
+)
+def test_sections_that_belong_to_nobody_are_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", [override])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("explain", [False, True])
+def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
+    config = Config(
+        methods=METHODS.names,
+        training=Config().training.model_copy(update={"aggregator": "fedavg", "client": "fedprox"}),
+        parts={
+            "auxo": Auxo(start_round=3, criterion=Lemma(PartitionLimits(begin=0.1), alpha=0.5)),
+            "paper": Paper(criterion=CrossFittedGain(PartitionLimits(end=0.9), rounds=2)),
+            "ifca": Ifca(cohorts=3, warm_start=7),
+            "oracle": Oracle(starts=(0.0, 0.5, 0.75)),
+            "fedavg": FedAvg(server_learning_rate=0.3, weighting="uniform"),
+            "fedprox": FedProx(mu=0.3, sends_partial_work=False),
+        },
+    )
+    again = parse_config(to_toml(config, explain))
+    for _, registry, name in config.parts_in_use():
+        assert again.maker.make(registry, name) == config.maker.make(registry, name)
+    assert to_toml(again, explain) == to_toml(config, explain)
+
+
+def test_what_settings_of_parts_mean_is_explained() -> None:
+    text = to_toml(Config(methods=("auxo", "ifca")), explain=True)
+    assert "\n# Models (K); the method has to be told. Takes a whole number.\ncohorts = 4\n" in text
+    assert '# Which criterion. Takes "gain" or "lemma" or an import path.\nname = "gain"\n' in text
+
+
+# Of one's own.
+
+
+def test_a_method_of_ones_own_has_its_settings_in_the_section_of_its_name(files: Path) -> None:
+    text = """
+    methods = ["base", "my_method.py:MyMethod"]
+
+    [MyMethod]
+    strength = 0.25
+    depth = {levels = 5}
+    criterion = {name = "lemma", alpha = 2.0}
+    """
+    config = parse_config(text, ["MyMethod.criterion.rounds=4"])
+    made = config.maker.make(METHODS, "my_method.py:MyMethod")
+    assert type(made).__name__ == "MyMethod"
+    assert (vars(made)["strength"], vars(made)["depth"].levels) == (0.25, 5)
+    assert vars(made)["criterion"] == Lemma(alpha=2.0, rounds=4)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["MyMethod.strength=-1"], "MyMethod.strength: expected at least 0, got -1.0"),
+        (["MyMethod.strenght=1"], "MyMethod.strenght: unknown key; did you mean MyMethod.strength?"),
+        (["MyMethod.levels=1"], "MyMethod.levels: unknown key; did you mean MyMethod.depth.levels?"),
+        (["MyMethd.strength=1"], "MyMethd: unknown key; did you mean [MyMethod]?"),
+        (["methods=['my_method.py:MyMethd']"], 'no such name; did you mean "MyMethod"?'),
+        (["methods=['my_method.py:Half']"], "got one without matching, memory, openers, plan, admission, close; add "),
+        (["methods=['my_method.py:Needy']"], "give every setting of it a default"),
+        (["methods=['my_method.py:make_method']"], "expected a class with settings as its fields, got a function"),
+        (["methods=['absent.py:MyMethod']"], "methods: absent.py: no such file; give its path from the working direct"),
+        (["methods=['my_method.py:MyMethod', 'my_method.py:MyMethod']"], "methods: expected each at most once"),
+        (["training.aggregator=my_method.py:MyMethod"], "expected an aggregator as auxo.core.aggregators:Aggregator"),
+    ],
+)
+def test_what_is_wrong_with_a_method_of_ones_own_is_named(files: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config('methods = ["my_method.py:MyMethod"]', overrides)
+    assert message in str(error.value)
+
+
+def test_a_criterion_of_ones_own_goes_into_auxo(files: Path) -> None:
+    text = '[auxo.criterion]\nname = "my_criterion.py:Stubborn"\npatience = 7\nlimits = {end = 0.75}\n'
+    config = parse_config(text)
+    made = config.maker.make(METHODS, "auxo")
+    assert isinstance(made, Auxo)
+    assert made.criterion.window == 7
+    assert made.criterion.limits == PartitionLimits(end=0.75)
+    again = parse_config(to_toml(config)).maker.make(METHODS, "auxo")
+    assert again == made
+    with pytest.raises(ConfigError, match=r"auxo\.criterion\.patiense: unknown key; did you mean auxo\.criterion\.pat"):
+        parse_config(text, ["auxo.criterion.patiense=3"])
+
+
+def test_every_kind_of_part_can_be_ones_own_and_reads_back_from_toml(files: Path) -> None:
+    overrides = [
+        "methods=['base', 'my_method.py:MyMethod']",
+        "training.aggregator=my_parts.py:Doubled",
+        "training.selector=my_parts.py:FirstComeFirstServed",
+        "training.client=my_parts.py:Held",
+        "Doubled.factor=3",
+        "Held.proximal=0.2",
+        "MyMethod.strength=0.1",
+    ]
+    config = parse_config("", overrides)
+    again = parse_config(to_toml(config, explain=True))
+    for _, registry, name in config.parts_in_use():
+        assert again.maker.make(registry, name) == config.maker.make(registry, name)
+    assert "[Doubled]\nfactor = 3.0\n" in to_toml(config)
+    assert to_toml(again) == to_toml(config)
