@@ -17,6 +17,8 @@ from pathlib import Path
 from bench_page import Records, page
 from rich.console import Console
 
+from auxo.files.atomic_write import write_whole
+
 HERE = Path(__file__).parent
 # Each part's script and what it is given besides --json.
 PARTS = {
@@ -59,7 +61,7 @@ def _run(part: str, peers: str) -> Records:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_whole(path, text.encode())
 
 
 def _arguments() -> argparse.Namespace:

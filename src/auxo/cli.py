@@ -22,7 +22,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.protocol.events import Event
 from auxo.reporting.comparison_tables import comparison_over_seeds
 from auxo.reporting.progress import Budget, OnEvent, show_progress
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # `auxo config show | head` is no error; click ends quietly
-        except (ConfigError, DatasetError, OSError, MemoryError, WorkersLost) as error:
+        except (ConfigError, FileError, OSError, MemoryError, WorkersLost) as error:
             typer.echo(f"auxo: {_message(error)}", err=True)
             raise typer.Exit(_BAD_INPUT) from None
 

@@ -23,8 +23,8 @@ from auxo.datasets.client_samples import TEST_SHARE, Source, with_at_least
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
-from auxo.files.atomic_write import whole_file
-from auxo.files.errors import DatasetError
+from auxo.files.atomic_write import write_whole
+from auxo.files.errors import FileError
 from auxo.population.population_file import PopulationFileError
 from auxo.reporting.number_format import counted
 
@@ -39,7 +39,7 @@ class _DataCommands(TyperGroup):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (DatasetError, PopulationFileError) as error:
+        except (FileError, PopulationFileError) as error:
             typer.echo(f"auxo: {error}", err=True)
             raise typer.Exit(_BAD_INPUT) from None
 
@@ -149,11 +149,9 @@ def _check_out(out: Path, is_forced: bool) -> None:
     if out.suffix not in FEDERATED:
         raise click.UsageError(f"OUT.arrow: expected a name that ends in .arrow, got {str(out)!r}")
     if out.is_dir():
-        raise DatasetError(f"{out}: is a folder; choose another name")
+        raise FileError(f"{out}: is a folder; choose another name")
     if out.exists() and not is_forced:
-        raise DatasetError(
-            f"{out}: already exists and is left as it is; replace it with --force, or choose another name"
-        )
+        raise FileError(f"{out}: already exists and is left as it is; replace it with --force, or choose another name")
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -231,8 +229,7 @@ def describe_command(
     described = describe(named.data, named.groups)
     Console().print(on_terminal(described), highlight=False)
     if html is not None:
-        with whole_file(html) as out:
-            out.write(page(described).encode())
+        write_whole(html, page(described).encode())
         typer.echo(f"page: {html}")
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from auxo.commands.traces_page import write_page
 from auxo.commands.traces_text import pictures
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.simulation.availability import DayNightPattern
 from auxo.traces.capacity import read_capacity
 from auxo.traces.fedscale import read_fedscale_availability, read_fedscale_capacity
@@ -171,7 +171,7 @@ def _named_apart(described: Mapping[Path, Trace]) -> dict[str, Trace]:
 
 def _write(trace: Trace, out: Path) -> None:
     if out.exists():
-        raise DatasetError(f"{out}: already exists and is left as it is; choose another path, or remove it")
+        raise FileError(f"{out}: already exists and is left as it is; choose another path, or remove it")
     write_trace(trace, out)
     parts = [
         f"{len(part.devices):,} devices with {what}"
@@ -181,7 +181,7 @@ def _write(trace: Trace, out: Path) -> None:
     typer.echo(f"wrote {out}: {', '.join(parts)}; look at it with: auxo traces describe {out}")
 
 
-def _tell_left_out(*errors: DatasetError | None) -> None:
+def _tell_left_out(*errors: FileError | None) -> None:
     for error in errors:
         if error is not None:
             typer.echo(f"left out devices that cannot be used; the first: {error}", err=True)

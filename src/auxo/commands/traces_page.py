@@ -7,7 +7,7 @@ import numpy as np
 
 from auxo.commands.traces_text import MBPS, MS, figure_rows
 from auxo.core.types import FloatArray
-from auxo.files.atomic_write import whole_file
+from auxo.files.atomic_write import write_whole
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.number_format import PER_CENT
 from auxo.reporting.style import STYLE
@@ -25,7 +25,7 @@ def write_page(traces: Mapping[str, Trace], path: Path) -> None:
     """Write one HTML file that needs nothing else; it appears when it is complete.
 
     Raises:
-        DatasetError: there is no place for the file.
+        FileError: there is no place for the file.
     """
     title = escaped(f"Traces of devices: {', '.join(traces)}")
     page = (
@@ -33,8 +33,7 @@ def write_page(traces: Mapping[str, Trace], path: Path) -> None:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{STYLE}</style></head><body>{tag('main', *_parts(traces))}</body></html>\n"
     )
-    with whole_file(path) as file:
-        file.write(page.encode())
+    write_whole(path, page.encode())
 
 
 def _parts(traces: Mapping[str, Trace]) -> list[Markup]:

@@ -19,7 +19,7 @@ from auxo.core.types import IntArray
 from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, Method, TrainingConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.data_folder import devices_with_files
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Event
 from auxo.runtime.coordinator import ByRequest, Coordinator, Matched, Matching
@@ -280,5 +280,5 @@ def _sessions(devices: DevicesConfig) -> Sessions | None:
 def _trace(setting: str, path: Path) -> Trace:
     try:
         return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
-    except DatasetError as error:
+    except FileError as error:
         raise ConfigError(f"{setting}: {error}") from error

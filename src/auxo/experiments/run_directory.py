@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import FloatArray, IntArray
+from auxo.files.atomic_write import whole_file, write_whole
 from auxo.protocol.events import Event, from_json, to_json
 
 METHODS = ("base", "auxo", "oracle")
@@ -77,7 +78,7 @@ class RunDirectory:
                 f"{' and more' if len(found) > 3 else ''}; choose another path or remove it"
             )
         path.mkdir(parents=True, exist_ok=True)
-        _replace(path / _CONFIG, config_text.encode())
+        write_whole(path / _CONFIG, config_text.encode())
         return cls(path)
 
     @classmethod
@@ -130,7 +131,7 @@ class RunDirectory:
         """Write these events in place of all that were written before."""
         path = self._method_file(method, _EVENTS)
         path.parent.mkdir(exist_ok=True)
-        _replace(path, b"".join(to_json(event).encode() + b"\n" for event in events))
+        write_whole(path, b"".join(to_json(event).encode() + b"\n" for event in events))
 
     def events(self, method: str) -> RecordedEvents:
         """Return the events of a method; none when it has not begun.
@@ -169,10 +170,8 @@ class RunDirectory:
         for name, column in (("group", clients.group), ("client", clients.client)):
             if column is not None:
                 columns[name] = np.asarray(column, dtype=np.int64)
-        partial = path.with_name(path.name + ".tmp")
-        with partial.open("wb") as file:
+        with whole_file(path) as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
-        partial.replace(path)
 
     def read_clients(self, method: str) -> ClientScores | None:
         """Return what `write_clients` wrote; None when the method did not come that far.
@@ -205,7 +204,7 @@ class RunDirectory:
             ValueError: a number is not finite; JSON has no word for it, so write None instead.
         """
         text = json.dumps(summary, indent=2, allow_nan=False)
-        _replace(self.path / _SUMMARY, (text + "\n").encode())
+        write_whole(self.path / _SUMMARY, (text + "\n").encode())
 
     def read_summary(self) -> dict[str, object] | None:
         """Return the run's result; None while the run has not ended.
@@ -227,7 +226,7 @@ class RunDirectory:
     def write_report(self, html: str) -> Path:
         """Write the report and return where it is."""
         path = self.path / _REPORT
-        _replace(path, html.encode())
+        write_whole(path, html.encode())
         return path
 
     def _method_file(self, method: str, name: str) -> Path:
@@ -241,12 +240,6 @@ def _event(line: bytes) -> Event:
         return from_json(line.decode())
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an event of this version: {error!r}") from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _mend_last_line(path: Path) -> None:

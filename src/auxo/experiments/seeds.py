@@ -12,6 +12,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
+from auxo.files.atomic_write import write_whole
 
 _INPUTS = "inputs.json"
 _LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a larger one its size and time; our choice
@@ -42,7 +43,7 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
         if summary is None:
             summary = run(of_seed, RunDirectory.create(path, to_toml(of_seed)))
         summaries.append(summary)
-        (folder / _INPUTS).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
+        write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
         _write(folder / "comparison.json", compare(summaries))
     return compare(summaries)
 
@@ -118,6 +119,4 @@ def _differences(before: dict[str, object], now: dict[str, object], within: str 
 
 
 def _write(path: Path, comparison: Comparison) -> None:
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_text(json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, (json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n").encode())
