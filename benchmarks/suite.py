@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench_page import Records, page
+from bench_page import Records, bench_page
 from rich.console import Console
 
 from auxo.files.atomic_write import write_whole
@@ -42,7 +42,7 @@ def main() -> None:
         sections[part] = _run(part, arguments.peers)
         # After every part, so that nothing is lost when a later one is stopped.
         _write(arguments.json, json.dumps(sections, indent=1) + "\n")
-        _write(arguments.page, page(sections))
+        _write(arguments.page, bench_page(sections))
     console.print(f"records: {arguments.json}\nfigures: {arguments.page}")
 
 

@@ -73,7 +73,7 @@ def test_a_missing_key_is_named() -> None:
 
 @pytest.mark.parametrize("written", ["5", "[]", "null"])
 def test_another_kind_of_json_is_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="^expected an object, got"):
+    with pytest.raises(ValueError, match=r"^expected an object, got"):
         read(written)
 
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
-from auxo.commands.data_drawing import on_terminal, page
+from auxo.commands.data_drawing import description_page, on_terminal
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, Source, with_at_least
 from auxo.datasets.describe import describe
@@ -229,7 +229,7 @@ def describe_command(
     described = describe(named.data, named.groups)
     Console().print(on_terminal(described), highlight=False)
     if html is not None:
-        write_whole(html, page(described).encode())
+        write_whole(html, description_page(described).encode())
         typer.echo(f"page: {html}")
 
 

@@ -1,6 +1,5 @@
 """The report of a run: one HTML file that needs nothing else, whether the run has finished or not."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
@@ -16,12 +15,9 @@ from auxo.reporting.figures import (
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
 from auxo.reporting.number_format import NAMES, counted, duration, number, percent, times
-from auxo.reporting.style import STYLE
-from auxo.reporting.svg import LineChart, draw
+from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import cohort_tree, draw_tree
-
-_WIDE, _NARROW = 900, 370  # widths at which a chart is laid out: a page and a phone
 
 
 def write_report(run: RunDirectory) -> Path:
@@ -40,12 +36,7 @@ def write_report(run: RunDirectory) -> Path:
         _rounds_section(facts),
         _config_section(facts),
     )
-    title = escaped(f"Auxo run: {facts.name}")
-    return run.write_report(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body>{tag('main', *sections)}</body></html>\n"
-    )
+    return run.write_report(page(f"Auxo run: {facts.name}", sections))
 
 
 _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed partition is spoken of; our choice
@@ -164,17 +155,17 @@ def _tiles(facts: RunFacts) -> Markup:
 def _accuracy_section(facts: RunFacts) -> Markup:
     time, work = accuracy_over_time(facts), accuracy_over_work(facts)
     if time is None or work is None:
-        return _section("Accuracy", _note("No evaluation was recorded."))
+        return section("Accuracy", note("No evaluation was recorded."))
     auxo = facts.methods.get("auxo")
     caption = "Every client is tested with the model of the cohort it would use."
     if time.bands:
         caption += " The band spans Auxo\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
     caption += " Vertical lines are partitions." if auxo and auxo.partitions else ""
-    return _section(
+    return section(
         "Accuracy",
-        _chart_figure(time, caption),
+        chart_figure(time, caption),
         tag("h3", escaped("The same against the work it took")),
-        _chart_figure(work, "A participation is one update that a client trained and the coordinator used."),
+        chart_figure(work, "A participation is one update that a client trained and the coordinator used."),
     )
 
 
@@ -182,12 +173,12 @@ def _tree_section(facts: RunFacts) -> Markup:
     auxo = facts.methods.get("auxo")
     roots = cohort_tree(auxo) if auxo else ()
     if not roots:
-        return _section("Cohort tree", _note("Auxo has not closed a round."))
+        return section("Cohort tree", note("Auxo has not closed a round."))
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
     caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
     caption += " Bars are their clients by true group, which Auxo never sees." if has_groups else ""
-    opening = () if auxo and auxo.partitions else (_note(_why_one_model(auxo)),)
-    return _section("Cohort tree", *opening, _figure(lambda width: draw_tree(roots, width), caption))
+    opening = () if auxo and auxo.partitions else (note(_why_one_model(auxo)),)
+    return section("Cohort tree", *opening, figure(lambda width: draw_tree(roots, width), caption))
 
 
 def _why_one_model(auxo: MethodFacts | None) -> str:
@@ -200,7 +191,7 @@ def _why_one_model(auxo: MethodFacts | None) -> str:
 def _clients_section(facts: RunFacts) -> Markup:
     chart = client_curve(facts)
     if chart is None:
-        return _section("Client by client", _note("No client scores were written; they come at the end of a method."))
+        return section("Client by client", note("No client scores were written; they come at the end of a method."))
     caption = "Heavy strokes are the means of the worst and the best tenth of clients."
     drawn = {line.name for line in chart.lines}
     if missing := [NAMES[method] for method in ("base", "auxo") if NAMES[method] not in drawn]:
@@ -211,7 +202,7 @@ def _clients_section(facts: RunFacts) -> Markup:
         better, same, worse = (number(count) for count in compared)
         words = f"Against the base, Auxo serves {better} clients better, {same} the same and {worse} worse."
         opening = (tag("p", escaped(words)),)
-    return _section("Client by client", *opening, _chart_figure(chart, caption))
+    return section("Client by client", *opening, chart_figure(chart, caption))
 
 
 def _criterion_section(facts: RunFacts) -> Markup:
@@ -221,22 +212,22 @@ def _criterion_section(facts: RunFacts) -> Markup:
     heterogeneity = heterogeneity_chart(auxo) if auxo else None
     parts = []
     if gain is None:
-        parts.append(_note("The criterion had nothing to judge: no round had enough participants seen before."))
+        parts.append(note("The criterion had nothing to judge: no round had enough participants seen before."))
     else:
         caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
-        parts.append(_chart_figure(gain, caption))
+        parts.append(chart_figure(gain, caption))
     if heterogeneity is not None:
         caption = "Heterogeneity is the mean squared distance of normalised updates to their mean."
-        parts.append(_chart_figure(heterogeneity, caption))
-    return _section(title, *parts)
+        parts.append(chart_figure(heterogeneity, caption))
+    return section(title, *parts)
 
 
 def _rounds_section(facts: RunFacts) -> Markup:
     if not facts.methods:
-        return _section("Rounds", _note("No method has begun."))
+        return section("Rounds", note("No method has begun."))
     incidents = incidents_table(facts)
     tail = (
-        _note("No update was rejected and no round was empty.")
+        note("No update was rejected and no round was empty.")
         if incidents is None
         else joined([tag("h3", escaped("Rejected updates and empty rounds")), incidents])
     )
@@ -244,27 +235,9 @@ def _rounds_section(facts: RunFacts) -> Markup:
         "Late, failed and rejected updates were wasted, and so were those of misfits: newcomers whose updates did not "
         "fit the cohort. At a restart, clustering threw its labels away."
     )
-    return _section("Rounds", tag("p", escaped(words), class_="soft"), rounds_table(facts), tail)
+    return section("Rounds", tag("p", escaped(words), class_="soft"), rounds_table(facts), tail)
 
 
 def _config_section(facts: RunFacts) -> Markup:
     config = tag("pre", escaped(facts.config_text))
-    return _section("Configuration", tag("details", tag("summary", escaped("The complete configuration")), config))
-
-
-def _section(title: str, *parts: Markup) -> Markup:
-    return tag("section", tag("h2", escaped(title)), *parts)
-
-
-def _note(words: str) -> Markup:
-    return tag("p", escaped(words), class_="soft")
-
-
-def _chart_figure(chart: LineChart, caption: str) -> Markup:
-    return _figure(lambda width: draw(chart, width), caption)
-
-
-def _figure(render: Callable[[int], Markup], caption: str) -> Markup:
-    # Two layouts instead of one that shrinks: on a phone, scaled-down words could not be read.
-    wide, narrow = tag("div", render(_WIDE), class_="wide"), tag("div", render(_NARROW), class_="narrow")
-    return tag("figure", wide, narrow, tag("figcaption", escaped(caption)))
+    return section("Configuration", tag("details", tag("summary", escaped("The complete configuration")), config))

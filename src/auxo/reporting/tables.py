@@ -8,6 +8,7 @@ from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.number_format import ABSENT, NAMES, counted, duration, number, percent
+from auxo.reporting.page import scrolling
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def comparison_table(facts: RunFacts) -> Markup:
     ]
     heads = [tag("th", escaped(NAMES[run.method]), scope="col", class_=run.method) for run in runs]
     head = tag("thead", tag("tr", tag("td"), *heads))
-    return _scrolling(tag("table", head, tag("tbody", *rows)))
+    return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
 def rounds_table(facts: RunFacts) -> Markup:
@@ -55,7 +56,7 @@ def rounds_table(facts: RunFacts) -> Markup:
         title = tag("th", escaped(NAMES[run.method]), scope="rowgroup", colspan=len(heads))
         rows = [_totals_row(cohort, totals) for cohort, totals in _totals_by_cohort(run).items()]
         bodies.append(tag("tbody", tag("tr", title), *rows))
-    return _scrolling(tag("table", head, *bodies))
+    return scrolling(tag("table", head, *bodies))
 
 
 def incidents_table(facts: RunFacts) -> Markup | None:
@@ -74,12 +75,7 @@ def incidents_table(facts: RunFacts) -> Markup | None:
         return None
     heads = [tag("th", escaped(words), scope="col", class_="words") for words in ("Method", "What", "Reason")]
     head = tag("thead", tag("tr", *heads, tag("th", escaped("How often"), scope="col")))
-    return _scrolling(tag("table", head, tag("tbody", *rows)))
-
-
-def _scrolling(table: Markup) -> Markup:
-    # A wide table scrolls by itself on a phone; tabindex lets the keyboard scroll it too.
-    return tag("div", table, class_="scroll", tabindex=0)
+    return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
 def _comparison_row(title: str, runs: Sequence[MethodFacts], cells: Sequence[str]) -> Markup:
