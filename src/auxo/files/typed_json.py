@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from types import GenericAlias
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -37,7 +37,8 @@ def json_reader(kind: type[T]) -> Callable[[str | bytes], T]:
     ValueError: accuracy: expected a number, got 'high'
     """
     # A dataclass alone has no place for settings, but those of what it stands in hold for it and all within it.
-    alone: TypeAdapter[tuple[T]] = TypeAdapter(GenericAlias(tuple, (kind,)), config=_STRICT)
+    one: Any = GenericAlias(tuple, (kind,))  # tuple[kind], which type checkers take for a type only if it is spelled
+    alone: TypeAdapter[tuple[T]] = TypeAdapter(one, config=_STRICT)
 
     def read(text: str | bytes) -> T:
         plain = text.decode() if isinstance(text, bytes) else text
