@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -16,25 +17,18 @@ from auxo.cli import app
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config, parse_config
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Summary
 from auxo.protocol.events import Event, Partitioned
+from tests.experiments.made_summaries import brought, made_method, made_summary
 
 OnEvent = Callable[[str, Event], None]
 OnNote = Callable[[str], None]
-RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], dict[str, object]]
-SCORES = {"final_accuracy": 0.5, "variance": 1.0, "variance_beyond_binomial": 0.5, "worst_10": 0.4, "best_10": 0.6}
-SUMMARY: dict[str, object] = {
-    "population": "digits",
-    "seed": 0,
-    "status": "finished",
-    "base": SCORES,
-    "auxo": SCORES,
-    "oracle": None,
-    "speedup": 2.0,
-    "resource_speedup": 2.0,
-    "cohorts": 2,
-    "ari": 1.0,
-    "oracle_gain_share": None,
-}
+RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], Summary]
+SUMMARY = made_summary(
+    population="digits",
+    base=made_method(0.5),
+    auxo=made_method(0.5, cohorts=2, ari=1.0, against_base=brought(2.0, 2.0)),
+)
 
 
 def auxo(*arguments: str | Path) -> Result:
@@ -53,19 +47,17 @@ def replace_runner(monkeypatch: pytest.MonkeyPatch, run_experiment: RunExperimen
     monkeypatch.setitem(sys.modules, "auxo.experiments.runner", module)
 
 
-def partition_and_finish(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
-) -> dict[str, object]:
+def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
     event = Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), 0.42)
     with directory.event_writer("auxo") as write:
         write(event)
     on_event("auxo", event)
-    return SUMMARY | {"seed": config.seed}
+    return replace(SUMMARY, seed=config.seed)
 
 
 def partition_and_be_interrupted(
     config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
-) -> dict[str, object]:
+) -> Summary:
     partition_and_finish(config, directory, on_event, on_note)
     raise KeyboardInterrupt
 
@@ -146,7 +138,8 @@ def test_a_damaged_run_is_bad_input_for_a_report(tmp_path: Path) -> None:
     (run.path / "summary.json").write_text("{")
     result = auxo("report", run.path)
     assert result.exit_code == 2
-    assert "summary.json: expected a JSON object" in result.stderr
+    assert "summary.json: expected the summary of a run as JSON" in result.stderr
+    assert "Traceback" not in result.output
 
 
 def test_a_report_is_written_again_and_its_path_printed(tmp_path: Path) -> None:
@@ -183,7 +176,7 @@ def test_progress_goes_to_stderr_so_that_stdout_is_the_result(monkeypatch: pytes
 
 
 def test_notes_of_a_run_go_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose_a_worker(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
+    def lose_a_worker(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
         on_note("worker 1 of [2] was lost")
         return SUMMARY
 
@@ -217,7 +210,7 @@ def test_ctrl_c_keeps_and_reports_what_was_done(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
+    def fail(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
         raise ValueError("shapes differ")
 
     replace_runner(monkeypatch, fail)

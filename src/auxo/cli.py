@@ -4,7 +4,7 @@ Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 1
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, count
 from pathlib import Path
@@ -22,6 +22,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml, toml_value
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
+from auxo.experiments.summary import ORACLE, Summary
 from auxo.files.errors import FileError
 from auxo.protocol.events import Event
 from auxo.reporting.comparison_tables import comparison_over_seeds
@@ -221,7 +222,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     folder = out or Path("runs") / f"{config.name}-seeds"
     messages = Console(stderr=True)
 
-    def run_seed(of_seed: Config, directory: RunDirectory) -> dict[str, object]:
+    def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
         messages.print(f"seed {of_seed.seed}", highlight=False)
         summary = _run_into(directory, of_seed, messages)
         write_report(directory)
@@ -294,7 +295,7 @@ def _execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     if json_file is not None:
         json_file.write_text(json.dumps(headline(summary), indent=2, allow_nan=False) + "\n", encoding="utf-8")
     _show_result(summary, directory)
-    if "oracle" in config.methods and summary["oracle"] is None:
+    if ORACLE in config.methods and ORACLE not in summary.methods:
         typer.echo("oracle: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {write_report(directory)}")
 
@@ -304,7 +305,7 @@ def _check_json(json_file: Path | None) -> None:
         raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
 
 
-def _run_into(directory: RunDirectory, config: Config, messages: Console) -> dict[str, object]:
+def _run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
     """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
@@ -339,7 +340,7 @@ def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
     return on_event
 
 
-def _show_result(summary: Mapping[str, object], directory: RunDirectory) -> None:
+def _show_result(summary: Summary, directory: RunDirectory) -> None:
     console = Console()
     events = directory.events("auxo").events
     if events:

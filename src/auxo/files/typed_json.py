@@ -18,6 +18,7 @@ _EXPECTED = {  # in the words of our other messages, by pydantic's names of erro
     "finite_number": "a finite number",
     "float_type": "a number",
     "int_type": "a whole number",
+    "list_type": "a list",
     "missing": "a value",
     "string_type": "text",
     "tuple_type": "a list",

@@ -1,5 +1,6 @@
 """The report of a run: one HTML file that needs nothing else, whether the run has finished or not."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
@@ -14,7 +15,8 @@ from auxo.reporting.figures import (
     heterogeneity_chart,
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
-from auxo.reporting.number_format import NAMES, counted, duration, number, percent, times
+from auxo.reporting.method_names import words_for
+from auxo.reporting.number_format import counted, duration, number, percent, times
 from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import cohort_tree, draw_tree
@@ -24,7 +26,7 @@ def write_report(run: RunDirectory) -> Path:
     """Write the run's report into its directory and return where it is.
 
     Raises:
-        ValueError: a file of the run is damaged.
+        FileError: a file of the run is damaged.
     """
     facts = gather(run)
     sections = (
@@ -44,16 +46,13 @@ _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed
 
 def headline(facts: RunFacts) -> str:
     """Return the run's result in one sentence."""
-    base, auxo = facts.outcome("base"), facts.outcome("auxo")
-    before = None if base is None else base.accuracy
-    after = None if auxo is None else auxo.accuracy
-    cohorts = facts.cohorts or 1
-    if before is None and after is None:
-        return "No evaluation was recorded, so there is nothing to compare."
-    if after is None:
-        return f"One model for everybody reaches {percent(before)}; Auxo was not evaluated."
+    base, featured = facts.base, facts.featured
+    before = base.end.final_accuracy if base and base.end else None
+    if featured is None or featured.end is None:
+        return _without_contender(before, facts.oracle)
+    after, cohorts = featured.end.final_accuracy, featured.end.cohorts
     found = f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
-    opening = f"Auxo {found}" if facts.is_finished else f"So far, Auxo {found}"
+    opening = f"{featured.name} {found}" if facts.is_finished else f"So far, {featured.name} {found}"
     if before is None:
         return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
     if cohorts == 1:
@@ -62,18 +61,28 @@ def headline(facts: RunFacts) -> str:
     if percent(before) == percent(after):
         return f"{opening}, which left mean accuracy at {percent(after)}."
     verb = "raised" if after > before else "lowered"
-    share = facts.oracle_gain_share
+    share = featured.brought.oracle_gain_share
     compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and after > before else ""
     return f"{opening} and {verb} mean accuracy from {percent(before)} to {percent(after)}{compared}."
 
 
+def _without_contender(before: float | None, oracle: MethodFacts | None) -> str:
+    known = [] if before is None else [f"One model for everybody reaches {percent(before)}"]
+    if oracle is not None and oracle.end is not None:
+        opening = "an oracle" if known else "An oracle"
+        known.append(f"{opening} reaches {percent(oracle.end.final_accuracy)}")
+    if not known:
+        return "No evaluation was recorded, so there is nothing to compare."
+    return f"{'; '.join(known)}; no other method was evaluated."
+
+
 def _missed(facts: RunFacts, after: float) -> str:
     """Return what to say when known groups show that a partition would have paid."""
-    oracle = facts.outcome("oracle")
-    if oracle is None or oracle.accuracy is None or oracle.accuracy < after + _WORTH_TELLING:
+    reached = facts.oracle.end.final_accuracy if facts.oracle and facts.oracle.end else None
+    if reached is None or reached < after + _WORTH_TELLING:
         return ""
     return (
-        f", while an oracle reaches {percent(oracle.accuracy)}: the evidence did not suffice in time, or children "
+        f", while an oracle reaches {percent(reached)}: the evidence did not suffice in time, or children "
         "would have had too few participants (auxo.min_participants); more rounds or participants may help"
     )
 
@@ -93,15 +102,10 @@ def _summary_section(facts: RunFacts) -> Markup:
 
 
 def _what_was_compared(facts: RunFacts) -> str:
-    who = {
-        "base": "one model for everybody (base)",
-        "auxo": "cohorts found while training (Auxo)",
-        "oracle": "an oracle that is told the true groups",
-    }
     last = [run.evaluations[-1] for run in facts.methods.values() if run.evaluations]
     clients = sum(score.clients for score in last[0].cohorts) if last else 0
     population = f" for {counted(clients, 'client')}" if clients else ""
-    compared = [who[method] for method in facts.methods]
+    compared = [words_for(method).description for method in facts.methods]
     if not compared:
         return "No method has begun."
     if len(compared) == 1:
@@ -114,34 +118,35 @@ def _banner(facts: RunFacts) -> Markup:
     if not facts.is_finished:
         notes.append("This run did not finish. The report shows what was recorded until it stopped.")
         reached = [
-            f"{NAMES[run.method]} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"
+            f"{run.name} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"
             for run in facts.methods.values()
         ]
         if reached:
             notes.append(f"Evaluated up to simulated time: {', '.join(reached)}. Last numbers may not be comparable.")
     for run in facts.methods.values():
         if run.is_truncated:
-            notes.append(f"The last event of {NAMES[run.method]} was only half written and is left out.")
+            notes.append(f"The last event of {run.name} was only half written and is left out.")
     if not notes:
         return escaped("")
     return tag("div", *(tag("p", escaped(note)) for note in notes), class_="banner", role="note")
 
 
 def _tiles(facts: RunFacts) -> Markup:
-    base, auxo = facts.outcome("base"), facts.outcome("auxo")
-    if auxo is None:
+    featured = facts.featured
+    if featured is None or featured.end is None:
         return escaped("")
+    end, brought, base = featured.end, featured.brought, facts.base.end if facts.base else None
     worst = f"for the worst {percent(0.1, 0)} of clients"
     tiles = [
-        (percent(auxo.accuracy), "mean accuracy", f"base {percent(base.accuracy)}" if base else ""),
-        (percent(auxo.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
+        (percent(end.final_accuracy), "mean accuracy", f"base {percent(base.final_accuracy)}" if base else ""),
+        (percent(end.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
     ]
-    if facts.speedup is not None:
-        word = "sooner at" if facts.speedup >= WORTH_SAYING else "the speed to"
-        work = "" if facts.resource_speedup is None else f"{times(facts.resource_speedup)} in participations"
-        tiles.append((times(facts.speedup), f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", work))
-    if facts.ari is not None:
-        tiles.append((f"{facts.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
+    if brought.speedup is not None:
+        word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
+        work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
+        tiles.append((times(brought.speedup), f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", work))
+    if end.ari is not None:
+        tiles.append((f"{end.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
     return tag(
         "ul",
         *(
@@ -156,11 +161,13 @@ def _accuracy_section(facts: RunFacts) -> Markup:
     time, work = accuracy_over_time(facts), accuracy_over_work(facts)
     if time is None or work is None:
         return section("Accuracy", note("No evaluation was recorded."))
-    auxo = facts.methods.get("auxo")
+    featured = facts.featured
     caption = "Every client is tested with the model of the cohort it would use."
-    if time.bands:
-        caption += " The band spans Auxo\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
-    caption += " Vertical lines are partitions." if auxo and auxo.partitions else ""
+    if featured and time.bands:
+        caption += (
+            f" The band spans {featured.name}\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
+        )
+    caption += " Vertical lines are partitions." if featured and featured.partitions else ""
     return section(
         "Accuracy",
         chart_figure(time, caption),
@@ -169,57 +176,78 @@ def _accuracy_section(facts: RunFacts) -> Markup:
     )
 
 
+def _each_contender(facts: RunFacts, show: Callable[[MethodFacts], Sequence[Markup]]) -> list[Markup]:
+    """Return what there is to show of each contender, under its name where there are several."""
+    if len(facts.contenders) == 1:
+        return [*show(facts.contenders[0])]
+    return [part for run in facts.contenders for part in (tag("h3", escaped(run.name)), *show(run))]
+
+
 def _tree_section(facts: RunFacts) -> Markup:
-    auxo = facts.methods.get("auxo")
-    roots = cohort_tree(auxo) if auxo else ()
+    parts = _each_contender(facts, _tree_parts) or [note("No method that could make cohorts has begun.")]
+    return section("Cohort tree", *parts)
+
+
+def _tree_parts(run: MethodFacts) -> list[Markup]:
+    roots = cohort_tree(run)
     if not roots:
-        return section("Cohort tree", note("Auxo has not closed a round."))
+        return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
     caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
-    caption += " Bars are their clients by true group, which Auxo never sees." if has_groups else ""
-    opening = () if auxo and auxo.partitions else (note(_why_one_model(auxo)),)
-    return section("Cohort tree", *opening, figure(lambda width: draw_tree(roots, width), caption))
+    caption += " Bars are their clients by true group, which only an oracle is told." if has_groups else ""
+    opening = [] if run.partitions or len(roots) > 1 else [note(_why_one_model(run))]
+    return [*opening, figure(lambda width: draw_tree(roots, width), caption)]
 
 
-def _why_one_model(auxo: MethodFacts | None) -> str:
+def _why_one_model(run: MethodFacts) -> str:
     text = "No partition happened: all clients share one model."
-    if auxo and auxo.stops:
-        text += f" Auxo stopped looking after round {auxo.stops[0].round}: no groups it saw were worth a partition."
+    if run.stops:
+        text += (
+            f" {run.name} stopped looking after round {run.stops[0].round}: no groups it saw were worth a partition."
+        )
     return text
 
 
 def _clients_section(facts: RunFacts) -> Markup:
+    title, comes = "Client by client", "they come at the end of a method"
     chart = client_curve(facts)
     if chart is None:
-        return section("Client by client", note("No client scores were written; they come at the end of a method."))
+        return section(title, note(f"No client scores were written; {comes}."))
     caption = "Heavy strokes are the means of the worst and the best tenth of clients."
     drawn = {line.name for line in chart.lines}
-    if missing := [NAMES[method] for method in ("base", "auxo") if NAMES[method] not in drawn]:
-        caption += f" There are no client scores of {' and '.join(missing)}; they come at the end of a method."
-    compared = better_and_worse(facts)
-    opening: tuple[Markup, ...] = ()
-    if compared is not None:
-        better, same, worse = (number(count) for count in compared)
-        words = f"Against the base, Auxo serves {better} clients better, {same} the same and {worse} worse."
-        opening = (tag("p", escaped(words)),)
-    return section("Client by client", *opening, chart_figure(chart, caption))
+    shown = [run for run in (facts.base, *facts.contenders) if run is not None]
+    if missing := [run.name for run in shown if run.name not in drawn]:
+        caption += f" There are no client scores of {' and '.join(missing)}; {comes}."
+    opening = [words for run in facts.contenders if (words := _served(facts.base, run)) is not None]
+    return section(title, *opening, chart_figure(chart, caption))
+
+
+def _served(base: MethodFacts | None, run: MethodFacts) -> Markup | None:
+    compared = None if base is None else better_and_worse(base, run)
+    if compared is None:
+        return None
+    better, same, worse = (number(count) for count in compared)
+    words = f"Against the base, {run.name} serves {better} clients better, {same} the same and {worse} worse."
+    return tag("p", escaped(words))
 
 
 def _criterion_section(facts: RunFacts) -> Markup:
-    title = "What the partition criterion saw"
-    auxo = facts.methods.get("auxo")
-    gain = criterion_chart(auxo) if auxo else None
-    heterogeneity = heterogeneity_chart(auxo) if auxo else None
-    parts = []
-    if gain is None:
-        parts.append(note("The criterion had nothing to judge: no round had enough participants seen before."))
-    else:
-        caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
-        parts.append(chart_figure(gain, caption))
+    nothing = [_nothing_judged()]
+    return section("What the partition criterion saw", *(_each_contender(facts, _criterion_parts) or nothing))
+
+
+def _criterion_parts(run: MethodFacts) -> list[Markup]:
+    gain, heterogeneity = criterion_chart(run), heterogeneity_chart(run)
+    caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
+    parts = [_nothing_judged() if gain is None else chart_figure(gain, caption)]
     if heterogeneity is not None:
         caption = "Heterogeneity is the mean squared distance of normalised updates to their mean."
         parts.append(chart_figure(heterogeneity, caption))
-    return section(title, *parts)
+    return parts
+
+
+def _nothing_judged() -> Markup:
+    return note("The criterion had nothing to judge: no round had enough participants seen before.")
 
 
 def _rounds_section(facts: RunFacts) -> Markup:
