@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -216,3 +217,35 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_runner(monkeypatch, fail)
     result = auxo("run")
     assert isinstance(result.exception, ValueError)
+
+
+def test_a_run_of_any_methods_shows_the_tree_of_each_and_tells_scripts_under_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
+        for method in ("base", "own-1"):
+            with directory.event_writer(method) as write:
+                write(Partitioned(7200.0, "0", 10, (f"{method}.0", f"{method}.1"), (5, 5), 0.42))
+        summary = partition_and_finish(config, directory, on_event, on_note)
+        return replace(summary, methods={**summary.methods, "own-1": made_method(0.7, cohorts=2)})
+
+    replace_runner(monkeypatch, finish)
+    result = auxo("run", "--json", "result.json")
+    assert result.exit_code == 0, result.output
+    lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
+    at = lines.index("own-1")
+    assert lines[at + 1 : at + 4] == ["0  partitioned in round 10 (2.0 h), gain 0.42", "own-1.0", "own-1.1"]
+    assert "Auxo" in lines
+    assert "base.0" not in lines
+    written = json.loads(Path("result.json").read_text())
+    assert written["own-1"]["final_accuracy"] == 0.7
+    assert written["own-1"]["cohorts"] == 2
+
+
+def test_the_main_numbers_may_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(Path("pipe").read_text)
+        assert auxo("run", "--json", "pipe").exit_code == 0
+        assert json.loads(read.result())["cohorts"] == 2

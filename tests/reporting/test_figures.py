@@ -124,4 +124,4 @@ def test_clients_of_every_method_but_the_oracle_are_drawn_with_labels_apart(run:
     chart = client_curve(gather(run))
     assert chart is not None
     assert [line.name for line in chart.lines] == ["base", "Auxo", "grouped+"]
-    assert [line.label_x for line in chart.lines] == [0.25, 0.5, 0.75]
+    assert {line.label_x for line in chart.lines} == {None}  # at their ends, where they are kept apart

@@ -47,6 +47,13 @@ def test_the_tree_of_a_run_that_has_just_begun_is_its_root() -> None:
     assert rendered(cohort_tree_text([])).strip() == "0"
 
 
+def test_a_method_that_begins_with_several_cohorts_shows_them_all() -> None:
+    text = rendered(cohort_tree_text([evaluated(CohortScore("a", 60, 0.9), CohortScore("b", 1, 0.5))]))
+    assert [line.lstrip("│├└─ ") for line in text.splitlines()] == [
+        *("2 cohorts", "a  60 clients, accuracy 90.0 %", "b  1 client, accuracy 50.0 %")
+    ]
+
+
 def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from auxo.commands.command_group import examples
 from auxo.commands.traces_page import write_page
 from auxo.commands.traces_text import pictures
 from auxo.files.errors import FileError
@@ -18,14 +19,9 @@ from auxo.traces.synthetic import synthetic_trace
 from auxo.traces.trace import Trace
 from auxo.traces.trace_file import read_trace, write_trace
 
-
-def _examples(*commands: str) -> str:
-    return "\n\n".join(("Examples:", *commands))  # the help page joins lines, but not paragraphs
-
-
 traces_app = typer.Typer(
     no_args_is_help=True,
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert flash flash.npz phones.arrow  # sessions of real phones",
         "auxo traces describe phones.arrow  # how often on line, when, how fast",
         "auxo traces synthetic made-up.arrow --clients 1000  # the same from the built-in generator",
@@ -35,7 +31,7 @@ traces_app = typer.Typer(
 )
 convert_app = typer.Typer(
     no_args_is_help=True,
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert fedscale client_device_capacity client_behave_trace fedscale.arrow",
         "auxo traces convert flash flash.npz phones.arrow",
         "auxo traces convert capacity training_latency.parquet speeds.arrow",
@@ -62,7 +58,7 @@ def convert() -> None:
 
 
 @convert_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert fedscale client_device_capacity client_behave_trace fedscale.arrow",
         "auxo traces convert fedscale capacity.pkl availability.pkl fedscale.arrow --skip-bad",
     )
@@ -86,7 +82,7 @@ def fedscale(
     _write(Trace(sessions, speeds), out)
 
 
-@convert_app.command(epilog=_examples("auxo traces convert flash flash.npz phones.arrow"))
+@convert_app.command(epilog=examples("auxo traces convert flash flash.npz phones.arrow"))
 def flash(
     file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="Arrays device, offset, active, inactive, ...")],
     out: Out,
@@ -99,7 +95,7 @@ def flash(
 
 
 @convert_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert capacity training_latency.parquet speeds.arrow",
         "auxo traces convert capacity training_latency.parquet speeds.arrow --bandwidth mobiperf.parquet",
     )
@@ -122,7 +118,7 @@ def capacity(
 
 
 @traces_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces synthetic made-up.arrow", "auxo traces synthetic made-up.arrow --clients 20000 --share 0.1"
     )
 )
@@ -140,7 +136,7 @@ def synthetic(
 
 
 @traces_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces describe phones.arrow",
         "auxo traces describe phones.arrow made-up.arrow  # side by side",
         "auxo traces describe phones.arrow --html phones.html",

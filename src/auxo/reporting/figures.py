@@ -57,11 +57,11 @@ def client_curve(facts: RunFacts) -> LineChart | None:
     if not runs:
         return None
     lines, levels = [], []
-    for place, run in enumerate(runs, start=1):
+    for run in runs:
         scores = _scored(run.clients)
         share = (np.arange(len(scores)) + 0.5) / len(scores)
         label = f"{run.name}, median {percent(float(np.median(scores)), 0)}"
-        label_x = 0.5 if len(runs) < 3 else place / (len(runs) + 1)  # the words of two fit above and below each other
+        label_x = 0.5 if len(runs) < 3 else None  # words above and below two lines stand closer than those at the end
         lines.append(Line(run.name, colours[run.method], share, np.sort(scores), label, label_x=label_x))
         if run.end:
             words = f"{run.name}, worst {percent(_TENTH, 0)}: {percent(run.end.worst_10)}"

@@ -64,8 +64,14 @@ def cohort_tree_text(events: Iterable[Event]) -> Tree:
             partitions[event.cohort] = event
         elif isinstance(event, Evaluated):
             scores = {score.cohort: score for score in event.cohorts}
-    tree = Tree(_cohort_line(ROOT, partitions, scores), highlight=False)
-    pending = [(tree, str(ROOT))]
+    born = {child for partition in partitions.values() for child in partition.children}
+    roots = [cohort for cohort in {**partitions, **scores} if cohort not in born] or [str(ROOT)]
+    if len(roots) == 1:
+        tree = Tree(_cohort_line(roots[0], partitions, scores), highlight=False)
+        pending = [(tree, roots[0])]
+    else:  # of a method that begins with several cohorts
+        tree = Tree(counted(len(roots), "cohort"), highlight=False)
+        pending = [(tree.add(_cohort_line(root, partitions, scores)), root) for root in roots]
     while pending:
         node, cohort = pending.pop()
         for child in partitions[cohort].children if cohort in partitions else ():

@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import auxo
-from auxo.commands.data import data_app
+from auxo.cli import app
 from auxo.commands.data_drawing import size_edges
 from auxo.datasets import catalogue
 from auxo.datasets.catalogue import LOADERS
@@ -27,7 +27,7 @@ CSV = "client,a,b,label,group\n" + "".join(
 
 
 def data(*arguments: str | Path) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(data_app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, ["data", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_small_clients_are_left_out_when_asked_and_noted_when_not() -> None:
 def test_a_bar_is_shown_on_a_terminal_only() -> None:
     assert "converting" not in data("convert", "mine.csv", "plain.arrow").stderr
     terminal = CliRunner(env={"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "TERM": "xterm", "CI": ""})
-    assert "converting mine" in terminal.invoke(data_app, ["convert", "mine.csv", "live.arrow"]).stderr
+    assert "converting mine" in terminal.invoke(app, ["data", "convert", "mine.csv", "live.arrow"]).stderr
 
 
 def test_a_file_that_exists_is_replaced_only_by_force() -> None:
@@ -193,11 +193,7 @@ def test_sizes_of_any_magnitude_have_ranges() -> None:
     "arguments", [("convert", "mine.csv", "mine.arrow"), ("validate", "there.arrow"), ("describe", "mine.csv")]
 )
 def test_without_pyarrow_the_message_says_how_to_get_it(arguments: tuple[str, ...]) -> None:
-    program = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "from auxo.commands.data import data_app\n"
-        f"data_app({list(arguments)!r})"
-    )
+    program = f"import sys; sys.modules['pyarrow'] = None\nfrom auxo.cli import app\napp({['data', *arguments]!r})"
     Path("there.arrow").touch()
     environment = os.environ | {"PYTHONPATH": str(Path(auxo.__file__).parents[1])}
     result = subprocess.run(  # noqa: S603 - our own program
