@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import auxo
 from auxo.cli import app
-from auxo.commands.data_drawing import size_edges
 from auxo.datasets import catalogue
 from auxo.datasets.catalogue import LOADERS
 from auxo.datasets.client_samples import ClientSamples, Source
@@ -181,12 +180,6 @@ def test_population_files_are_described_and_validated_too() -> None:
     result = data("validate", "old.npz")
     assert result.exit_code == 2
     assert "old.npz: 1 problem\n" in result.output
-
-
-def test_sizes_of_any_magnitude_have_ranges() -> None:
-    assert size_edges(1, 1) == [1, 2]
-    assert size_edges(20, 131) == [20, 50, 100, 200]
-    assert size_edges(0, 10**9)[-1] > 10**9
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,15 @@ _REMEDY = "the file is damaged or of another version of Auxo: run the experiment
 _read_summary = cache(lambda: json_reader(Summary))  # when it is asked for, because to build it takes a while
 
 
+def is_method_name(name: str) -> bool:
+    """Return whether a method of this name can have a folder of its own in a run directory.
+
+    >>> is_method_name("fedavg+mu-0.1"), is_method_name("../elsewhere")
+    (True, False)
+    """
+    return _METHOD_NAME.fullmatch(name) is not None and name not in {_CONFIG, _SUMMARY, _REPORT}
+
+
 @dataclass(frozen=True)
 class ClientScores:
     """Every evaluated client's part of a method's last evaluation, row aligned."""
@@ -122,9 +131,7 @@ class RunDirectory:
         Raises:
             FileError: the configuration is damaged.
         """
-        begun = {
-            path.parent.name for path in self.path.glob(f"*/{_EVENTS}") if _METHOD_NAME.fullmatch(path.parent.name)
-        }
+        begun = {path.parent.name for path in self.path.glob(f"*/{_EVENTS}") if is_method_name(path.parent.name)}
         named = [method for method in self._configured_methods() if method in begun]
         return (*named, *sorted(begun.difference(named)))
 
@@ -244,7 +251,7 @@ class RunDirectory:
         return path
 
     def _method_file(self, method: str, name: str) -> Path:
-        if not _METHOD_NAME.fullmatch(method) or method in {_CONFIG, _SUMMARY, _REPORT}:
+        if not is_method_name(method):
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name
