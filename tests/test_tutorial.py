@@ -43,8 +43,8 @@ def test_every_step_of_the_tutorial_works_and_auxo_finds_what_nobody_wrote_down(
 
     found = json.loads((tmp_path / "runs" / "scans-seeds" / "comparison.json").read_text(encoding="utf-8"))
     accuracy = next(row for row in found["rows"] if row["measure"]["key"] == "final_accuracy")
-    assert found["cohorts"] == [2, 2]
-    assert accuracy["difference"]["mean"] > 2
+    assert found["by_seed"]["auxo"]["cohorts"] == [2, 2]
+    assert accuracy["differences"]["auxo"]["mean"] > 2
     assert len(list((tmp_path / "runs" / "scans-seeds").glob("seed-*/report.html"))) == 2
 
 

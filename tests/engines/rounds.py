@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from auxo.runtime.cohort_round import Closing, CohortRules, Training
 
 from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, RoundOutcome
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, Float32Array
 from auxo.protocol.codec import to_bytes
-from auxo.runtime.cohort_round import Closing, CohortRules, Training
 from auxo.training.trainer import Job
 
 

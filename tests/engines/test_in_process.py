@@ -1,11 +1,11 @@
 import numpy as np
+from auxo.runtime.cohort_round import close_cohort, returned_by
 
 from auxo.algorithms.auxo import Folded
 from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
-from auxo.runtime.cohort_round import close_cohort, returned_by
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.engines.rounds import bits, round_of

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from auxo.experiments.methods import local_training
 
 from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
 from auxo.algorithms.oracle import Scheduled
@@ -19,7 +20,6 @@ from auxo.engines.ray_cluster import RayCluster
 from auxo.engines.ray_connection import ClusterError, connect
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
-from auxo.experiments.methods import local_training
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.runner import run_method
 from auxo.protocol.codec import to_bytes

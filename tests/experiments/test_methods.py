@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from auxo.algorithms.paper_variant import paper_settings
+from auxo.experiments.methods import ByGroup, auxo_settings, plans
 
 from auxo.algorithms.auxo import AuxoSettings
-from auxo.algorithms.paper_variant import paper_settings
 from auxo.core.affinity import AffinityRecords, AffinitySettings, request
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.cohort_tree import CohortTree
@@ -16,7 +17,6 @@ from auxo.core.types import ROOT
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.demo import demo_config
-from auxo.experiments.methods import ByGroup, auxo_settings, plans
 from auxo.experiments.populations import make_population
 
 OURS, PAPERS = AuxoSettings(), paper_settings()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from auxo.experiments.methods import local_training, plans, world
 
 from auxo.engines.in_process import InProcess
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
-from auxo.experiments.methods import local_training, plans, world
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.simulation.virtual_time import World
 from auxo.traces.availability import TraceAvailability

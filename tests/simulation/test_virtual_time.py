@@ -7,6 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from auxo.runtime.cohort_round import (
+    Closing,
+    CohortRules,
+    TrainFailure,
+    Training,
+    close_cohort,
+    returned_by,
+)
 from numpy.typing import NDArray
 
 from auxo.algorithms.auxo import AuxoSettings, Folded, RoundOutcome
@@ -24,14 +32,6 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
-from auxo.runtime.cohort_round import (
-    Closing,
-    CohortRules,
-    TrainFailure,
-    Training,
-    close_cohort,
-    returned_by,
-)
 from auxo.runtime.coordinator import Coordinator
 from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
