@@ -25,7 +25,7 @@ samples = [8, 12]
 test_samples = 5
 
 [training]
-algorithm = "fedavg"
+aggregator = "fedavg"
 rounds = 3
 participants = 20
 
@@ -86,6 +86,9 @@ def test_runs_of_other_settings_are_left_alone() -> None:
     other = auxo("compare", "study.toml", "--seeds", "1", "--set", "training.rounds=2")
     assert other.exit_code == 2
     assert "holds a run of another configuration (training.rounds: 3, now 2); choose another folder" in other.stderr
+    other = auxo("compare", "study.toml", "--seeds", "1", "--set", "auxo.affinity.exploration=0.2")
+    assert other.exit_code == 2
+    assert "holds a run of another configuration (auxo.affinity.exploration: 0.1, now 0.2)" in other.stderr
 
 
 def test_a_name_that_is_neither_a_file_nor_a_reference_lists_the_references() -> None:

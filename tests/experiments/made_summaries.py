@@ -17,6 +17,7 @@ _METHOD = MethodSummary(
     wasted_participations=10,
     device_s=7200.0,
     wasted_device_s=600.0,
+    downloads=900,
     perplexity=None,
     cohorts=1,
     ari=None,

@@ -67,6 +67,7 @@ EVENTS: list[Event] = [
         wasted_participations=300,
         device_s=1e5,
         wasted_device_s=2e4,
+        downloads=4000,
         accuracy=0.81,
         worst_10=0.5,
         best_10=0.99,
@@ -79,7 +80,7 @@ EVENTS: list[Event] = [
         matched_ari=0.9,
         perplexity=12.5,
     ),
-    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None, None),
+    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None, None),
 ]
 
 

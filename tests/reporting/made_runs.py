@@ -31,6 +31,7 @@ def evaluated(
         wasted_participations=18,
         device_s=10 * HOUR,
         wasted_device_s=2 * HOUR,
+        downloads=400,
         accuracy=accuracy,
         worst_10=accuracy - 0.2,
         best_10=accuracy + 0.05,

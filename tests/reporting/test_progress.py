@@ -55,6 +55,7 @@ def evaluated(round: int, accuracy: float) -> Evaluated:
         wasted_participations=0,
         device_s=1.0,
         wasted_device_s=0.0,
+        downloads=0,
         accuracy=accuracy,
         worst_10=0.1,
         best_10=0.9,

@@ -23,7 +23,7 @@ def rendered(renderable: RenderableType) -> str:
 
 
 def evaluated(*cohorts: CohortScore) -> Evaluated:
-    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
+    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
 
 
 def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from auxo.commands.command_group import examples
@@ -68,6 +69,6 @@ def list_parts(
         title = f"{one}: {_WHERE[one]}"
         table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, about in _found(one).items():
-            table.add_row(name, about)
+            table.add_row(name, escape(about))
         console.print(table)
         console.print()

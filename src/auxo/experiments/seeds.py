@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -98,7 +99,7 @@ def _finished(path: Path, config: Config) -> Summary | None:
         return None
     directory = RunDirectory.open(path)
     before = _without_place(parse_config(directory.config_text(), source=str(path)))
-    changed = _differences(before.model_dump(), _without_place(config).model_dump())
+    changed = _differences(_settings(before), _settings(_without_place(config)))
     if changed:
         raise ConfigError(
             f"{path}: holds a run of another configuration ({', '.join(changed)}); choose another folder with --out"
@@ -108,6 +109,11 @@ def _finished(path: Path, config: Config) -> Summary | None:
         return summary
     shutil.rmtree(path)
     return None
+
+
+def _settings(config: Config) -> dict[str, object]:
+    """Return every setting, those of methods and other parts included."""
+    return tomllib.loads(to_toml(config))
 
 
 def _without_place(config: Config) -> Config:

@@ -39,6 +39,7 @@ class MethodSummary:
     wasted_participations: int
     device_s: float
     wasted_device_s: float
+    downloads: int
     perplexity: float | None  # None where nobody asked for it
     cohorts: int  # leaves of the tree
     ari: float | None  # agreement of cohorts with the known groups; None where none are known
@@ -153,6 +154,7 @@ def _method_summary(
         wasted_participations=last.wasted_participations,
         device_s=last.device_s,
         wasted_device_s=last.wasted_device_s,
+        downloads=last.downloads,
         perplexity=last.perplexity,
         cohorts=cohorts,
         ari=last.ari,

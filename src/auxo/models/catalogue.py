@@ -34,16 +34,10 @@ _KNOWN = {
     "resnet34": _Known("images", "ResNet-34 with group norm.", "auxo.models.resnet:ResNet34"),
     "mobilenet-v2": _Known("images", "MobileNet-V2 with group norm.", "auxo.models.mobilenet:MobileNetV2"),
     "shufflenet-v2": _Known("images", "ShuffleNet-V2 1x with group norm.", "auxo.models.shufflenet:ShuffleNetV2"),
-    "window-mlp": _Known(
-        "tokens", "Embeddings of a window of tokens and one hidden layer.", "auxo.models.language_models:WindowMlp"
-    ),
-    "char-lstm": _Known("tokens", "An LSTM over a window of tokens.", "auxo.models.language_models:CharLstm"),
-    "char-transformer": _Known(
-        "tokens", "A small transformer over a window of tokens.", "auxo.models.language_models:CharTransformer"
-    ),
-    "albert": _Known(
-        "tokens", "ALBERT from transformers, drawn at random (extra auxo[text]).", "auxo.models.albert:Albert"
-    ),
+    "window-mlp": _Known("tokens", "One hidden layer on a window of tokens.", "auxo.models.language_models:WindowMlp"),
+    "char-lstm": _Known("tokens", "An LSTM.", "auxo.models.language_models:CharLstm"),
+    "char-transformer": _Known("tokens", "A small transformer.", "auxo.models.language_models:CharTransformer"),
+    "albert": _Known("tokens", "ALBERT, drawn at random (extra auxo[text]).", "auxo.models.albert:Albert"),
 }
 _EXTRAS = {"torch": ("PyTorch", "auxo[torch]"), "transformers": ("transformers", "auxo[text]")}
 

@@ -41,6 +41,7 @@ def comparison_table(facts: RunFacts) -> Markup:
         ("Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", _times(facts, runs)),
         ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
         ("Device-hours wasted", [_device_hours(run, wasted=True) for run in runs]),
+        ("Models downloaded", [number(run.evaluations[-1].downloads) if run.evaluations else ABSENT for run in runs]),
         ("Cohorts", _ends(runs, lambda end: number(end.cohorts))),
     ]
     optional = [
