@@ -11,7 +11,6 @@ from rich.table import Table
 
 from auxo.commands.command_group import examples
 from auxo.experiments.parts import KINDS
-from auxo.experiments.populations import described_populations
 from auxo.models.catalogue import described_models
 
 EXAMPLES = examples(
@@ -39,6 +38,9 @@ def _found(kind: str) -> Mapping[str, str]:
         case "models":
             return described_models()
         case "populations":
+            # It brings the built-in populations, which take a second to import; `auxo --help` should not wait.
+            from auxo.experiments.populations import described_populations  # noqa: PLC0415
+
             return described_populations()
         case _:
             return {one.name: one.about for one in KINDS[kind].entries}
