@@ -35,7 +35,7 @@ PARTS = {
     "experiments/evaluation": "",  # not of a round, nor is the next: it loads torch
     "models/module_factory": "",
     "training/local_samples": "order of samples",
-    "training/kernels/stacked_batches": "order of samples",
+    "training/stacked_batches": "order of samples",
     "core/rng": "order of samples",
     "training/": "local training",
     "models/": "local training",

@@ -8,7 +8,7 @@ import pytest
 from auxo.models.catalogue import ModelArgument, make_trainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.models.token_windows import CLASSES, LENGTH, VOCABULARY, token_population
-from tests.training.kernels.side_by_side import COUNTS, all_jobs, largest_difference, updates
+from tests.training.side_by_side import COUNTS, all_jobs, largest_difference, updates
 
 torch = pytest.importorskip("torch")
 

@@ -12,7 +12,7 @@ from auxo.population.federated_data import FederatedData
 from auxo.registry.import_path import load_callable, made_absolute
 from auxo.training.trainer import Job, LocalTraining
 from tests.models.token_windows import LENGTH, VOCABULARY, token_population
-from tests.training.kernels.side_by_side import CLASSES, population
+from tests.training.side_by_side import CLASSES, population
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ import pytest
 from auxo.core.types import Float32Array
 from auxo.models.catalogue import make_trainer
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population
+from tests.training.side_by_side import CLASSES, largest_difference, population
 
 torch = pytest.importorskip("torch")
 

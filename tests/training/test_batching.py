@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auxo.training.trainer import Batching, Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.stacked_batches import StackedBatches
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
 

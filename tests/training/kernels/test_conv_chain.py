@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from auxo.training.trainer import LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 from tests.training.kernels.test_linear_chain import SETTINGS, chain_of
+from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 

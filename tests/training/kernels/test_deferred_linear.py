@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from auxo.training.trainer import LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.stacked_batches import StackedBatches
+from auxo.training.cross_entropy import turn_into_gradient
+from auxo.training.stacked_batches import StackedBatches
 
 _STRETCH_ROWS = 96  # samples after which the weights do move; our choice, see `deferred_linear`
 
@@ -46,7 +47,7 @@ class LateSoftmax:
                 logits = outputs[:active, here] + biases[:active, np.newaxis]
                 if row:
                     logits -= self.rate * np.matmul(products[:active, here, :row], errors[:active, :row])
-                errors_at(logits, batches.y[step, :active], batches.shares[step, :active])
+                turn_into_gradient(logits, batches.y[step, :active], batches.shares[step, :active])
                 errors[:active, here] = logits
                 biases[:active] -= self.rate * logits.sum(axis=1)
             for job, own in enumerate(inputs):
@@ -66,12 +67,3 @@ class LateSoftmax:
             moved[job] = moved[job] + by
         elif moved[job] is not self.matrix:
             by += moved[job] - self.matrix
-
-
-def errors_at(logits: Float32Array, y: IntArray, shares: Float32Array) -> None:
-    """Turn logits, (participants, batch, classes), into the gradient of the mean cross entropy by them, in place."""
-    logits -= logits.max(axis=2, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(axis=2, keepdims=True)
-    logits.reshape(-1, logits.shape[2])[np.arange(y.size), y.ravel()] -= 1
-    logits *= shares[:, :, np.newaxis]

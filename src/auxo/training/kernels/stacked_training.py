@@ -12,8 +12,8 @@ from auxo.population.federated_data import FederatedData
 from auxo.training.kernels.deferred_linear import DelayedInput, InputLayer
 from auxo.training.kernels.linear_chain import output_errors
 from auxo.training.kernels.match_sequential import Chain
-from auxo.training.kernels.stacked_batches import StackedBatches
 from auxo.training.kernels.stacked_module import StackedModule
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
 
