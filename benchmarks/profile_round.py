@@ -54,7 +54,7 @@ PARTS_OF_IMAGES = {
     "training/kernels/tiled_conv": "convolutions",
     "training/kernels/im2col_conv": "convolutions",
     "training/kernels/stacked_conv": "convolutions",
-    "training/kernels/pixel_pooling": "pooling",
+    "training/kernels/hwnc_pooling": "pooling",
     "training/kernels/stacked_pooling": "pooling",
     "training/kernels/linear_chain": "linear layers",
     "training/kernels/stacked_layers": "linear layers",

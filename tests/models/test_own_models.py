@@ -133,7 +133,7 @@ def test_module_of_a_file_is_fed_from_the_data_and_from_the_arguments() -> None:
 
     assert given(trainer) == {"features": (3, 8, 8), "classes": CLASSES, "hidden": 11, "bias": False}
     assert trainer.n_params == 3 * 64 * 11 + CLASSES * 12
-    assert trainer.way.kind == "stacked"
+    assert trainer.batching.kind == "stacked"
 
 
 @pytest.mark.usefixtures("here")

@@ -79,17 +79,15 @@ def test_batched_training_agrees_with_plain_sgd_of_each_participant(training: Lo
     at_once=st.integers(1, 8),
 )
 @settings(max_examples=20)
-def test_weights_that_move_late_agree_with_plain_sgd(
-    batch_size: int, epochs: int, fold: int | None, at_once: int
-) -> None:
+def test_deferred_weights_agree_with_plain_sgd(batch_size: int, epochs: int, fold: int | None, at_once: int) -> None:
     training = LocalTraining(batch_size=batch_size, epochs=epochs)
     jobs = [Job(row, visit=row % 2, fold=fold) for row in range(len(COUNTS))]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("auxo.training.softmax._MANY_PARAMETERS", 1)
-        late = train(jobs, training, at_once)
+        deferred = train(jobs, training, at_once)
 
-    for job, delta in zip(jobs, late, strict=True):
+    for job, delta in zip(jobs, deferred, strict=True):
         # Up to 300 samples, which are several stretches; as above.
         np.testing.assert_allclose(delta, plain_sgd(DATA, job, training), rtol=0, atol=4e-6)
 
@@ -108,7 +106,7 @@ def test_update_has_the_same_bits_whatever_the_other_jobs_are(
 
 @pytest.mark.parametrize("classes", [10, 11])
 def test_same_bits_hold_for_a_model_of_real_size(classes: int) -> None:
-    # The weights of eleven classes are so many that they move late.
+    # The weights of eleven classes are so many that they are deferred.
     rng = stream(5, "population")
     counts = [40, 7, 55, 23, 40, 61, 12, 40]
     total = sum(counts)
@@ -126,7 +124,7 @@ def test_same_bits_hold_for_a_model_of_real_size(classes: int) -> None:
         assert alone.delta.tobytes() == update.delta.tobytes()
 
 
-@pytest.mark.parametrize("many", [1, 10**9], ids=["late", "at every step"])
+@pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
     jobs = [Job(row, 0, fold) for row in range(len(COUNTS)) for fold in (None, 1)]
@@ -172,7 +170,7 @@ def test_logits_too_large_for_exp_still_give_a_finite_update() -> None:
     assert np.any(update.delta)
 
 
-@pytest.mark.parametrize("many", [1, 10**9], ids=["late", "at every step"])
+@pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_one_clients_broken_inputs_stay_with_it(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
     x = DATA.x.copy()

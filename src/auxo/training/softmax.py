@@ -8,7 +8,7 @@ import numpy as np
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import turn_into_gradient
-from auxo.training.kernels.deferred_softmax import LateSoftmax
+from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches, sample_counts
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
@@ -75,7 +75,7 @@ class SoftmaxTrainer:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
                 matrix, bias = self._unpack(weights[np.newaxis])
-                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
+                DeferredSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
             else:
                 out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
 
