@@ -37,6 +37,7 @@ DATA = population((SIDE, SIDE))
 JOBS = [Job(row, 0, None) for row in range(DATA.n_clients)] + [Job(0, 1, 0), Job(3, 1, 1), Job(1, 1, 1)]
 TRAINING = LocalTraining(learning_rate=0.01, batch_size=4)
 WITH_DECAY = LocalTraining(learning_rate=0.01, batch_size=4, momentum=0.5, weight_decay=0.1)
+WITH_PROXIMAL = LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0)
 
 
 CERTAIN = {name: (kind, deferred) for name, (_, kind, deferred) in CHOICES.items() if kind}
@@ -47,7 +48,7 @@ def suited(name: str) -> TorchTrainer:
     return TorchTrainer(CHOICES[name][0]).suited_to(DATA)
 
 
-@pytest.mark.parametrize("training", [TRAINING, WITH_DECAY], ids=["plain", "decay"])
+@pytest.mark.parametrize("training", [TRAINING, WITH_DECAY, WITH_PROXIMAL], ids=["plain", "decay", "proximal"])
 @pytest.mark.parametrize("name", CHOICES)
 def test_chosen_way_gives_the_updates_of_one_by_one(name: str, training: LocalTraining) -> None:
     found = updates(suited(name), DATA, JOBS, training)

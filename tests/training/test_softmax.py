@@ -19,6 +19,7 @@ trainings = st.builds(
     epochs=st.integers(1, 2),
     momentum=st.sampled_from([0.0, 0.9]),
     weight_decay=st.sampled_from([0.0, 0.01]),
+    proximal=st.sampled_from([0.0, 0.5]),
 )
 orders = st.lists(st.integers(0, len(COUNTS) - 1), min_size=1, max_size=10)
 
@@ -38,8 +39,8 @@ WEIGHTS = stream(2, "weights").normal(size=(FEATURES + 1) * CLASSES).astype(np.f
 
 def plain_sgd(data: FederatedData, job: Job, training: LocalTraining) -> Float32Array:
     """Local SGD sample by sample in float64, without padding, as a textbook has it."""
-    matrix = WEIGHTS[:-CLASSES].reshape(FEATURES, CLASSES).astype(np.float64)
-    bias = WEIGHTS[-CLASSES:].astype(np.float64)
+    start = WEIGHTS.astype(np.float64)
+    matrix, bias = start[:-CLASSES].reshape(FEATURES, CLASSES), start[-CLASSES:]
     matrix_velocity, bias_velocity = np.zeros_like(matrix), np.zeros_like(bias)
     for batch in local_batches(data, [job], training, seed=3)[0]:
         positions = batch[batch != PADDING]
@@ -50,6 +51,8 @@ def plain_sgd(data: FederatedData, job: Job, training: LocalTraining) -> Float32
             error = likelihoods / likelihoods.sum() - np.eye(CLASSES)[data.train.y[position]]
             matrix_gradient = matrix_gradient + np.outer(x, error) / len(positions)
             bias_gradient = bias_gradient + error / len(positions)
+        matrix_gradient = matrix_gradient + training.proximal * (matrix - start[:-CLASSES].reshape(matrix.shape))
+        bias_gradient = bias_gradient + training.proximal * (bias - start[-CLASSES:])
         matrix_velocity = training.momentum * matrix_velocity + matrix_gradient
         bias_velocity = training.momentum * bias_velocity + bias_gradient
         matrix = matrix - training.learning_rate * matrix_velocity
@@ -77,10 +80,13 @@ def test_batched_training_agrees_with_plain_sgd_of_each_participant(training: Lo
     epochs=st.sampled_from([1, 5]),
     fold=st.sampled_from([None, 0, 1]),
     at_once=st.integers(1, 8),
+    proximal=st.sampled_from([0.0, 1.0, 20.0, 30.0]),  # at a rate of 0.05, kappa is down to 0 and below
 )
-@settings(max_examples=20)
-def test_deferred_weights_agree_with_plain_sgd(batch_size: int, epochs: int, fold: int | None, at_once: int) -> None:
-    training = LocalTraining(batch_size=batch_size, epochs=epochs)
+@settings(max_examples=30)
+def test_deferred_weights_agree_with_plain_sgd(
+    batch_size: int, epochs: int, fold: int | None, at_once: int, proximal: float
+) -> None:
+    training = LocalTraining(batch_size=batch_size, epochs=epochs, proximal=proximal)
     jobs = [Job(row, visit=row % 2, fold=fold) for row in range(len(COUNTS))]
 
     with pytest.MonkeyPatch.context() as patch:

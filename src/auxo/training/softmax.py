@@ -75,7 +75,8 @@ class SoftmaxTrainer:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
                 matrix, bias = self._unpack(weights[np.newaxis])
-                DeferredSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
+                kernel = DeferredSoftmax(matrix[0], bias[0], settings.learning_rate, settings.proximal)
+                kernel.train(data, batches, out)
             else:
                 out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
 
@@ -107,6 +108,8 @@ class SoftmaxTrainer:
             self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
             if settings.weight_decay:
                 gradient += settings.weight_decay * here
+            if settings.proximal:
+                gradient += settings.proximal * (here - weights)
             if settings.momentum:
                 velocity *= settings.momentum
                 velocity += gradient

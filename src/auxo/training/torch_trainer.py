@@ -182,6 +182,7 @@ class TorchTrainer:
         self._module.train()
         parameters = [parameter for _, parameter in _trainable(self._module)]
         velocities = [torch.zeros_like(parameter) for parameter in parameters] if settings.momentum else None
+        starts = [parameter.detach().clone() for parameter in parameters] if settings.proximal else []
         with _one_thread(), _lent_generator(rng):
             for batch in batches:
                 positions = batch[batch != PADDING]
@@ -193,6 +194,11 @@ class TorchTrainer:
                         gradients = tuple(
                             gradient.add(parameter, alpha=settings.weight_decay)
                             for parameter, gradient in zip(parameters, gradients, strict=True)
+                        )
+                    if settings.proximal:
+                        gradients = tuple(
+                            gradient.add(parameter - start, alpha=settings.proximal)
+                            for parameter, start, gradient in zip(parameters, starts, gradients, strict=True)
                         )
                     if velocities is not None:
                         for velocity, gradient in zip(velocities, gradients, strict=True):

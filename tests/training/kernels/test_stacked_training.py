@@ -113,6 +113,8 @@ SETTINGS = {
     "plain": LocalTraining(learning_rate=0.01, batch_size=4),
     "weight decay": LocalTraining(learning_rate=0.01, batch_size=6, weight_decay=0.1),
     "momentum and decay": LocalTraining(learning_rate=0.01, batch_size=5, epochs=2, momentum=0.9, weight_decay=0.1),
+    "proximal": LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0),
+    "proximal, momentum and decay": LocalTraining(0.01, 5, momentum=0.9, weight_decay=0.1, proximal=2.0),
 }
 
 

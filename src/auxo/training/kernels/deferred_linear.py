@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.deferred import stretch_steps
+from auxo.training.kernels.deferred import Shrinkage, stretch_steps
 from auxo.training.kernels.stacked_parameter import StackedParameter
 
 
@@ -28,10 +28,12 @@ class DeferredLinear:
     steps: Sequence[int]  # (jobs,) descending
     batch: int
     rate: float
+    proximal: float = 0.0
     _moved: dict[tuple[int, int], Tensor] = field(default_factory=dict)  # by layer and job: weights after a stretch
     _stretches: dict[int, _Stretch] = field(default_factory=dict)  # by layer
     _inputs: list[Tensor] = field(default_factory=list)  # of each job in the stretch, (rows, in features)
     _gram: Tensor = field(default_factory=lambda: torch.empty(0))  # (jobs, rows, rows) inner products of the inputs
+    _shrinkage: Shrinkage | None = None  # with FedProx's term alone
     _first_step: int = 0
     _row: int = 0  # where the present step's rows begin
 
@@ -43,16 +45,26 @@ class DeferredLinear:
         """Start a stretch at ``step`` with the inputs of the jobs that are still at work, (rows, in features) each."""
         self._first_step, self._inputs = step, inputs
         jobs, rows = len(inputs), len(inputs[0])
+        self._shrinkage = Shrinkage.of(self.rate, self.proximal, self.batch, rows) if self.proximal else None
         self._gram = torch.empty(jobs, rows, rows)
         for job, x in enumerate(inputs):
-            torch.mm(x, x.t(), out=self._gram[job, : len(x), : len(x)])
+            gram = self._gram[job, : len(x), : len(x)]
+            torch.mm(x, x.t(), out=gram)
+            if self._shrinkage is not None:
+                gram.mul_(torch.from_numpy(self._shrinkage.gram[: len(x), : len(x)]))
         self._stretches = {}
         for layer in self.layers:
             stretch = _Stretch(torch.empty(jobs, rows, layer.shape[0]), torch.zeros(jobs, rows, layer.shape[0]))
             for job, x in enumerate(inputs):
-                weights = self._moved.get((layer.offset, job), layer.of(self.weights))
-                torch.mm(x, weights.t(), out=stretch.base[job, : len(x)])
+                self._set_base(layer, job, x, stretch.base[job, : len(x)])
             self._stretches[layer.offset] = stretch
+
+    def _set_base(self, layer: StackedParameter, job: int, x: Tensor, base: Tensor) -> None:
+        start, moved = layer.of(self.weights), self._moved.get((layer.offset, job))
+        torch.mm(x, (start if moved is None else moved).t(), out=base)
+        if self._shrinkage is not None and moved is not None:
+            kept = torch.from_numpy(self._shrinkage.since_start[: len(x)]).unsqueeze(1)
+            torch.lerp(torch.mm(x, start.t()), base, kept, out=base)
 
     def at(self, step: int) -> None:
         """Go on to a step of the present stretch."""
@@ -77,8 +89,11 @@ class DeferredLinear:
         for layer in self.layers:
             gradients, start = self._stretches[layer.offset].gradients, layer.of(self.weights)
             for job, x in enumerate(self._inputs):
-                dy = gradients[job, : len(x)].t()
-                moved, update = self._moved.get((layer.offset, job)), layer.of(self.updates[job])
+                dy, moved = gradients[job, : len(x)], self._moved.get((layer.offset, job))
+                if self._shrinkage is not None:
+                    dy = dy * torch.from_numpy(self._shrinkage.until_end[-len(x) :]).unsqueeze(1)
+                    moved = None if moved is None else torch.lerp(start, moved, self._shrinkage.over(len(x)))
+                dy, update = dy.t(), layer.of(self.updates[job])
                 if self.steps[job] > after:
                     self._moved[layer.offset, job] = torch.addmm(
                         start if moved is None else moved, dy, x, alpha=-self.rate

@@ -55,16 +55,14 @@ class StackedTraining:
         at_every_step = [
             parameter for parameter in self.stacked.parameters if not (deferred and deferred.holds(parameter.offset))
         ]
-        sgd.weights = {
-            parameter.offset: start[parameter.columns].view(parameter.shape).repeat(jobs, *[1] * len(parameter.shape))
+        weights_of = {
+            parameter.offset: parameter.of(start).repeat(jobs, *[1] * len(parameter.shape))
             for parameter in at_every_step
         }
         if self.chain is not None:
-            self.chain.set_memory_format(sgd.weights)
-        sgd.velocities = {}
-        if settings.momentum:
-            sgd.velocities = {offset: torch.zeros_like(weight) for offset, weight in sgd.weights.items()}
-        sgd.settings, sgd.deferred, sgd.batch = settings, deferred, stack.y.shape[2]
+            self.chain.set_memory_format(weights_of)
+        sgd.begin(weights_of, settings)
+        sgd.deferred, sgd.batch = deferred, stack.y.shape[2]
         try:
             self._descend(data, stack, deferred)
             for parameter in at_every_step:
@@ -72,7 +70,7 @@ class StackedTraining:
                 for row, update in enumerate(updates):
                     torch.sub(trained[row], before, out=update[parameter.columns])
         finally:
-            sgd.weights, sgd.velocities, sgd.deferred = {}, {}, None
+            sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
 
     def _deferred(
@@ -82,7 +80,8 @@ class StackedTraining:
         if not self.deferred_layers or settings.momentum or settings.weight_decay:
             return None
         steps = [int(n) for n in stack.steps]
-        return DeferredLinear(self.deferred_layers, start, updates, steps, stack.y.shape[2], settings.learning_rate)
+        rate, proximal = settings.learning_rate, settings.proximal
+        return DeferredLinear(self.deferred_layers, start, updates, steps, stack.y.shape[2], rate, proximal)
 
     def _descend(self, data: FederatedData, stack: StackedBatches, deferred: DeferredLinear | None) -> None:
         sgd = self.stacked.sgd
