@@ -108,7 +108,7 @@ def make_trainer(
 
 def note_on(trainer: Trainer) -> str | None:
     """Return what is to be said about how a trainer trains; None if there is nothing."""
-    note: str | None = getattr(getattr(trainer, "way", None), "note", None)
+    note: str | None = getattr(getattr(trainer, "batching", None), "note", None)
     return note
 
 
