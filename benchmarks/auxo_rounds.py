@@ -6,13 +6,13 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from auxo.experiments.methods import local_training, plans, world
 from peers import workload as work
 
 from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
 from auxo.experiments.config import Config, DevicesConfig, Method, PopulationConfig, TrainingConfig
-from auxo.experiments.methods import local_training, plans, world
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import Event, RoundClosed
 from auxo.runtime.coordinator import Coordinator

@@ -7,7 +7,7 @@ import numpy as np
 
 from auxo.core.types import FloatArray
 from auxo.reporting.markup import Markup, escaped, joined, tag
-from auxo.reporting.style import STYLE
+from auxo.reporting.page import page
 from auxo.reporting.svg import Axis, Line, LineChart, draw
 
 Records = Sequence[Mapping[str, Any]]
@@ -21,7 +21,7 @@ _BARS = "svg.bars text{font:13px system-ui,sans-serif;fill:var(--ink)}" + "".joi
 )
 
 
-def page(sections: Mapping[str, Records]) -> str:
+def bench_page(sections: Mapping[str, Records]) -> str:
     """Return the page of a run; sections that were not run are left out."""
     parts = [
         tag("h1", escaped("What Auxo costs, and how fast it is")),
@@ -37,11 +37,7 @@ def page(sections: Mapping[str, Records]) -> str:
     for name, drawer in drawers.items():
         if sections.get(name):
             parts.append(drawer(sections[name]))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Auxo benchmarks</title><style>{STYLE}{_BARS}</style></head><body>{tag('main', *parts)}</body></html>\n"
-    )
+    return page("Auxo benchmarks", parts, style=_BARS)
 
 
 def _throughput(records: Records) -> Markup:

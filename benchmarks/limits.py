@@ -14,7 +14,7 @@ from peers import workload as work
 
 from auxo.core.types import IntArray
 from auxo.engines.memory import keep_freed_memory
-from auxo.training.kernels.im2col_conv import PatchConv
+from auxo.training.kernels.im2col_conv import Im2colConv
 from auxo.training.kernels.tiled_conv import TiledConv
 
 Products = Callable[[], None]
@@ -69,7 +69,7 @@ def _take(
     found.put(seconds)
 
 
-def _linear(inputs: int, outputs: int, wants_dx: bool) -> Products:
+def _linear(inputs: int, outputs: int, needs_dx: bool) -> Products:
     """Return the products of a linear layer: outputs, gradient by the weights and, where wanted, by the inputs."""
     x, dy = torch.rand(work.BATCH_SIZE, inputs), torch.rand(work.BATCH_SIZE, outputs)
     weight = torch.rand(outputs, inputs)
@@ -78,21 +78,21 @@ def _linear(inputs: int, outputs: int, wants_dx: bool) -> Products:
     def take() -> None:
         torch.mm(x, weight.t(), out=y)
         torch.mm(dy.t(), x, out=dw)
-        if wants_dx:
+        if needs_dx:
             torch.mm(dy, weight, out=dx)
 
     return take
 
 
 def _first_convolution(side: int, inputs: int, outputs: int) -> Products:
-    """Return the products with patches of the raw images, which are there already."""
-    conv = PatchConv((outputs, inputs, work.KERNEL, work.KERNEL), (work.KERNEL // 2,) * 2)
-    patches = conv.patches(torch.rand(side, side, work.BATCH_SIZE, inputs)).flatten(1)
-    filters, dy = torch.rand(len(patches), outputs), torch.rand(side * side * work.BATCH_SIZE, outputs)
+    """Return the products of im2col of the raw images, whose columns are there already."""
+    conv = Im2colConv((outputs, inputs, work.KERNEL, work.KERNEL), (work.KERNEL // 2,) * 2)
+    columns = conv.im2col(torch.rand(side, side, work.BATCH_SIZE, inputs)).flatten(1)
+    weight, dy = torch.rand(len(columns), outputs), torch.rand(side * side * work.BATCH_SIZE, outputs)
 
     def take() -> None:
-        torch.mm(patches.t(), filters)
-        torch.mm(patches, dy)
+        torch.mm(columns.t(), weight)
+        torch.mm(columns, dy)
 
     return take
 
@@ -102,11 +102,11 @@ def _convolution(side: int, inputs: int, outputs: int) -> Products:
     shape = outputs, inputs, work.KERNEL, work.KERNEL
     conv = TiledConv.of((side, side), (work.KERNEL // 2,) * 2, shape)
     x, dy = torch.rand(side, side, work.BATCH_SIZE, inputs), torch.rand(side, side, work.BATCH_SIZE, outputs)
-    filters = torch.rand(work.KERNEL**2, inputs * outputs)
+    weight = torch.rand(work.KERNEL**2, inputs * outputs)
 
     def take() -> None:
-        _, seen = conv.forward(x, filters)
-        conv.backward(dy, seen, wants_dx=True)
+        _, saved = conv.forward(x, weight)
+        conv.backward(dy, saved, needs_dx=True)
 
     return take
 
@@ -121,7 +121,7 @@ def _all(*products: Products) -> Products:
 
 def mlp(hidden: int) -> Products:
     """Return the products of a network with one hidden layer."""
-    return _all(_linear(work.FEATURES, hidden, wants_dx=False), _linear(hidden, work.CLASSES, wants_dx=True))
+    return _all(_linear(work.FEATURES, hidden, needs_dx=False), _linear(hidden, work.CLASSES, needs_dx=True))
 
 
 def _cnn() -> Products:
@@ -129,13 +129,13 @@ def _cnn() -> Products:
     return _all(
         _first_convolution(work.SIDE, 1, first),
         _convolution(work.SIDE // 2, first, second),
-        _linear((work.SIDE // 4) ** 2 * second, work.HIDDEN, wants_dx=True),
-        _linear(work.HIDDEN, work.CLASSES, wants_dx=True),
+        _linear((work.SIDE // 4) ** 2 * second, work.HIDDEN, needs_dx=True),
+        _linear(work.HIDDEN, work.CLASSES, needs_dx=True),
     )
 
 
 PRODUCTS: dict[str, Callable[[], Products]] = {
-    "softmax": lambda: _linear(work.FEATURES, work.CLASSES, wants_dx=False),
+    "softmax": lambda: _linear(work.FEATURES, work.CLASSES, needs_dx=False),
     "mlp": lambda: mlp(work.HIDDEN),
     "cnn": _cnn,
 }

@@ -31,13 +31,13 @@ def _row(folder: Path) -> tuple[str, ...]:
     runs = [RunDirectory.open(path) for path in sorted(folder.glob("seed-*"))]
     comparison = compare([summary for run in runs if (summary := run.read_summary()) is not None])
     config = load_config(runs[0].path / "config.toml")
-    cohorts = sorted({number for number in comparison.cohorts if number is not None})
+    cohorts = sorted(set(comparison.by_seed["auxo"].cohorts))
     return (
         folder.name,
         config.training.model,
         str(len(comparison.seeds)),
-        *markdown_row(comparison),
-        "-".join(map(str, dict.fromkeys((cohorts[0], cohorts[-1])))) if cohorts else "-",
+        *markdown_row(comparison, "auxo"),
+        "-".join(map(str, dict.fromkeys((cohorts[0], cohorts[-1])))),
     )
 
 

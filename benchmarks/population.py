@@ -26,6 +26,7 @@ from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
 import numpy as np
+from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
 from rich.console import Console
 from rich.table import Table
 
@@ -39,7 +40,6 @@ from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.protocol.events import Event, RoundClosed
-from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
 from auxo.runtime.coordinator import Coordinator, CoordinatorState
 from auxo.simulation.availability import DayNight, DayNightPattern
 from auxo.simulation.client_records import ClientRecords

@@ -35,7 +35,7 @@ PARTS = {
     "experiments/evaluation": "",  # not of a round, nor is the next: it loads torch
     "models/module_factory": "",
     "training/local_samples": "order of samples",
-    "training/kernels/stacked_batches": "order of samples",
+    "training/stacked_batches": "order of samples",
     "core/rng": "order of samples",
     "training/": "local training",
     "models/": "local training",
@@ -54,7 +54,7 @@ PARTS_OF_IMAGES = {
     "training/kernels/tiled_conv": "convolutions",
     "training/kernels/im2col_conv": "convolutions",
     "training/kernels/stacked_conv": "convolutions",
-    "training/kernels/pixel_pooling": "pooling",
+    "training/kernels/hwnc_pooling": "pooling",
     "training/kernels/stacked_pooling": "pooling",
     "training/kernels/linear_chain": "linear layers",
     "training/kernels/stacked_layers": "linear layers",

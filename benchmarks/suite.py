@@ -14,8 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench_page import Records, page
+from bench_page import Records, bench_page
 from rich.console import Console
+
+from auxo.files.atomic_write import write_whole
 
 HERE = Path(__file__).parent
 # Each part's script and what it is given besides --json.
@@ -40,7 +42,7 @@ def main() -> None:
         sections[part] = _run(part, arguments.peers)
         # After every part, so that nothing is lost when a later one is stopped.
         _write(arguments.json, json.dumps(sections, indent=1) + "\n")
-        _write(arguments.page, page(sections))
+        _write(arguments.page, bench_page(sections))
     console.print(f"records: {arguments.json}\nfigures: {arguments.page}")
 
 
@@ -59,7 +61,7 @@ def _run(part: str, peers: str) -> Records:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_whole(path, text.encode())
 
 
 def _arguments() -> argparse.Namespace:

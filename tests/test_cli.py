@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -16,25 +18,18 @@ from auxo.cli import app
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config, parse_config
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Summary
 from auxo.protocol.events import Event, Partitioned
+from tests.experiments.made_summaries import brought, made_method, made_summary
 
 OnEvent = Callable[[str, Event], None]
 OnNote = Callable[[str], None]
-RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], dict[str, object]]
-SCORES = {"final_accuracy": 0.5, "variance": 1.0, "variance_beyond_binomial": 0.5, "worst_10": 0.4, "best_10": 0.6}
-SUMMARY: dict[str, object] = {
-    "population": "digits",
-    "seed": 0,
-    "status": "finished",
-    "base": SCORES,
-    "auxo": SCORES,
-    "oracle": None,
-    "speedup": 2.0,
-    "resource_speedup": 2.0,
-    "cohorts": 2,
-    "ari": 1.0,
-    "oracle_gain_share": None,
-}
+RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], Summary]
+SUMMARY = made_summary(
+    population="digits",
+    base=made_method(0.5),
+    auxo=made_method(0.5, cohorts=2, ari=1.0, against_base=brought(2.0, 2.0)),
+)
 
 
 def auxo(*arguments: str | Path) -> Result:
@@ -53,19 +48,17 @@ def replace_runner(monkeypatch: pytest.MonkeyPatch, run_experiment: RunExperimen
     monkeypatch.setitem(sys.modules, "auxo.experiments.runner", module)
 
 
-def partition_and_finish(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
-) -> dict[str, object]:
+def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
     event = Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), 0.42)
     with directory.event_writer("auxo") as write:
         write(event)
     on_event("auxo", event)
-    return SUMMARY | {"seed": config.seed}
+    return replace(SUMMARY, seed=config.seed)
 
 
 def partition_and_be_interrupted(
     config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote
-) -> dict[str, object]:
+) -> Summary:
     partition_and_finish(config, directory, on_event, on_note)
     raise KeyboardInterrupt
 
@@ -146,7 +139,8 @@ def test_a_damaged_run_is_bad_input_for_a_report(tmp_path: Path) -> None:
     (run.path / "summary.json").write_text("{")
     result = auxo("report", run.path)
     assert result.exit_code == 2
-    assert "summary.json: expected a JSON object" in result.stderr
+    assert "summary.json: expected the summary of a run as JSON" in result.stderr
+    assert "Traceback" not in result.output
 
 
 def test_a_report_is_written_again_and_its_path_printed(tmp_path: Path) -> None:
@@ -183,7 +177,7 @@ def test_progress_goes_to_stderr_so_that_stdout_is_the_result(monkeypatch: pytes
 
 
 def test_notes_of_a_run_go_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose_a_worker(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
+    def lose_a_worker(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
         on_note("worker 1 of [2] was lost")
         return SUMMARY
 
@@ -217,9 +211,41 @@ def test_ctrl_c_keeps_and_reports_what_was_done(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> dict[str, object]:
+    def fail(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
         raise ValueError("shapes differ")
 
     replace_runner(monkeypatch, fail)
     result = auxo("run")
     assert isinstance(result.exception, ValueError)
+
+
+def test_a_run_of_any_methods_shows_the_tree_of_each_and_tells_scripts_under_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
+        for method in ("base", "own-1"):
+            with directory.event_writer(method) as write:
+                write(Partitioned(7200.0, "0", 10, (f"{method}.0", f"{method}.1"), (5, 5), 0.42))
+        summary = partition_and_finish(config, directory, on_event, on_note)
+        return replace(summary, methods={**summary.methods, "own-1": made_method(0.7, cohorts=2)})
+
+    replace_runner(monkeypatch, finish)
+    result = auxo("run", "--json", "result.json")
+    assert result.exit_code == 0, result.output
+    lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
+    at = lines.index("own-1")
+    assert lines[at + 1 : at + 4] == ["0  partitioned in round 10 (2.0 h), gain 0.42", "own-1.0", "own-1.1"]
+    assert "Auxo" in lines
+    assert "base.0" not in lines
+    written = json.loads(Path("result.json").read_text())
+    assert written["own-1"]["final_accuracy"] == 0.7
+    assert written["own-1"]["cohorts"] == 2
+
+
+def test_the_main_numbers_may_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(Path("pipe").read_text)
+        assert auxo("run", "--json", "pipe").exit_code == 0
+        assert json.loads(read.result())["cohorts"] == 2

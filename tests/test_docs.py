@@ -13,12 +13,14 @@ import pytest
 from typer.main import get_command
 
 from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskFailure, TaskResult
+from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import ClientId, CohortId
 from auxo.experiments.config import Config, Section
 from auxo.experiments.config_file import parse_config
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
 from auxo.experiments.references import reference_names, reference_text
 
 ROOT = Path(__file__).parents[1]
@@ -87,12 +89,23 @@ def test_every_override_that_is_shown_is_accepted(name: str) -> None:
         parse_config("" if reference is None else reference_text(reference), values)  # raises otherwise
 
 
-@pytest.mark.parametrize("name", TEXTS)
+def all_settings() -> set[str]:
+    """Return every key of a configuration, and the parts and sections that hold some."""
+    sections = {name: getattr(Config(), name) for name in Config.model_fields}
+    keys = {f"{name}.{key}" for name, part in sections.items() if isinstance(part, Section) for key, _ in part}
+    maker = Config().maker
+    for registry in (METHODS, AGGREGATORS, SELECTORS, CLIENTS):
+        for name in registry.names:
+            for section, lines in maker.described(maker.make(registry, name), name):
+                keys |= {section, *(f"{section}.{line.key}" for line in lines)}
+    return keys
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "CHANGELOG.md"])  # it tells of what is gone
 def test_every_setting_that_is_named_exists(name: str) -> None:
-    for section, key in re.findall(r"`(population|devices|training|auxo|run)\.(\w+)`", TEXTS[name]):
-        settings = getattr(Config(), section)
-        assert isinstance(settings, Section)
-        assert key in type(settings).model_fields
+    named = re.findall(r"`((?:population|devices|training|auxo|run)\.[\w.]+)`", TEXTS[name])
+    packages = tuple(f"auxo.{path.name}" for path in (ROOT / "src" / "auxo").iterdir() if path.is_dir())
+    assert {key for key in named if not key.startswith(packages)} <= all_settings()
 
 
 @pytest.mark.parametrize(("document", "line"), shown("make"))
@@ -118,6 +131,9 @@ def test_every_script_that_is_shown_has_the_options_that_are_shown(document: str
 )
 def test_the_code_in_the_documents_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for file, content in files_shown(TEXTS[name]).items():
+        (tmp_path / file).write_text(content, encoding="utf-8")
     names: dict[str, object] = {}
     for number, block in enumerate(fenced(TEXTS[name], "python"), start=1):
         exec(compile(block, f"{name}, block {number}", "exec"), names)  # noqa: S102 - our own documents
@@ -168,7 +184,7 @@ def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
 
 
 def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() -> None:
-    server = Server(np.zeros(2, np.float32), participants=5, rounds=1)
+    server = Server(np.zeros(2, np.float32), participants=5, rounds=1, method=OneCohort())
     good, number = np.ones(2, np.float32), 1
     tasks = server.open_round(ROOT_COHORT, [CheckIn(ClientId(client)) for client in range(5)])
     first, second, third, fourth, fifth = (task.client for task in tasks)

@@ -10,33 +10,51 @@ from pathlib import Path
 
 import pytest
 
+from auxo.experiments.run_directory import RunDirectory
+
 ROOT = Path(__file__).parents[1]
-TUTORIAL = ROOT / "docs" / "tutorial.md"
 FILES = re.compile(r"^```\w+ title=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def follow(document: str, folder: Path) -> list[str]:
+    """Write the files that a document shows, run its commands one after another, and return these."""
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    for name, content in FILES.findall(text):
+        (folder / name).write_text(content, encoding="utf-8")
+    commands = [line for body in COMMANDS.findall(text) for line in body.splitlines()]
+    for line in commands:
+        program, *arguments = shlex.split(line)
+        start = [sys.executable] if program == "python" else [sys.executable, "-m", program]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(  # noqa: S603 - ours
+            [*start, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (line, done.stderr)
+    return commands
 
 
 @pytest.mark.slow
 def test_every_step_of_the_tutorial_works_and_auxo_finds_what_nobody_wrote_down(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("pyarrow")
-    text = TUTORIAL.read_text(encoding="utf-8")
-    for name, content in FILES.findall(text):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    commands = [line for body in COMMANDS.findall(text) for line in body.splitlines()]
-    assert len(commands) == 5
 
-    for line in commands:
-        program, *arguments = shlex.split(line)
-        start = [sys.executable] if program == "python" else [sys.executable, "-m", program]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run(  # noqa: S603 - ours
-            [*start, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, (line, done.stderr)
+    assert len(follow("tutorial.md", tmp_path)) == 5
 
     found = json.loads((tmp_path / "runs" / "scans-seeds" / "comparison.json").read_text(encoding="utf-8"))
     accuracy = next(row for row in found["rows"] if row["measure"]["key"] == "final_accuracy")
-    assert found["cohorts"] == [2, 2]
-    assert accuracy["difference"]["mean"] > 2
+    assert found["by_seed"]["auxo"]["cohorts"] == [2, 2]
+    assert accuracy["differences"]["auxo"]["mean"] > 2
     assert len(list((tmp_path / "runs" / "scans-seeds").glob("seed-*/report.html"))) == 2
+
+
+@pytest.mark.slow
+def test_a_method_of_one_s_own_in_one_file_keeps_the_contract_and_finds_the_groups(tmp_path: Path) -> None:
+    assert len(follow("own-method.md", tmp_path)) == 2
+
+    summary = RunDirectory.open(tmp_path / "runs" / "one-shot-0").read_summary()
+    assert summary is not None
+    own, base = summary.methods["OneShot"], summary.methods["base"]
+    assert own.final_accuracy > base.final_accuracy + 0.3
+    assert own.ari is not None
+    assert own.ari > 0.9

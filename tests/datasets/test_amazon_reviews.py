@@ -7,7 +7,7 @@ import pytest
 from auxo.datasets.amazon_reviews import amazon_reviews
 from auxo.datasets.json_lines import parted_by_client
 from auxo.datasets.text_features import hashed_words
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import by_client, through_a_federated_file, write_json_lines
 
 Review = dict[str, object]
@@ -28,7 +28,7 @@ def reviews(reviewers: str = "AB", each: int = 5) -> list[Review]:
 
 def error_of(path: Path, data: str | bytes) -> str:
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         list(amazon_reviews(path).clients())
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
@@ -141,9 +141,9 @@ def test_zstandard_is_refused_with_the_way_to_unpack_it(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_a_missing_one_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="got a folder without any"):
+    with pytest.raises(FileError, match="got a folder without any"):
         list(amazon_reviews(tmp_path).clients())
-    with pytest.raises(DatasetError, match="got no such file or folder"):
+    with pytest.raises(FileError, match="got no such file or folder"):
         list(amazon_reviews(tmp_path / "none").clients())
 
 

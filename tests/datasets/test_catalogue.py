@@ -6,7 +6,7 @@ import pytest
 
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.natural_clients import NATURAL_DATASETS
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 
 ON_DISK = [name for name in LOADERS if name != "hugging-face"]
 
@@ -24,5 +24,5 @@ def test_every_loader_says_in_one_line_what_it_wants(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_DISK)
 def test_every_loader_names_a_path_at_which_there_is_nothing(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="nothing-here"):
+    with pytest.raises(FileError, match="nothing-here"):
         list(LOADERS[name].load(tmp_path / "nothing-here").clients())

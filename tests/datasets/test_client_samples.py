@@ -15,7 +15,7 @@ from auxo.datasets.client_samples import (
     draw_held_out,
     without_small_clients,
 )
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 
 
 def samples(client: str, count: int, value: float = 0.0) -> ClientSamples:
@@ -66,7 +66,7 @@ def test_what_is_held_out_is_the_same_every_time_and_another_for_other_clients()
     ],
 )
 def test_samples_that_do_not_fit_are_refused_by_name(given_samples: ClientSamples, message: str) -> None:
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(FileError, match=message):
         check_samples(source(), given_samples, (2,))
 
 
@@ -77,7 +77,7 @@ def test_clients_with_too_few_samples_in_all_their_parts_together_are_left_out()
 
 def test_asking_for_more_samples_than_any_client_has_is_refused() -> None:
     kept = without_small_clients(source(samples("a", 2), samples("b", 3)), 4)
-    with pytest.raises(DatasetError, match="expected a client with 4 samples or more, got 3 at most"):
+    with pytest.raises(FileError, match="expected a client with 4 samples or more, got 3 at most"):
         list(kept.clients())
 
 

@@ -18,7 +18,7 @@ from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource, draw_held_out
 from auxo.datasets.federated_file import as_population, collect, read_columns, write_columns, write_federated_file
 from auxo.datasets.validate import MOST_PROBLEMS, validate
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.population.federated_data import StoredInputs
 
 CLASSES = ("ant", "bee", "cat")
@@ -198,21 +198,21 @@ def test_a_source_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Pa
 def test_parts_that_do_not_fit_together_are_refused(
     tmp_path: Path, parts: tuple[ClientSamples, ...], message: str
 ) -> None:
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(FileError, match=message):
         write_federated_file(source(*parts), tmp_path / "toy.arrow")
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(FileError, match=message):
         collect(source(*parts))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="nowhere: folder: expected one that exists"):
+    with pytest.raises(FileError, match="nowhere: folder: expected one that exists"):
         write_federated_file(toy(), tmp_path / "nowhere" / "toy.arrow")
 
 
 def test_clients_without_test_samples_are_counted_and_named(tmp_path: Path) -> None:
     write_federated_file(source(part("a", np.arange(5)), part("b", np.arange(1))), tmp_path / "toy.arrow")
-    with pytest.raises(DatasetError, match=r"one test sample of every client, got none of 1 of 2 clients \('b'\)"):
+    with pytest.raises(FileError, match=r"one test sample of every client, got none of 1 of 2 clients \('b'\)"):
         as_population(read_columns(tmp_path / "toy.arrow"))
 
 
@@ -220,14 +220,12 @@ def test_a_cut_file_is_reported_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / "toy.arrow"
     write_federated_file(toy(), path)
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(
-        DatasetError, match=r"toy\.arrow: file: expected a federated file \(Arrow\), got one that cannot"
-    ):
+    with pytest.raises(FileError, match=r"toy\.arrow: file: expected a federated file \(Arrow\), got one that cannot"):
         read_columns(path)
 
 
 def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no such file; check the path"):
+    with pytest.raises(FileError, match="no such file; check the path"):
         read_columns(tmp_path / "toy.arrow")
 
 
@@ -284,7 +282,7 @@ def test_a_file_of_another_form_is_refused_with_its_place(
 ) -> None:
     path = tmp_path / "toy.arrow"
     rewritten(path, change, **metadata)
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(FileError, match=message):
         read_columns(path)
     (first, *_) = validate(path).problems
     assert str(path) in first
@@ -304,7 +302,7 @@ def test_names_that_stand_for_two_clients_are_refused(tmp_path: Path) -> None:
     codes = pa.array(np.repeat([0, 1], 10), pa.int32())
     twice = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "a"]))
     rewritten(path, lambda table: with_column("client", twice)(table.drop_columns(["group"])))
-    with pytest.raises(DatasetError, match="client: expected names that differ, got 'a' as client 0 and 1"):
+    with pytest.raises(FileError, match="client: expected names that differ, got 'a' as client 0 and 1"):
         read_columns(path)
 
 

@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from auxo.datasets.hugging_face import HUB, HubColumns, from_hugging_face, hub_source, with_owners
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import by_client, through_a_federated_file, tone, write_wav
 
 COLUMNS = HubColumns("client", "x", "y")
@@ -29,7 +29,7 @@ def made(x: list[Any], feature: object, y: list[Any] | None = None, label: objec
 
 
 def error_of(dataset: Dataset, columns: HubColumns = COLUMNS) -> str:
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         list(from_hugging_face(dataset, "made/up", columns).clients())
     message = str(caught.value)
     assert message.startswith("made/up: ")
@@ -227,7 +227,7 @@ def test_a_damaged_image_is_refused() -> None:
 
 
 def test_a_name_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(DatasetError, match="one of flwrlabs/femnist, flwrlabs/shakespeare, google/speech_commands"):
+    with pytest.raises(FileError, match="one of flwrlabs/femnist, flwrlabs/shakespeare, google/speech_commands"):
         hub_source("mnist")
 
 
@@ -241,11 +241,11 @@ def test_rows_that_belong_to_nobody_are_left_out() -> None:
 def test_without_a_network_one_is_told_what_to_do(tmp_path: Path) -> None:
     name = "google/speech_commands"
     program = f"""
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.datasets.hugging_face import hub_source
 try:
     hub_source({name!r})
-except DatasetError as error:
+except FileError as error:
     raise SystemExit(str(error))
 """
     offline = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
@@ -261,10 +261,10 @@ def test_without_the_package_one_is_told_how_to_get_it() -> None:
 import sys
 sys.modules["datasets"] = None
 from auxo.datasets.hugging_face import hub_source
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 try:
     hub_source("flwrlabs/femnist")
-except DatasetError as error:
+except FileError as error:
     raise SystemExit(str(error))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603

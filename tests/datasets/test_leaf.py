@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auxo.datasets.leaf import end_held_out, leaf_femnist, leaf_shakespeare
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import Users, by_client, leaf_text, through_a_federated_file
 
 
@@ -31,7 +31,7 @@ def role(text: str) -> tuple[list[object], list[object]]:
 
 def error_of(path: Path, text: str | bytes) -> str:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         list(leaf_femnist(path).clients())
     return str(caught.value)
 
@@ -86,7 +86,7 @@ def test_a_split_by_user_is_refused_with_the_way_out(tmp_path: Path) -> None:
     users = writers()
     first, second = ({name: users[name]} for name in users)
     folder = split_folders(tmp_path, leaf_text(first), leaf_text(second))
-    with pytest.raises(DatasetError, match=r"train and test: .* -t sample"):
+    with pytest.raises(FileError, match=r"train and test: .* -t sample"):
         list(leaf_femnist(folder).clients())
 
 
@@ -190,15 +190,15 @@ def test_a_damaged_place_is_found_without_reading_on(tmp_path: Path) -> None:
 
 def test_nothing_is_written_when_a_file_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "all_data_0.json").write_text(leaf_text(writers(), num_samples=[4, 5]))
-    with pytest.raises(DatasetError):
+    with pytest.raises(FileError):
         through_a_federated_file(leaf_femnist(tmp_path / "all_data_0.json"), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["all_data_0.json"]
 
 
 def test_an_empty_folder_and_a_missing_one_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="got a folder without any"):
+    with pytest.raises(FileError, match="got a folder without any"):
         list(leaf_femnist(tmp_path).clients())
-    with pytest.raises(DatasetError, match="got no such file or folder"):
+    with pytest.raises(FileError, match="got no such file or folder"):
         list(leaf_femnist(tmp_path / "none").clients())
 
 
@@ -240,5 +240,5 @@ def test_of_two_samples_one_is_held_out_and_one_is_not(samples: int, tested: int
 )
 def test_samples_of_a_role_must_be_80_characters_and_one(tmp_path: Path, x: object, y: object, said: str) -> None:
     (tmp_path / "all_data.json").write_text(leaf_text({"r": ([x], [y])}))
-    with pytest.raises(DatasetError, match=f"user r, {said}"):
+    with pytest.raises(FileError, match=f"user r, {said}"):
         list(leaf_shakespeare(tmp_path).clients())

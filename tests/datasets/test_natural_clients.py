@@ -12,7 +12,7 @@ from pyarrow import parquet
 from auxo.datasets.federated_file import Columns, as_population, collect
 from auxo.datasets.natural_clients import NATURAL_DATASETS, accounts, reviewers, roles, speech, writers
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 
 REAL = os.environ.get("AUXO_DATA")
 
@@ -101,7 +101,7 @@ def test_authors_are_clients_and_the_next_character_is_the_label(
 
 @pytest.mark.parametrize("name", NATURAL_DATASETS)
 def test_a_folder_without_the_files_is_told_how_to_name_the_right_one(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no such file; put .* there, or name its folder with --data"):
+    with pytest.raises(FileError, match=r"no such file; put .* there, or name its folder with --data"):
         collect(NATURAL_DATASETS[name].load(tmp_path))
 
 
@@ -110,23 +110,23 @@ def test_damaged_archives_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "mnist_by_writer.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DatasetError, match="expected an npz archive, got one that cannot be read"):
+    with pytest.raises(FileError, match="expected an npz archive, got one that cannot be read"):
         collect(writers(tmp_path))
     np.savez(path, x=np.zeros(3), y=np.zeros(3))
-    with pytest.raises(DatasetError, match="writer, hsf: expected the arrays x, y, writer, hsf, got x, y"):
+    with pytest.raises(FileError, match="writer, hsf: expected the arrays x, y, writer, hsf, got x, y"):
         collect(writers(tmp_path))
 
 
 def test_damaged_tables_are_reported(tmp_path: Path) -> None:
     save_reviews(tmp_path, reviewerID=pa.array(["a", None] * 7))
-    with pytest.raises(DatasetError, match="row 1, reviewerID: expected a value, got nothing"):
+    with pytest.raises(FileError, match="row 1, reviewerID: expected a value, got nothing"):
         collect(reviewers(tmp_path))
     path = tmp_path / "amazon_reviews_by_reviewer.parquet"
     parquet.write_table(pa.table({"reviewerID": ["a"]}), path)
-    with pytest.raises(DatasetError, match="reviewText, overall: expected the columns"):
+    with pytest.raises(FileError, match="reviewText, overall: expected the columns"):
         collect(reviewers(tmp_path))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DatasetError, match="expected a parquet file, got one that cannot be read"):
+    with pytest.raises(FileError, match="expected a parquet file, got one that cannot be read"):
         collect(reviewers(tmp_path))
 
 

@@ -6,7 +6,7 @@ from PIL import Image
 
 from auxo.datasets.client_samples import SampleSource
 from auxo.datasets.open_image import open_image, open_image_easy
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import by_client, through_a_federated_file
 
 Row = tuple[str, str, str, int]
@@ -36,7 +36,7 @@ def rows(labels: dict[str, list[int]]) -> list[Row]:
 
 
 def error_of(folder: Path) -> str:
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         list(open_image(folder).clients())
     return str(caught.value)
 

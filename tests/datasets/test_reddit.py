@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from auxo.datasets.reddit import reddit
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import by_client, through_a_federated_file, write_json_lines
 
 Comment = dict[str, object]
@@ -21,7 +21,7 @@ def comments(authors: tuple[str, ...] = ("ann", "ben"), each: int = 5) -> list[C
 
 def error_of(path: Path, data: str | bytes) -> str:
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         reddit(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
@@ -121,5 +121,5 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str | bytes, sa
 
 def test_the_archives_of_today_are_refused_with_the_way_to_unpack_them(tmp_path: Path) -> None:
     (tmp_path / "RC_2020-01.zst").write_bytes(b"(\xb5/\xfd")
-    with pytest.raises(DatasetError, match="unpack it with `zstd -d --long=31`"):
+    with pytest.raises(FileError, match="unpack it with `zstd -d --long=31`"):
         reddit(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.speech_commands import speech_commands
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from tests.datasets.made_files import by_client, through_a_federated_file, tone, write_wav
 
 
@@ -22,7 +22,7 @@ def write_commands(folder: Path) -> Path:
 
 
 def error_of(folder: Path) -> str:
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(FileError) as caught:
         list(speech_commands(folder).clients())
     return str(caught.value)
 
@@ -94,7 +94,7 @@ def test_a_word_without_recordings_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_a_missing_one_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="got a folder without any"):
+    with pytest.raises(FileError, match="got a folder without any"):
         speech_commands(tmp_path)
-    with pytest.raises(DatasetError, match="got no such folder"):
+    with pytest.raises(FileError, match="got no such folder"):
         speech_commands(tmp_path / "none")

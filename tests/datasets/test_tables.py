@@ -13,7 +13,7 @@ from auxo.datasets.federated_file import Columns, collect
 from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import HASHED, WINDOW, TableColumns, table_source
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.population.population_file import PopulationFileError
 
 Write = Callable[[Path, dict[str, Any]], Path]
@@ -215,7 +215,7 @@ def test_what_cannot_be_used_is_named_with_its_place_and_a_remedy(
     tmp_path: Path, write: Write, change: dict[str, Any], asked: dict[str, Any], message: str
 ) -> None:
     path = write(tmp_path, PLAIN | change)
-    with pytest.raises(DatasetError, match=message) as caught:
+    with pytest.raises(FileError, match=message) as caught:
         read(path, TableColumns(**asked))
     assert str(caught.value).startswith(str(path))
 
@@ -224,28 +224,28 @@ def test_a_shape_that_changes_between_files_is_named(tmp_path: Path) -> None:
     for number, size in enumerate((2, 3)):
         table = {"client": ["a"] * 2, "features": [[1.0] * size] * 2, "label": [0, 1]}
         parquet.write_table(pa.table(table), tmp_path / f"{number}.parquet")
-    with pytest.raises(DatasetError, match=r"1\.parquet: row 0, features: expected inputs of shape \(2,\), as before"):
+    with pytest.raises(FileError, match=r"1\.parquet: row 0, features: expected inputs of shape \(2,\), as before"):
         read(tmp_path)
 
 
 def test_files_of_a_folder_need_the_same_columns(tmp_path: Path) -> None:
     parquet.write_table(pa.table(PLAIN), tmp_path / "0.parquet")
     parquet.write_table(pa.table(PLAIN).drop_columns(["width"]), tmp_path / "1.parquet")
-    with pytest.raises(DatasetError, match=r"1\.parquet: width: expected the columns of 0\.parquet"):
+    with pytest.raises(FileError, match=r"1\.parquet: width: expected the columns of 0\.parquet"):
         read(tmp_path)
 
 
 def test_a_truncated_parquet_file_is_reported_as_damaged(tmp_path: Path) -> None:
     path = as_parquet(tmp_path, PLAIN)
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(DatasetError, match=r"table\.parquet: file: expected a complete parquet file.* copy it again"):
+    with pytest.raises(FileError, match=r"table\.parquet: file: expected a complete parquet file.* copy it again"):
         read(path)
 
 
 def test_text_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes("client,text,label\na,plain,0\na,caf\xe9,1\n".encode("latin-1"))
-    with pytest.raises(DatasetError, match="line 3: expected text in UTF-8, got the byte 0xe9; save the file"):
+    with pytest.raises(FileError, match="line 3: expected text in UTF-8, got the byte 0xe9; save the file"):
         read(path, TableColumns(text="hashed"))
 
 
@@ -261,7 +261,7 @@ def test_text_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None
 )
 def test_a_csv_file_of_another_form_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "table.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(FileError, match=message):
         read(tmp_path / "table.csv")
 
 
@@ -273,7 +273,7 @@ def test_lines_in_quotation_marks_and_a_byte_order_mark_are_understood(tmp_path:
 
 def test_a_column_of_numbers_that_begins_with_a_gap_is_not_left_out(tmp_path: Path) -> None:
     gap = as_csv(tmp_path, PLAIN | {"height": ["", 1.5, 2.5, 3.5, 4.5, 5.5]})
-    with pytest.raises(DatasetError, match="line 2, height: expected a number, got ''"):
+    with pytest.raises(FileError, match="line 2, height: expected a number, got ''"):
         read(gap)
 
 
@@ -284,30 +284,30 @@ def test_strings_of_bytes_are_text(tmp_path: Path) -> None:
     assert by_client(found) == by_client(read(as_npz(tmp_path, PLAIN)))
     assert found.groups == ("x", "y")
     path = as_npz(tmp_path, PLAIN | {"client": [b"\xff"] * 6})
-    with pytest.raises(DatasetError, match=r"file: expected an npz archive, got one that cannot be read .*0xff"):
+    with pytest.raises(FileError, match=r"file: expected an npz archive, got one that cannot be read .*0xff"):
         read(path)
 
 
 def test_labels_that_are_numbers_in_one_file_and_names_in_another_are_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table(PLAIN), tmp_path / "0.parquet")
     parquet.write_table(pa.table(PLAIN | {"label": list("abcabc")}), tmp_path / "1.parquet")
-    with pytest.raises(DatasetError, match=r"1\.parquet: row 0, label: expected a whole number.* got 'a'; use numbers"):
+    with pytest.raises(FileError, match=r"1\.parquet: row 0, label: expected a whole number.* got 'a'; use numbers"):
         read(tmp_path)
 
 
 def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     empty = pa.table(PLAIN).slice(0, 0)
     parquet.write_table(empty, tmp_path / "table.parquet")
-    with pytest.raises(DatasetError, match="rows: expected at least one sample, got none"):
+    with pytest.raises(FileError, match="rows: expected at least one sample, got none"):
         read(tmp_path / "table.parquet")
 
 
 def test_arrays_of_other_lengths_and_objects_are_refused(tmp_path: Path) -> None:
     path = as_npz(tmp_path, {"client": [1, 2], "x": [1.0], "y": [0, 1]})
-    with pytest.raises(DatasetError, match=r"arrays: expected some of the same length, got client \(2,\), x \(1,\)"):
+    with pytest.raises(FileError, match=r"arrays: expected some of the same length, got client \(2,\), x \(1,\)"):
         read(path)
     np.savez(path, x=np.array([{}]), allow_pickle=True)
-    with pytest.raises(DatasetError, match="file: expected an npz archive, got one that cannot be read"):
+    with pytest.raises(FileError, match="file: expected an npz archive, got one that cannot be read"):
         read(path)
 
 
@@ -315,7 +315,7 @@ def test_arrays_of_other_lengths_and_objects_are_refused(tmp_path: Path) -> None
 def test_a_path_that_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "table.xlsx").write_text("?")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DatasetError, match=f"{name}: (file|folder): expected"):
+    with pytest.raises(FileError, match=f"{name}: (file|folder): expected"):
         read(tmp_path / name)
 
 
@@ -345,5 +345,5 @@ def test_population_files_are_opened_as_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["study.toml", "nothing.arrow"])
 def test_a_file_of_no_known_kind_is_refused_with_those_that_are_known(tmp_path: Path, name: str) -> None:
     (tmp_path / "study.toml").write_text("")
-    with pytest.raises(DatasetError, match=r"expected a data set: \.arrow or \.feather \(federated files\), \.parquet"):
+    with pytest.raises(FileError, match=r"expected a data set: \.arrow or \.feather \(federated files\), \.parquet"):
         open_dataset(tmp_path / name)

@@ -1,27 +1,17 @@
-"""Several seeds together: paired differences, intervals, and what is said about them."""
+"""Several seeds together: paired differences and their intervals, for any methods."""
 
-import math
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
-from auxo.experiments.comparison import Comparison, compare, interval, mean_speedup
-from auxo.reporting.comparison_tables import findings, markdown_row, signed, verdict
+from auxo.experiments.comparison import MEASURES, Comparison, compare, interval, mean_speedup
+from auxo.experiments.summary import MethodSummary, Summary
+from tests.experiments.made_summaries import brought, made_method, made_summary
 
 
-def scores(accuracy: float, **others: float) -> dict[str, object]:
-    return {
-        "final_accuracy": accuracy,
-        "worst_10": accuracy - 0.2,
-        "best_10": min(1.0, accuracy + 0.1),
-        "variance": 100.0,
-        "variance_beyond_binomial": 60.0,
-        "perplexity": None,
-        **others,
-    }
-
-
-def summary(seed: int, base: float, auxo: float, **others: object) -> dict[str, object]:
-    return {"population": "toy", "seed": seed, "base": scores(base), "auxo": scores(auxo), "oracle": None, **others}
+def summary(seed: int, base: float, auxo: float, **changes: Any) -> Summary:
+    return made_summary(seed, base=made_method(base), auxo=made_method(auxo, **changes))
 
 
 def paired() -> Comparison:
@@ -36,8 +26,12 @@ def test_interval_is_that_of_student() -> None:
     assert interval([5.0]).half_width is None
 
 
+def test_every_measure_is_a_field_of_a_methods_summary() -> None:
+    assert {measure.key for measure in MEASURES} <= {field.name for field in fields(MethodSummary)}
+
+
 def test_differences_are_paired_by_seed_so_that_what_seeds_share_does_not_count() -> None:
-    difference = paired().accuracy.difference
+    difference = paired().accuracy.differences["auxo"]
     assert difference.mean == pytest.approx(2.0)
     assert difference.half_width is not None
     assert difference.half_width < 0.3  # of unpaired differences it would be beyond 40
@@ -45,43 +39,50 @@ def test_differences_are_paired_by_seed_so_that_what_seeds_share_does_not_count(
     assert not difference.is_below_zero
 
 
-@pytest.mark.parametrize(
-    ("auxo", "words"),
-    [([0.6, 0.6, 0.61], "better"), ([0.4, 0.41, 0.4], "worse"), ([0.51, 0.49, 0.5], "do not differ")],
-)
-def test_verdict_says_what_the_interval_says(auxo: list[float], words: str) -> None:
-    assert words in verdict(compare([summary(seed, 0.5, accuracy) for seed, accuracy in enumerate(auxo)]))
+def test_every_other_method_is_held_against_the_base() -> None:
+    runs = [
+        made_summary(
+            seed,
+            late=made_method(0.3 + seed / 10, cohorts=3 + seed, against_base=brought(0.5)),
+            base=made_method(0.5),
+            oracle=made_method(0.9, cohorts=2),
+        )
+        for seed in range(2)
+    ]
+    found = compare(runs)
+    assert found.methods == tuple(found.accuracy.means) == ("late", "base", "oracle")
+    assert found.accuracy.means["late"] == pytest.approx(35.0)
+    assert {method: one.mean for method, one in found.accuracy.differences.items()} == pytest.approx(
+        {"late": -15.0, "oracle": 40.0}
+    )
+    assert list(found.by_seed) == ["late", "oracle"]
+    assert found.by_seed["late"].cohorts == (3, 4)
+    assert found.by_seed["late"].speedups == (0.5, 0.5)
+    assert found.by_seed["oracle"].speedups == (None, None)
 
 
-def test_one_seed_gives_no_verdict() -> None:
-    assert "one seed" in verdict(compare([summary(0, 0.5, 0.9)]))
+def test_without_a_base_there_are_means_and_no_differences() -> None:
+    found = compare([made_summary(0, auxo=made_method(0.5), other=made_method(0.6))])
+    assert found.accuracy.means == {"auxo": 50.0, "other": 60.0}
+    assert found.accuracy.differences == {}
 
 
 def test_speed_up_is_a_geometric_mean_and_unknown_if_a_seed_never_came_there() -> None:
     assert mean_speedup([1.0, 4.0]) == pytest.approx(2.0)
     assert mean_speedup([1.0, None]) is None
     assert mean_speedup([]) is None
-    told = findings(compare([summary(0, 0.5, 0.4, speedup=None), summary(1, 0.5, 0.6, speedup=2.0)]))
-    assert "in time: never" in told[0]
 
 
-def test_perplexity_is_the_main_figure_where_it_was_measured_and_left_out_where_not() -> None:
-    plain = paired()
-    assert "perplexity" not in {row.measure.key for row in plain.rows}
-    text = [summary(seed, 0.5, 0.5) for seed in range(2)]
-    for seed, one in enumerate(text):
-        one["base"], one["auxo"] = scores(0.5, perplexity=7.0 + seed), scores(0.5, perplexity=6.5 + seed)
-    row = markdown_row(compare(text))
-    assert row[:3] == ("7.500", "7.000", "\N{MINUS SIGN}0.500 ± 0.000")
+def test_a_measure_that_nobody_took_has_no_row_and_one_that_a_method_lacks_no_place_for_it() -> None:
+    assert "perplexity" not in {row.measure.key for row in paired().rows}
+    run = summary(0, 0.5, 0.6)
+    measured = {**run.methods, "base": replace(run.methods["base"], perplexity=7.0)}
+    (row,) = [row for row in compare([replace(run, methods=measured)]).rows if row.measure.key == "perplexity"]
+    assert (row.means, row.differences) == ({"base": 7.0}, {})
 
 
-def test_a_summary_without_a_method_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected the base and Auxo in each"):
-        compare([summary(0, 0.5, 0.6), {**summary(1, 0.5, 0.6), "auxo": None}])
+def test_seeds_with_other_methods_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected base, auxo of every seed, as of seed 0, got base of seed 1; run"):
+        compare([summary(0, 0.5, 0.6), summary(1, 0.5, 0.6, is_finished=False)])
     with pytest.raises(ValueError, match="at least one"):
         compare([])
-
-
-def test_signs_are_written_out() -> None:
-    assert signed(interval([math.pi]), 2) == "+3.14"
-    assert signed(interval([-1.0, -1.0]), 1) == "\N{MINUS SIGN}1.0 ± 0.0"

@@ -233,9 +233,8 @@ configs = st.builds(
 @given(configs, st.booleans())
 def test_toml_reads_back_as_the_same_config(config: Config, explain: bool) -> None:
     again = parse_config(to_toml(config, explain))
-    assert again.model_dump() == config.model_dump()
-    for _, registry, name in config.parts_in_use():
-        assert again.maker.make(registry, name) == config.maker.make(registry, name)
+    in_use = {name: config.parts[name] for _, _, name in config.parts_in_use()}
+    assert again == config.model_copy(update={"parts": in_use})
     assert to_toml(again, explain) == to_toml(config, explain)
 
 

@@ -140,6 +140,6 @@ def test_ctrl_c_ends_a_run_on_ray_with_130_and_a_report_and_leaves_nobody_behind
     directory = RunDirectory.open(tmp_path / "run")
     summary = directory.read_summary()
     assert summary is not None
-    assert summary["status"] == "interrupted"
+    assert summary.status == "interrupted"
     assert directory.events("base").events
     assert_end([*started, *processes_of(process.pid)])

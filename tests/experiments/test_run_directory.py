@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from auxo.core.types import IntArray
 from auxo.experiments.run_directory import ClientScores, RunDirectory
+from auxo.experiments.summary import AgainstBase, Summary
+from auxo.files.errors import FileError
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, to_json
+from tests.experiments.made_summaries import made_method
 
 EVENTS: tuple[Event, ...] = (
     EmptyRound(1.0, "0", 1, "nobody on line"),
@@ -116,7 +119,18 @@ def test_writer_mends_what_a_crash_left(run: RunDirectory, cut: int) -> None:
 def test_damage_before_the_last_line_is_an_error_with_its_place(run: RunDirectory, damage: str) -> None:
     path = record(run, EVENTS[0])
     path.write_text(f"{to_json(EVENTS[0])}\n{damage}\n{to_json(EVENTS[1])}\n")
-    with pytest.raises(ValueError, match=r"events\.jsonl, line 2: expected one event"):
+    with pytest.raises(FileError, match=r"auxo/events\.jsonl, line 2: expected one event as JSON: .*; .*run the exp"):
+        run.events("auxo")
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_value_of_another_type_is_an_error_with_line_and_field_even_in_the_last_line(
+    run: RunDirectory, end: str
+) -> None:
+    path = record(run, EVENTS[0])
+    wrong = to_json(EVENTS[0]).replace('"time_s": 1.0', '"time_s": "1.0"')
+    path.write_text(f"{to_json(EVENTS[0])}\n{wrong}{end}")
+    with pytest.raises(FileError, match=r"line 2: .*event EmptyRound: time_s: expected a number, got '1\.0'; "):
         run.events("auxo")
 
 
@@ -124,16 +138,28 @@ def test_method_that_has_not_begun_has_no_events(run: RunDirectory) -> None:
     assert run.events("oracle").events == ()
 
 
-def test_methods_are_those_that_have_begun_in_the_order_they_are_shown(run: RunDirectory) -> None:
-    for method in ("oracle", "base"):
+def test_methods_are_those_that_have_begun_in_the_order_of_the_configuration(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", 'methods = ["late+1", "base", "fedavg-2", "auxo"]\n')
+    for method in ("base", "another", "fedavg-2", "a.b", "late+1"):
         with run.event_writer(method):
             pass
-    assert run.methods() == ("base", "oracle")
+    (run.path / "notes").mkdir()
+    assert run.methods() == ("late+1", "base", "fedavg-2", "a.b", "another")
 
 
-def test_unknown_method_is_refused(run: RunDirectory) -> None:
-    with pytest.raises(ValueError, match=r"base, auxo, oracle, got '\.\./elsewhere'"), run.event_writer("../elsewhere"):
+def test_a_damaged_configuration_is_an_error_with_its_place(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", "methods = [")
+    with pytest.raises(FileError, match=r"config\.toml: configuration: expected TOML, got none"):
+        run.methods()
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "", ".hidden", "a/b", "a b", "-x", "a\n", "summary.json"])
+def test_a_name_that_is_not_safe_as_a_folder_is_refused(run: RunDirectory, name: str) -> None:
+    with pytest.raises(ValueError, match="method: expected a name of letters, digits"), run.event_writer(name):
         pass
+    with pytest.raises(ValueError, match="method: expected a name of letters, digits"):
+        run.events(name)
+    assert [entry.name for entry in run.path.iterdir()] == ["config.toml"]
 
 
 @pytest.mark.parametrize("group", [None, np.array([0, 1])])
@@ -164,7 +190,7 @@ def test_pickled_client_scores_are_never_loaded(run: RunDirectory) -> None:
     run.write_clients("auxo", ClientScores(np.zeros(1), np.ones(1, dtype=np.int64), np.array(["0"])))
     path = run.path / "auxo" / "clients.npz"
     np.savez(path, accuracy=np.zeros(1), test_samples=np.ones(1), cohort=np.array(["0"], dtype=object))
-    with pytest.raises(ValueError, match=r"clients\.npz"):
+    with pytest.raises(FileError, match=r"clients\.npz"):
         run.read_clients("auxo")
 
 
@@ -173,7 +199,7 @@ def test_damaged_client_scores_are_an_error_with_their_place(run: RunDirectory, 
     run.write_clients("auxo", ClientScores(np.zeros(9), np.ones(9, dtype=np.int64), np.array(["0"] * 9)))
     path = run.path / "auxo" / "clients.npz"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match=r"clients\.npz: expected the columns"):
+    with pytest.raises(FileError, match=r"clients\.npz: columns: expected accuracy, test_samples, cohort"):
         run.read_clients("auxo")
 
 
@@ -183,32 +209,63 @@ def test_client_scores_with_a_flipped_byte_are_an_error(run: RunDirectory) -> No
     content = bytearray(path.read_bytes())
     content[100] ^= 0xFF  # in the first column's compressed bytes
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"clients\.npz: expected the columns"):
+    with pytest.raises(FileError, match=r"clients\.npz: columns: expected accuracy, test_samples, cohort"):
         run.read_clients("auxo")
 
 
-def test_summary_comes_back(run: RunDirectory) -> None:
+def summary(accuracy: float = 0.5) -> Summary:
+    brought = AgainstBase(2.0, None, 1.0)
+    methods = {"late": made_method(accuracy, against_base=brought), "base": made_method(0.25, perplexity=3.0)}
+    return Summary("digits", 1, "finished", methods)
+
+
+def test_summary_comes_back_with_its_types_and_its_order(run: RunDirectory) -> None:
     assert run.read_summary() is None
-    run.write_summary({"seed": 1, "base": {"variance": 2.5}, "oracle": None})
-    assert run.read_summary() == {"seed": 1, "base": {"variance": 2.5}, "oracle": None}
+    run.write_summary(summary())
+    read = run.read_summary()
+    assert read == summary()
+    assert read is not None
+    assert list(read.methods) == ["late", "base"]
 
 
 def test_summary_that_cannot_be_written_leaves_the_old_one(run: RunDirectory) -> None:
-    run.write_summary({"seed": 1})
+    run.write_summary(summary())
     with pytest.raises(ValueError, match="not JSON compliant"):
-        run.write_summary({"seed": float("nan")})
-    assert run.read_summary() == {"seed": 1}
+        run.write_summary(summary(float("nan")))
+    assert run.read_summary() == summary()
 
 
-@pytest.mark.parametrize("text", ["{", json.dumps([1])])
+@pytest.mark.parametrize("text", ["{", json.dumps([1]), "", "null"])
 def test_damaged_summary_is_an_error_with_its_place(run: RunDirectory, text: str) -> None:
     (run.path / "summary.json").write_text(text)
-    with pytest.raises(ValueError, match=r"summary\.json: expected a JSON object"):
+    with pytest.raises(FileError, match=r"summary\.json: expected the summary of a run as JSON: .*; .*run the exp"):
+        run.read_summary()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"seed": 1', '"seed": "1"', "seed: expected a whole number, got '1'"),
+        ('"seed": 1', '"sead": 1', "seed: expected a value, got none"),
+        ('"status": "finished"', '"status": "done"', "status: expected 'finished' or 'interrupted', got 'done'"),
+        ('"final_accuracy": 0.5', '"final_accuracy": "0.5"', r"methods\.late\.final_accuracy: expected a number"),
+        ('"cohorts": 1', '"cohorts": 1.5', r"methods\.late\.cohorts: expected a whole number, got 1\.5"),
+        ('"speedup": 2.0', '"speedup": true', r"methods\.late\.against_base\.speedup: expected a number, got True"),
+    ],
+)
+def test_a_wrong_value_in_a_summary_is_an_error_that_names_its_field(
+    run: RunDirectory, before: str, after: str, message: str
+) -> None:
+    run.write_summary(summary())
+    path = run.path / "summary.json"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after, 1))
+    with pytest.raises(FileError, match=message):
         run.read_summary()
 
 
 def test_nothing_half_written_is_left_behind(run: RunDirectory) -> None:
-    run.write_summary({"seed": 1})
+    run.write_summary(summary())
     run.write_clients("base", ClientScores(np.zeros(1), np.ones(1, dtype=np.int64), np.array(["0"])))
     run.write_report("<p>")
     names = {path.name for path in run.path.rglob("*") if path.is_file()}

@@ -20,6 +20,7 @@ from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import MethodResult, Stage, has_groups, run_experiment, run_method
+from auxo.experiments.summary import Summary
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import save_population
 from auxo.protocol.codec import to_bytes
@@ -72,7 +73,7 @@ def ignore(label: str, event: Event) -> None:
     pass
 
 
-def run(path: Path, config: Config) -> tuple[RunDirectory, dict[str, object]]:
+def run(path: Path, config: Config) -> tuple[RunDirectory, Summary]:
     directory = RunDirectory.create(path, to_toml(config))
     return directory, run_experiment(config, directory, ignore)
 
@@ -92,62 +93,53 @@ def data() -> FederatedData:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, dict[str, object]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, Summary]:
     return run(tmp_path_factory.mktemp("runs") / "finished", small())
 
 
-def scores_of(summary: dict[str, object], method: str) -> dict[str, float]:
-    scores = summary[method]
-    assert isinstance(scores, dict)
-    return scores
-
-
 def test_auxo_beats_the_base_where_groups_contradict_each_other(
-    finished: tuple[RunDirectory, dict[str, object]],
+    finished: tuple[RunDirectory, Summary],
 ) -> None:
     directory, summary = finished
-    base, auxo, oracle = (scores_of(summary, method)["final_accuracy"] for method in ("base", "auxo", "oracle"))
+    base, auxo, oracle = (summary.methods[method].final_accuracy for method in ("base", "auxo", "oracle"))
     assert base < auxo <= oracle + 0.05
     assert any(isinstance(event, Partitioned) for event in directory.events("auxo").events)
-    assert summary["oracle_gain_share"] == pytest.approx((auxo - base) / (oracle - base))
+    assert summary.methods["auxo"].brought.oracle_gain_share == pytest.approx((auxo - base) / (oracle - base))
 
 
-def test_the_summary_is_written_as_it_is_returned(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+def test_the_summary_is_written_as_it_is_returned(finished: tuple[RunDirectory, Summary]) -> None:
     directory, summary = finished
     assert directory.read_summary() == summary
-    assert summary["status"] == "finished"
-    assert set(scores_of(summary, "auxo")) == {
-        *("final_accuracy", "variance", "variance_beyond_binomial", "worst_10", "best_10"),
-        *("time_s", "participations", "wasted_participations", "device_s", "wasted_device_s", "perplexity"),
-    }
+    assert summary.status == "finished"
+    assert tuple(summary.finished) == ("base", "auxo", "oracle")
 
 
 def test_recorded_events_end_with_the_evaluation_the_summary_tells(
-    finished: tuple[RunDirectory, dict[str, object]],
+    finished: tuple[RunDirectory, Summary],
 ) -> None:
     directory, summary = finished
     for method in directory.methods():
         last = directory.events(method).events[-1]
         assert isinstance(last, Evaluated)
-        assert last.accuracy == scores_of(summary, method)["final_accuracy"]
-        assert last.participations == scores_of(summary, method)["participations"]
+        assert last.accuracy == summary.methods[method].final_accuracy
+        assert last.participations == summary.methods[method].participations
 
 
-def test_client_scores_are_those_of_the_last_evaluation(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+def test_client_scores_are_those_of_the_last_evaluation(finished: tuple[RunDirectory, Summary]) -> None:
     directory, summary = finished
     clients = directory.read_clients("auxo")
     assert clients is not None
-    assert clients.accuracy.mean() == pytest.approx(scores_of(summary, "auxo")["final_accuracy"])
+    assert clients.accuracy.mean() == pytest.approx(summary.methods["auxo"].final_accuracy)
     last = evaluations(directory.events("auxo").events)[-1]
     names, counts = np.unique(clients.cohort, return_counts=True)
     assert {score.cohort: score.clients for score in last.cohorts} == dict(zip(names, counts, strict=True))
     assert clients.group is not None
 
 
-def test_every_cohort_is_counted(finished: tuple[RunDirectory, dict[str, object]]) -> None:
+def test_every_cohort_is_counted(finished: tuple[RunDirectory, Summary]) -> None:
     directory, summary = finished
     partitions = [event for event in directory.events("auxo").events if isinstance(event, Partitioned)]
-    assert summary["cohorts"] == 1 + sum(len(partition.children) - 1 for partition in partitions)
+    assert summary.methods["auxo"].cohorts == 1 + sum(len(partition.children) - 1 for partition in partitions)
 
 
 def test_evaluations_come_every_so_many_whole_rounds_and_at_the_end(data: FederatedData) -> None:
@@ -157,7 +149,7 @@ def test_evaluations_come_every_so_many_whole_rounds_and_at_the_end(data: Federa
     assert [point.round for point in curve] == [6, 12]
 
 
-def test_two_runs_are_equal(finished: tuple[RunDirectory, dict[str, object]], tmp_path: Path) -> None:
+def test_two_runs_are_equal(finished: tuple[RunDirectory, Summary], tmp_path: Path) -> None:
     directory, summary = finished
     again, again_summary = run(tmp_path / "again", small())
     assert again_summary == summary
@@ -203,9 +195,10 @@ def test_the_better_one_of_the_oracles_two_runs_counts(tmp_path: Path) -> None:
     assert len(ends) == 2
     best = max(ends, key=lambda label: ends[label].accuracy)
     assert directory.events("oracle").events == tuple(told[best])
-    assert scores_of(summary, "oracle")["final_accuracy"] == ends[best].accuracy
+    assert summary.methods["oracle"].final_accuracy == ends[best].accuracy
     assert all(end.ari == 1.0 and len(end.cohorts) == 2 for end in ends.values())
-    assert (summary["base"], summary["auxo"], summary["speedup"]) == (None, None, None)
+    assert list(summary.methods) == ["oracle"]
+    assert summary.methods["oracle"].against_base is None
 
 
 def test_events_of_the_second_oracle_replace_those_of_the_first(
@@ -231,15 +224,16 @@ def test_the_oracle_is_left_out_without_groups_to_tell_apart(tmp_path: Path, has
     settings = ("population.source=file", f"population.file={path}", "training.rounds=2")
     directory, summary = run(tmp_path / "run", small(*settings))
     assert directory.methods() == ("base", "auxo")
-    assert (summary["oracle"], summary["oracle_gain_share"]) == (None, None)
-    assert summary["population"] == "clients"
+    assert list(summary.methods) == ["base", "auxo"]
+    assert summary.methods["auxo"].brought.oracle_gain_share is None
+    assert summary.population == "clients"
 
 
 def test_a_population_file_gives_the_run_of_the_population_in_it(tmp_path: Path) -> None:
     path = tmp_path / "clients.npz"
     save_population(path, make_population(small()))
     _, summary = run(tmp_path / "run", small("population.source=file", f"population.file={path}"))
-    base, auxo = (scores_of(summary, method)["final_accuracy"] for method in ("base", "auxo"))
+    base, auxo = (summary.methods[method].final_accuracy for method in ("base", "auxo"))
     assert auxo > base
 
 
@@ -258,9 +252,10 @@ def test_an_interrupted_run_keeps_all_that_was_done(tmp_path: Path) -> None:
         run_experiment(config, directory, interrupt)
     summary = RunDirectory.open(directory.path).read_summary()
     assert summary is not None
-    assert summary["status"] == "interrupted"
-    assert scores_of(summary, "base")["participations"] == 24 * 40
-    assert (summary["auxo"], summary["oracle"]) == (None, None)
+    assert summary.status == "interrupted"
+    assert summary.methods["base"].participations == 24 * 40
+    assert list(summary.methods) == ["base", "auxo"]
+    assert list(summary.finished) == ["base"]
     assert directory.events("auxo").events == tuple(told)
     assert directory.read_clients("base") is not None
     assert directory.read_clients("auxo") is None
@@ -384,7 +379,7 @@ def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> Non
     directory = RunDirectory.open(tmp_path / "run")
     summary = directory.read_summary()
     assert summary is not None
-    assert summary["status"] == "interrupted"
+    assert summary.status == "interrupted"
     assert directory.events("base").events
     assert (directory.path / "report.html").is_file()
 

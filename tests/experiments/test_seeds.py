@@ -9,6 +9,9 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
+from auxo.experiments.summary import Summary
+from auxo.files.errors import FileError
+from tests.experiments.made_summaries import made_method, made_summary
 
 
 class Runs:
@@ -18,13 +21,11 @@ class Runs:
         self.seeds: list[int] = []
         self.stops_at = stops_at
 
-    def __call__(self, config: Config, directory: RunDirectory) -> dict[str, object]:
+    def __call__(self, config: Config, directory: RunDirectory) -> Summary:
         self.seeds.append(config.seed)
         if config.seed == self.stops_at:
             raise KeyboardInterrupt
-        scores = {"final_accuracy": 0.5, "worst_10": 0.1, "best_10": 0.9, "variance": 1.0}
-        summary: dict[str, object] = {"population": "toy", "seed": config.seed, "status": "finished"}
-        summary |= {"base": scores, "auxo": {**scores, "final_accuracy": 0.6}, "oracle": None}
+        summary = made_summary(config.seed, base=made_method(0.5), auxo=made_method(0.6))
         directory.write_summary(summary)
         return summary
 
@@ -33,7 +34,7 @@ def test_seeds_follow_that_of_the_configuration(tmp_path: Path) -> None:
     runs = Runs()
     comparison = run_seeds(Config(seed=4), 3, tmp_path, runs)
     assert comparison.seeds == tuple(runs.seeds) == (4, 5, 6)
-    assert comparison.accuracy.difference.mean == pytest.approx(10.0)
+    assert comparison.accuracy.differences["auxo"].mean == pytest.approx(10.0)
     assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [4, 5, 6]
 
 
@@ -82,10 +83,28 @@ def test_results_of_other_data_are_not_told_as_those_of_the_present_file(tmp_pat
         run_seeds(config, 1, tmp_path / "runs", Runs())
 
 
-def test_both_methods_are_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="auxo is missing"):
+def test_one_method_alone_is_not_compared(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="methods: expected at least two to compare, got only base; add another"):
         run_seeds(Config(methods=("base",)), 2, tmp_path, Runs())
     assert not list(tmp_path.iterdir())
+
+
+def test_methods_need_no_base_to_be_run_with_several_seeds(tmp_path: Path) -> None:
+    assert run_seeds(Config(methods=("auxo", "oracle")), 2, tmp_path, Runs()).seeds == (0, 1)
+
+
+def test_a_damaged_note_of_inputs_is_an_error_with_its_place(tmp_path: Path) -> None:
+    run_seeds(Config(), 1, tmp_path, Runs())
+    (tmp_path / "inputs.json").write_text('{"a.csv": 5}')
+    with pytest.raises(FileError, match=r"inputs\.json: .*a\.csv: expected a list, got 5; remove"):
+        run_seeds(Config(), 1, tmp_path, Runs())
+
+
+def test_a_summary_of_another_version_is_an_error_with_its_place(tmp_path: Path) -> None:
+    run_seeds(Config(), 1, tmp_path, Runs())
+    (tmp_path / "seed-0" / "summary.json").write_text('{"seed": 0, "status": "finished"}')
+    with pytest.raises(FileError, match=r"seed-0/summary\.json: .*population: expected a value, got none"):
+        run_seeds(Config(), 1, tmp_path, Runs())
 
 
 def test_another_setting_of_a_part_is_another_configuration(tmp_path: Path) -> None:

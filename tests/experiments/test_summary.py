@@ -1,20 +1,21 @@
-"""The summary: how much sooner Auxo is as good as the base, and what is said while a run is not finished."""
+"""The summary: where methods end, how much sooner they are as good as the base, and what an unfinished run tells."""
 
 import pytest
 
-from auxo.experiments.summary import speedup, summarise
+from auxo.experiments.summary import best_accuracy, method_summaries, reach, speedup, summarise
 from auxo.protocol.events import CohortScore, Evaluated, Event, Partitioned
 
 
-def evaluated(time_s: float, accuracy: float, ari: float | None = None) -> Evaluated:
-    whole = (CohortScore("0", 10, accuracy),)
+def evaluated(time_s: float, accuracy: float, ari: float | None = None, cohorts: tuple[str, ...] = ("0",)) -> Evaluated:
+    scores = tuple(CohortScore(name, 10, accuracy) for name in cohorts)
     participations = int(time_s) // 2
-    so_far = (time_s, time_s / 10, participations, 1, 5.0, 2.0)
-    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, whole, ari, 0, accuracy, ari, None)
+    so_far = (time_s, time_s / 10, participations, 1, 5.0, 2.0, 2 * participations)
+    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, scores, ari, 4, accuracy - 0.1, ari, 7.5)
 
 
 BASE = [evaluated(10, 0.2), evaluated(20, 0.6), evaluated(30, 0.5)]
 AUXO = [evaluated(10, 0.4, 0.0), evaluated(20, 0.8, 1.0)]
+PARTITION = Partitioned(12.0, "0", 2, ("0.0", "0.1", "0.2"), (1, 1, 1), 0.3)
 
 
 def test_speedup_is_to_the_best_accuracy_of_the_base() -> None:
@@ -28,34 +29,76 @@ def test_there_is_no_speedup_to_what_is_never_reached() -> None:
     assert speedup([], AUXO, lambda point: point.time_s) is None
 
 
+def test_a_mark_is_reached_between_two_evaluations() -> None:
+    assert best_accuracy(BASE) == 0.6
+    assert best_accuracy([]) is None
+    assert reach(AUXO, 0.6, lambda point: point.time_s) == pytest.approx(15.0)
+    assert reach(AUXO, 0.9, lambda point: point.time_s) is None
+
+
 def test_a_finished_run_tells_all() -> None:
-    partition = Partitioned(12.0, "0", 2, ("0.0", "0.1", "0.2"), (1, 1, 1), 0.3)
     events: dict[str, list[Event]] = {
         "base": [*BASE],
-        "auxo": [AUXO[0], partition, AUXO[1]],
+        "auxo": [AUXO[0], PARTITION, AUXO[1]],
         "oracle": [evaluated(30, 0.9)],
     }
     summary = summarise("digits", 7, "finished", events, ["base", "auxo", "oracle"])
     assert (summary.population, summary.seed, summary.status) == ("digits", 7, "finished")
-    assert summary.base is not None
-    assert summary.base.final_accuracy == 0.5
-    assert (summary.cohorts, summary.ari) == (3, 1.0)
-    assert summary.oracle_gain_share == pytest.approx(0.3 / 0.4)
-    assert summary.speedup == pytest.approx(20 / 15)
+    assert list(summary.methods) == list(summary.finished) == ["base", "auxo", "oracle"]
+    base, auxo = summary.methods["base"], summary.methods["auxo"]
+    assert (base.final_accuracy, base.cohorts, base.against_base) == (0.5, 1, None)
+    assert (auxo.cohorts, auxo.ari, auxo.lost, auxo.perplexity) == (3, 1.0, 4, 7.5)
+    assert auxo.matched_accuracy == pytest.approx(0.7)
+    assert auxo.matched_ari == 1.0
+    assert auxo.brought.oracle_gain_share == pytest.approx(0.3 / 0.4)
+    assert auxo.brought.speedup == pytest.approx(20 / 15)
+    assert auxo.brought.resource_speedup == pytest.approx(11 / 8.5)  # the one that was wasted was spent, too
 
 
-def test_an_unfinished_method_has_no_result_but_what_it_has_found_is_told() -> None:
+def test_any_methods_are_summed_up_in_the_order_they_ran() -> None:
+    events = {"late+1": AUXO, "base": BASE, "fedavg-2": AUXO[:1], "oracle": [evaluated(30, 0.9)]}
+    methods = summarise("digits", 0, "finished", events, list(events)).methods
+    assert list(methods) == ["late+1", "base", "fedavg-2", "oracle"]
+    assert methods["late+1"].brought.speedup == pytest.approx(20 / 15)
+    assert methods["late+1"].brought.oracle_gain_share == pytest.approx(0.3 / 0.4)
+    assert methods["fedavg-2"].brought.speedup is None
+    assert methods["fedavg-2"].brought.oracle_gain_share == pytest.approx(-0.1 / 0.4)
+    assert methods["oracle"].brought.oracle_gain_share is None
+
+
+def test_without_a_base_nothing_is_held_against_it() -> None:
+    methods = method_summaries({"auxo": AUXO, "oracle": AUXO}, ["auxo", "oracle"])
+    assert [method.against_base for method in methods.values()] == [None, None]
+
+
+def test_an_unfinished_method_says_so_and_what_it_has_found_is_told() -> None:
     summary = summarise("digits", 0, "interrupted", {"base": BASE, "auxo": AUXO}, ["base"])
-    assert (summary.auxo, summary.oracle, summary.oracle_gain_share) == (None, None, None)
-    assert (summary.cohorts, summary.ari) == (1, 1.0)
-    assert summary.speedup == pytest.approx(20 / 15)
+    assert list(summary.finished) == ["base"]
+    auxo = summary.methods["auxo"]
+    assert not auxo.is_finished
+    assert (auxo.cohorts, auxo.ari, auxo.final_accuracy) == (1, 1.0, 0.8)
+    assert auxo.brought.speedup == pytest.approx(20 / 15)
+
+
+def test_no_share_of_a_gain_is_told_before_all_three_have_finished() -> None:
+    events = {"base": BASE, "auxo": AUXO, "oracle": [evaluated(30, 0.9)]}
+    assert method_summaries(events, ["base", "auxo"])["auxo"].brought.oracle_gain_share is None
+    assert method_summaries(events, ["base", "oracle"])["auxo"].brought.oracle_gain_share is None
 
 
 def test_nothing_is_compared_with_an_unfinished_base() -> None:
     summary = summarise("digits", 0, "interrupted", {"base": BASE[:2], "auxo": AUXO}, ["auxo"])
-    assert (summary.base, summary.speedup, summary.resource_speedup) == (None, None, None)
+    assert not summary.methods["base"].is_finished
+    assert summary.methods["auxo"].against_base is None
+    assert (summary.methods["auxo"].brought.speedup, summary.methods["auxo"].brought.resource_speedup) == (None, None)
 
 
 def test_a_run_that_has_not_begun_tells_nothing() -> None:
-    summary = summarise("digits", 0, "interrupted", {"base": []}, [])
-    assert (summary.base, summary.cohorts, summary.ari, summary.speedup) == (None, None, None, None)
+    assert summarise("digits", 0, "interrupted", {"base": []}, []).methods == {}
+
+
+def test_cohorts_without_clients_count_and_so_do_those_a_method_begins_with() -> None:
+    found = method_summaries({"auxo": [AUXO[0], PARTITION, evaluated(20, 0.8, None, ("0.1",))]}, ["auxo"])
+    assert found["auxo"].cohorts == 3
+    several = method_summaries({"own": [evaluated(20, 0.8, None, ("a", "b"))]}, ["own"])
+    assert several["own"].cohorts == 2

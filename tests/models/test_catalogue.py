@@ -203,7 +203,7 @@ def test_participants_train_in_the_way_that_is_asked_for(batching: Batching) -> 
     trainer = make_trainer("mlp", DATA, batching)
 
     assert isinstance(trainer, TorchTrainer)
-    assert trainer.way.kind == batching
+    assert trainer.batching.kind == batching
 
 
 @pytest.mark.parametrize("features", [(SIDE * SIDE,), (SIDE, SIDE), (1, SIDE, SIDE)])

@@ -8,7 +8,7 @@ import pytest
 from auxo.models.catalogue import ModelArgument, make_trainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.models.token_windows import CLASSES, LENGTH, VOCABULARY, token_population
-from tests.training.kernels.side_by_side import COUNTS, all_jobs, largest_difference, updates
+from tests.training.side_by_side import COUNTS, all_jobs, largest_difference, updates
 
 torch = pytest.importorskip("torch")
 
@@ -51,13 +51,13 @@ def trainer(name: str) -> TorchTrainer:
 
 
 def test_participants_train_in_the_fastest_way_that_the_layers_allow(name: str, trainer: TorchTrainer) -> None:
-    assert trainer.way.kind == WAYS[name], trainer.way.note
+    assert trainer.batching.kind == WAYS[name], trainer.batching.note
 
 
 @pytest.mark.parametrize("training", [LocalTraining(), LocalTraining(momentum=0.9, weight_decay=0.01, batch_size=3)])
 def test_updates_are_those_of_training_one_by_one(trainer: TorchTrainer, training: LocalTraining) -> None:
     jobs = all_jobs(DATA)
-    expected = updates(replace(trainer, way=ONE_BY_ONE), DATA, jobs, training)
+    expected = updates(replace(trainer, batching=ONE_BY_ONE), DATA, jobs, training)
 
     assert largest_difference(updates(trainer, DATA, jobs, training), expected) < 1e-4
 
@@ -183,8 +183,8 @@ def test_albert_with_dropout_trains_one_by_one_and_repeatably() -> None:
     trainer = make_trainer("albert", DATA, model_args={"dropout": 0.5})
 
     assert isinstance(trainer, TorchTrainer)
-    assert trainer.way.kind == "one-by-one"
-    assert "draws random numbers" in (trainer.way.note or "")
+    assert trainer.batching.kind == "one-by-one"
+    assert "draws random numbers" in (trainer.batching.note or "")
     jobs = [Job(0, 0, None), Job(3, 0, None)]
     again = updates(trainer, DATA, jobs[::-1], LocalTraining())[::-1]
     np.testing.assert_array_equal(updates(trainer, DATA, jobs, LocalTraining()), again)

@@ -10,7 +10,7 @@ import pytest
 from auxo.core.types import Float32Array
 from auxo.models.catalogue import make_trainer
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population
+from tests.training.side_by_side import CLASSES, largest_difference, population
 
 torch = pytest.importorskip("torch")
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from auxo.models.mobilenet import MobileNetV2  # noqa: E402
 from auxo.models.shufflenet import ShuffleNetV2  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 KINDS: dict[str, type[MobileNetV2] | type[ShuffleNetV2]] = {"mobilenet-v2": MobileNetV2, "shufflenet-v2": ShuffleNetV2}
@@ -95,7 +95,7 @@ def test_participants_train_together_as_one_by_one(name: str) -> None:
     def of(trainer: TorchTrainer) -> Float32Array:
         return np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
 
-    assert largest_difference(of(replace(plain, way=WayToTrain("stacked", at_once=2))), of(plain)) < 1e-3
+    assert largest_difference(of(replace(plain, batching=BatchingPlan("stacked", at_once=2))), of(plain)) < 1e-3
 
 
 def test_shuffled_channels_come_from_both_halves_by_turns() -> None:

@@ -12,7 +12,7 @@ from auxo.population.federated_data import FederatedData
 from auxo.registry.import_path import load_callable, made_absolute
 from auxo.training.trainer import Job, LocalTraining
 from tests.models.token_windows import LENGTH, VOCABULARY, token_population
-from tests.training.kernels.side_by_side import CLASSES, population
+from tests.training.side_by_side import CLASSES, population
 
 torch = pytest.importorskip("torch")
 
@@ -133,7 +133,7 @@ def test_module_of_a_file_is_fed_from_the_data_and_from_the_arguments() -> None:
 
     assert given(trainer) == {"features": (3, 8, 8), "classes": CLASSES, "hidden": 11, "bias": False}
     assert trainer.n_params == 3 * 64 * 11 + CLASSES * 12
-    assert trainer.way.kind == "stacked"
+    assert trainer.batching.kind == "stacked"
 
 
 @pytest.mark.usefixtures("here")

@@ -8,14 +8,14 @@ import pytest
 from auxo.core.types import Float32Array
 from auxo.models.catalogue import make_trainer
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population
+from tests.training.side_by_side import CLASSES, largest_difference, population
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
 from auxo.models.resnet import ResNet, ResNet18, ResNet34  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def test_participants_train_together_as_one_by_one() -> None:
     def of(trainer: TorchTrainer) -> Float32Array:
         return np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
 
-    assert largest_difference(of(replace(plain, way=WayToTrain("stacked", at_once=2))), of(plain)) < 1e-4
+    assert largest_difference(of(replace(plain, batching=BatchingPlan("stacked", at_once=2))), of(plain)) < 1e-4
 
 
 def test_model_is_known_by_its_name() -> None:

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from auxo.files.errors import FileError
 from auxo.population.digits import digits_population
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.population.heterogeneity import NoGroups, Rotation
 from auxo.population.population_file import PopulationFileError, load_population, save_population
+from auxo.population.synthetic import synthetic_population
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -305,3 +307,11 @@ def test_clients_of_the_same_name_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected 2 different names"):
         save_population(tmp_path / "twins.npz", twins)
     assert not (tmp_path / "twins.npz").exists()
+
+
+def test_a_population_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    data = synthetic_population(clients=4, heterogeneity=NoGroups(), features=2, classes=2)
+    with pytest.raises(FileError, match="folder: expected one that exists"):
+        save_population(tmp_path / "absent" / "mine.npz", data)
+    save_population(tmp_path / "mine.npz", data)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.npz"]

@@ -1,6 +1,7 @@
 """Progress: what events add up to, bars on a terminal, plain lines anywhere else."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,7 @@ def evaluated(round: int, accuracy: float) -> Evaluated:
         wasted_participations=0,
         device_s=1.0,
         wasted_device_s=0.0,
+        downloads=0,
         accuracy=accuracy,
         worst_10=0.1,
         best_10=0.9,
@@ -165,8 +167,22 @@ def test_a_terminal_gets_a_bar_that_fits_80_columns_and_partitions_above_it(monk
     assert "\N{HORIZONTAL ELLIPSIS}" not in last_line
 
 
+def test_columns_stand_below_each_other_however_long_the_names_of_methods_are() -> None:
+    console = Console(file=io.StringIO())
+    with show_progress(replace(BUDGET, name_width=14), console) as on_event:
+        for method in ("base", "longest-name 2"):
+            for event in BEFORE:
+                on_event(method, event)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert {line.index("/20 rounds") for line in lines} == {18}
+    assert {line.split("  ")[0] for line in lines} == {"base", "longest-name 2"}
+
+
 def test_the_budget_is_the_configurations() -> None:
     config = Config()
     assert Budget.of(config) == Budget(config.training.rounds, config.training.participants)
+    named = config.model_copy(update={"methods": ("base", "longest-name")})
+    assert Budget.of(named).name_width == len("longest-name 2")
     with pytest.raises(ValueError, match="participants: expected at least 1, got 0"):
         Budget(1, 0)

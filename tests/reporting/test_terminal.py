@@ -1,27 +1,18 @@
 """The result on the terminal: the cohort tree, the comparison table and the numbers for scripts."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console, RenderableType
 
+from auxo.experiments.summary import MethodSummary
 from auxo.protocol.events import CohortScore, Evaluated, Event, Partitioned
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
+from tests.experiments.made_summaries import brought, made_method, made_summary
 
-BASE = {"final_accuracy": 0.512, "variance": 130.2, "variance_beyond_binomial": 80.0, "worst_10": 0.31, "best_10": 0.8}
-AUXO = {"final_accuracy": 0.912, "variance": 30.2, "variance_beyond_binomial": 3.0, "worst_10": 0.81, "best_10": 0.99}
-SUMMARY: dict[str, object] = {
-    "population": "clients[1].npz",
-    "seed": 7,
-    "status": "finished",
-    "base": BASE,
-    "auxo": AUXO,
-    "oracle": None,
-    "speedup": 2.34,
-    "resource_speedup": None,
-    "cohorts": 4,
-    "ari": None,
-    "oracle_gain_share": 0.95,
-}
+BASE = made_method(0.512, variance=130.2, worst_10=0.31, best_10=0.8)
+AUXO = made_method(0.912, variance=30.2, worst_10=0.81, best_10=0.99, cohorts=4, against_base=brought(2.34, None, 0.95))
+SUMMARY = made_summary(7, population="clients[1].npz", base=BASE, auxo=AUXO)
 
 
 def rendered(renderable: RenderableType) -> str:
@@ -32,7 +23,7 @@ def rendered(renderable: RenderableType) -> str:
 
 
 def evaluated(*cohorts: CohortScore) -> Evaluated:
-    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
+    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
 
 
 def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> None:
@@ -56,38 +47,79 @@ def test_the_tree_of_a_run_that_has_just_begun_is_its_root() -> None:
     assert rendered(cohort_tree_text([])).strip() == "0"
 
 
+def test_a_method_that_begins_with_several_cohorts_shows_them_all() -> None:
+    text = rendered(cohort_tree_text([evaluated(CohortScore("a", 60, 0.9), CohortScore("b", 1, 0.5))]))
+    assert [line.lstrip("│├└─ ") for line in text.splitlines()] == [
+        *("2 cohorts", "a  60 clients, accuracy 90.0 %", "b  1 client, accuracy 50.0 %")
+    ]
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+
+
 def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -> None:
     text = rendered(comparison_table(SUMMARY))
     assert "clients[1].npz, seed 7" in text
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
-    assert rows == [
+    assert cells(text) == [
         ["base: one model for all", "51.2 %", "31.0 %", "80.0 %", "130.2"],
         ["Auxo: cohorts found", "91.2 %", "81.0 %", "99.0 %", "30.2"],
     ]
+    assert "\ncohorts: 4" in text
     assert "in time: 2.3 x" in text
     assert "in resources" not in text
     assert "ARI" not in text
 
 
+def test_any_methods_are_shown_by_their_names_each_with_what_it_brought() -> None:
+    methods = {"late+1": replace(AUXO, cohorts=2), "base": BASE, "auxo": AUXO, "oracle": replace(AUXO, cohorts=8)}
+    text = rendered(comparison_table(replace(SUMMARY, methods=methods)))
+    assert [row[0] for row in cells(text)] == [
+        *("late+1", "base: one model for all", "Auxo: cohorts found", "oracle: true groups")
+    ]
+    assert "late+1, cohorts: 2" in text
+    assert "Auxo, cohorts: 4" in text
+    assert "cohorts: 8" not in text
+
+
+def test_a_method_that_has_not_finished_has_no_row() -> None:
+    text = rendered(comparison_table(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False))))
+    assert len(cells(text)) == 1
+    assert "cohorts" not in text
+
+
+def scores(method: MethodSummary) -> dict[str, float]:
+    return {key: getattr(method, key) for key in ("final_accuracy", "variance", "worst_10", "best_10")}
+
+
 def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
-    scores = ("final_accuracy", "variance", "worst_10", "best_10")
-    assert headline(SUMMARY) == {
-        "base": {key: BASE[key] for key in scores},
-        "auxo": {key: AUXO[key] for key in scores},
+    found = headline(made_summary(base=BASE, auxo=AUXO, oracle=AUXO))
+    assert found == {
+        "base": scores(BASE),
+        "auxo": scores(AUXO),
         "speedup": 2.34,
         "cohorts": 4,
         "ari": None,
         "oracle_gain_share": 0.95,
     }
+    assert list(found) == ["base", "auxo", "speedup", "cohorts", "ari", "oracle_gain_share"]
 
 
-def test_a_method_that_did_not_run_is_none() -> None:
-    assert headline({"base": BASE, "cohorts": None})["auxo"] is None
+def test_scripts_get_further_methods_under_their_names() -> None:
+    own = made_method(0.7, cohorts=2, ari=0.5, against_base=brought(1.5, None, 0.25))
+    found = headline(replace(SUMMARY, methods={**SUMMARY.methods, "own-1": own}))
+    assert found["own-1"] == {**scores(own), "speedup": 1.5, "cohorts": 2, "ari": 0.5, "oracle_gain_share": 0.25}
+    assert found["speedup"] == 2.34
+
+
+def test_a_method_that_did_not_run_or_finish_is_none() -> None:
+    nothing = dict.fromkeys(("auxo", "speedup", "cohorts", "ari", "oracle_gain_share"))
+    assert headline(made_summary(base=BASE)) == {"base": scores(BASE), **nothing}
+    assert headline(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False)))["auxo"] is None
 
 
 def test_the_table_has_perplexities_where_they_were_measured() -> None:
-    text = rendered(comparison_table(SUMMARY | {"base": BASE | {"perplexity": 7.256}, "auxo": AUXO}))
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
-    assert [row[-1] for row in rows] == ["7.26", "-"]
+    text = rendered(comparison_table(made_summary(base=replace(BASE, perplexity=7.256), auxo=AUXO)))
+    assert [row[-1] for row in cells(text)] == ["7.26", "-"]
     assert "perplexity" in text
     assert "perplexity" not in rendered(comparison_table(SUMMARY))

@@ -2,7 +2,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from auxo.reporting.tree_picture import Node, draw_tree
+from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import Partitioned
+from auxo.reporting.facts import gather
+from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
+from tests.reporting.made_runs import AUXO, HOUR, evaluated, finished, record
 
 
 def leaf(cohort: str, **groups: int) -> Node:
@@ -87,3 +91,20 @@ def test_description_names_every_leaf() -> None:
     assert "4 leaf cohorts" in label
     assert "0.1.1: 100 clients" in label
     assert "1: not evaluated" in label
+
+
+def test_tree_has_partition_rounds_and_what_became_of_the_leaves(run: RunDirectory) -> None:
+    (root,) = cohort_tree(gather(finished(run)).methods["auxo"])
+    assert (root.cohort, root.partition_round) == ("0", 2)
+    left, right = root.leaves()
+    assert (left.cohort, left.clients, left.accuracy) == ("0.0", 2, 0.9)
+    assert left.groups == {0: 2, 1: 1}
+    assert right.groups == {1: 1}
+
+
+def test_leaf_without_clients_differs_from_one_not_evaluated(run: RunDirectory) -> None:
+    without_clients = (*AUXO, evaluated(5, 500, 0.9, {"0.0": 0.9}))
+    not_evaluated = Partitioned(5 * HOUR, "0.0", 5, ("0.0.0", "0.0.1"), (25, 25), 0.03)
+    record(run, auxo=(*without_clients, not_evaluated))
+    (root,) = cohort_tree(gather(run).methods["auxo"])
+    assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0.0": None, "0.0.1": None, "0.1": 0}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.traces.fedscale import read_fedscale_availability, read_fedscale_capacity
 
 
@@ -70,7 +70,7 @@ def test_availability_is_intervals_within_the_time_after_which_it_repeats(protoc
 def test_a_wrong_capacity_is_named_or_left_out(entry: object, message: str, tmp_path: Path) -> None:
     good = {"computation": 50.0, "communication": 6100.0}
     path = dumped(tmp_path / "capacity", {5: good, 7: entry, 8: good})
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read_fedscale_capacity(path)
     assert message in str(error.value)
     assert "row 1, device '7'" in str(error.value)
@@ -100,7 +100,7 @@ def test_a_wrong_capacity_is_named_or_left_out(entry: object, message: str, tmp_
 )
 def test_a_wrong_availability_is_named_or_left_out(entry: object, message: str, tmp_path: Path) -> None:
     path = dumped(tmp_path / "availability", {5: behaviour(), 7: entry, 8: behaviour()})
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read_fedscale_availability(path)
     assert message in str(error.value)
     assert "row 1, device '7'" in str(error.value)
@@ -114,21 +114,21 @@ def test_a_wrong_availability_is_named_or_left_out(entry: object, message: str, 
 @pytest.mark.parametrize("value", [[], {}, 3, None, "text"])
 def test_a_file_that_is_no_dict_of_devices_is_refused(value: object, tmp_path: Path) -> None:
     path = dumped(tmp_path / "a", value)
-    with pytest.raises(DatasetError, match="expected a dict with an entry for each device"):
+    with pytest.raises(FileError, match="expected a dict with an entry for each device"):
         read_fedscale_capacity(path)
-    with pytest.raises(DatasetError, match="expected a dict with an entry for each device"):
+    with pytest.raises(FileError, match="expected a dict with an entry for each device"):
         read_fedscale_availability(path, skip_bad=True)
 
 
 def test_a_file_without_any_usable_device_is_refused_in_any_case(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="row 0, device '1'"):
+    with pytest.raises(FileError, match="row 0, device '1'"):
         read_fedscale_capacity(dumped(tmp_path / "a", {1: {}}), skip_bad=True)
-    with pytest.raises(DatasetError, match="row 0, device '1'"):
+    with pytest.raises(FileError, match="row 0, device '1'"):
         read_fedscale_availability(dumped(tmp_path / "a", {1: {}}), skip_bad=True)
 
 
 def test_a_small_file_cannot_stand_for_any_number_of_intervals(tmp_path: Path) -> None:
     starts, ends = list(range(0, 4000, 2)), list(range(1, 4001, 2))
     entries = {device: behaviour(active=starts, inactive=ends, finish_time=5000) for device in range(2000)}
-    with pytest.raises(DatasetError, match="expected lists of its own, got one list for very many devices"):
+    with pytest.raises(FileError, match="expected lists of its own, got one list for very many devices"):
         read_fedscale_availability(dumped(tmp_path / "a", entries))

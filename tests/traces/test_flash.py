@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.simulation.availability import DAY_S
 from auxo.traces.figures import session_figures
 from auxo.traces.flash import from_midnight, read_flash
@@ -74,26 +74,26 @@ def test_the_same_seconds_are_on_line_at_another_time_of_day(gaps: list[int], st
     ],
 )
 def test_arrays_that_do_not_fit_are_named(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read_flash_with(tmp_path, **arrays)
     assert message in str(error.value)
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
-    with pytest.raises(DatasetError, match="got no such file"):
+    with pytest.raises(FileError, match="got no such file"):
         read_flash(path)
     np.savez(path, device=ARRAYS["device"])
-    with pytest.raises(DatasetError, match="offset, active, inactive, trace_start, span: expected the arrays"):
+    with pytest.raises(FileError, match="offset, active, inactive, trace_start, span: expected the arrays"):
         read_flash(path)
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(DatasetError, match="one that cannot be read"):
+    with pytest.raises(FileError, match="one that cannot be read"):
         read_flash(path)
     path.write_bytes(b"text")
-    with pytest.raises(DatasetError, match="one that cannot be read"):
+    with pytest.raises(FileError, match="one that cannot be read"):
         read_flash(path)
     np.save(tmp_path / "a.npy", ARRAYS["device"])
-    with pytest.raises(DatasetError, match="got a single array"):
+    with pytest.raises(FileError, match="got a single array"):
         read_flash(tmp_path / "a.npy")
 
 

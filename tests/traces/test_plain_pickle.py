@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.traces.plain_pickle import read_plain_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -80,7 +80,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path
     data = pickle.dumps({1: {"computation": Malicious(mark)}}, protocol)
     opcodes = [(opcode.name, at) for opcode, _, at in pickletools.genops(data)]
     name, at = next(pair for pair in opcodes if pair[0] in ("GLOBAL", "STACK_GLOBAL"))
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read(tmp_path / "a.pkl", data)
     assert f"byte {at}, opcode {name}: expected plain data only" in str(error.value)
     assert "nothing was executed" in str(error.value)
@@ -111,12 +111,12 @@ def test_a_malicious_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path
     ],
 )
 def test_every_opcode_that_is_not_plain_data_is_named(data: bytes, opcode: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=f"opcode {opcode}: expected plain data only"):
+    with pytest.raises(FileError, match=f"opcode {opcode}: expected plain data only"):
         read(tmp_path / "a.pkl", data)
 
 
 def test_objects_of_the_standard_library_are_refused_too(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="GLOBAL: expected plain data only"):
+    with pytest.raises(FileError, match="GLOBAL: expected plain data only"):
         read(tmp_path / "a.pkl", pickle.dumps(collections.OrderedDict(a=1)))
 
 
@@ -124,7 +124,7 @@ def test_objects_of_the_standard_library_are_refused_too(tmp_path: Path) -> None
 def test_a_cut_pickle_is_refused_wherever_it_is_cut(protocol: int, tmp_path: Path) -> None:
     data = pickle.dumps({1: {"active": [1, 70_000, 2**40], "x": ("é", None, True, 0.5)}}, protocol)
     for length in range(len(data)):
-        with pytest.raises(DatasetError, match=r"a\.pkl: byte \d+: expected a whole pickle"):
+        with pytest.raises(FileError, match=r"a\.pkl: byte \d+: expected a whole pickle"):
             read(tmp_path / "a.pkl", data[:length])
 
 
@@ -151,7 +151,7 @@ def test_a_cut_pickle_is_refused_wherever_it_is_cut(protocol: int, tmp_path: Pat
     ],
 )
 def test_a_damaged_pickle_is_refused(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="expected a whole pickle"):
+    with pytest.raises(FileError, match="expected a whole pickle"):
         read(tmp_path / "a.pkl", data)
 
 
@@ -159,7 +159,7 @@ def test_keys_that_take_for_ever_to_hash_or_end_the_process_are_refused(tmp_path
     pairs = b"})q\0" + b"".join(b"h%c\x86q%c" % (level, level + 1) for level in range(60)) + b"K\1s."
     deep = b"})" + 1_000_000 * b"\x85" + b"K\1s."
     for data in (pairs, deep):
-        with pytest.raises(DatasetError, match="texts and numbers for keys, but one is a tuple"):
+        with pytest.raises(FileError, match="texts and numbers for keys, but one is a tuple"):
             read(tmp_path / "a.pkl", data)
 
 
@@ -170,12 +170,12 @@ def test_what_follows_the_end_is_not_looked_at(tmp_path: Path) -> None:
 @given(st.binary(max_size=60))
 @settings(deadline=None, max_examples=200)
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    with contextlib.suppress(DatasetError):  # any other error fails
+    with contextlib.suppress(FileError):  # any other error fails
         read(tmp_path_factory.getbasetemp() / "bytes.pkl", data)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="got no such file"):
+    with pytest.raises(FileError, match="got no such file"):
         read_plain_pickle(tmp_path / "absent.pkl")
-    with pytest.raises(DatasetError, match="got a folder"):
+    with pytest.raises(FileError, match="got a folder"):
         read_plain_pickle(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.trace_file import read_trace, write_trace
 
@@ -128,7 +128,7 @@ def test_values_that_cannot_be_are_named_with_row_and_device(
     rows: list[dict[str, object]], message: str, tmp_path: Path
 ) -> None:
     table(rows)(tmp_path / "a.arrow")
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read_trace(tmp_path / "a.arrow")
     assert str(error.value).startswith(f"{tmp_path / 'a.arrow'}: ")
     assert message in str(error.value)
@@ -138,7 +138,7 @@ def test_values_that_cannot_be_are_named_with_row_and_device(
 def test_a_wrong_row_is_counted_in_the_file_and_not_among_those_with_values(tmp_path: Path) -> None:
     without: dict[str, object] = {"device": "a", "span_s": None, "online_start_s": None, "online_end_s": None}
     table([OTHER, without, phone(device="c", span_s=20)])(tmp_path / "a.arrow")
-    with pytest.raises(DatasetError, match="row 2, device 'c'"):
+    with pytest.raises(FileError, match="row 2, device 'c'"):
         read_trace(tmp_path / "a.arrow")
 
 
@@ -147,13 +147,13 @@ def test_a_file_without_rows_or_of_another_version_is_refused(tmp_path: Path) ->
     empty = pa.schema([("device", pa.string()), *((name, pa.float64()) for name in list(fast())[1:])])
     with pa.ipc.new_file(str(path), empty.with_metadata({"auxo.traces": "1"})):
         pass
-    with pytest.raises(DatasetError, match="rows: expected at least one device, got none"):
+    with pytest.raises(FileError, match="rows: expected at least one device, got none"):
         read_trace(path)
     table([fast()], {"auxo.traces": "2"})(path)
-    with pytest.raises(DatasetError, match="expected version 1 in its metadata, got version '2'"):
+    with pytest.raises(FileError, match="expected version 1 in its metadata, got version '2'"):
         read_trace(path)
     table([fast()], {"other": "1"})(path)
-    with pytest.raises(DatasetError, match="got an Arrow file of another kind"):
+    with pytest.raises(FileError, match="got an Arrow file of another kind"):
         read_trace(path)
 
 
@@ -175,12 +175,12 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
-        with pytest.raises(DatasetError, match=r"a\.arrow: "):
+        with pytest.raises(FileError, match=r"a\.arrow: "):
             read_trace(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"absent\.arrow: file: expected a trace file, got no such file"):
+    with pytest.raises(FileError, match=r"absent\.arrow: file: expected a trace file, got no such file"):
         read_trace(tmp_path / "absent.arrow")
 
 
@@ -188,22 +188,22 @@ def test_a_trace_that_cannot_be_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     path.write_bytes(b"before")
     wrong = Speeds(("a",), np.array([0.0]), np.array([1.0]), np.array([1.0]))
-    with pytest.raises(DatasetError, match="compute_s_per_sample: expected a positive number, got 0"):
+    with pytest.raises(FileError, match="compute_s_per_sample: expected a positive number, got 0"):
         write_trace(Trace(speeds=wrong), path)
-    with pytest.raises(DatasetError, match="at least one device"):
+    with pytest.raises(FileError, match="at least one device"):
         write_trace(Trace(), path)
     assert path.read_bytes() == b"before"
     assert [file.name for file in tmp_path.iterdir()] == ["a.arrow"]
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="folder: expected one that exists"):
+    with pytest.raises(FileError, match="folder: expected one that exists"):
         write_trace(Trace(SESSIONS), tmp_path / "absent" / "a.arrow")
-    with pytest.raises(DatasetError, match="got a folder"):
+    with pytest.raises(FileError, match="got a folder"):
         write_trace(Trace(SESSIONS), tmp_path)
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DatasetError, match=r"pip install 'auxo\[data\]'"):
+    with pytest.raises(FileError, match=r"pip install 'auxo\[data\]'"):
         read_trace(tmp_path / "a.arrow")

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from auxo.training.trainer import Batching, Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
 from auxo.models.small_models import Mlp  # noqa: E402
-from auxo.training.batching import ONE_BY_ONE, WayToTrain  # noqa: E402
+from auxo.training.batching import ONE_BY_ONE, BatchingPlan  # noqa: E402
+from auxo.training.kernels import Stacking  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 from tests.training.unusual_modules import (  # noqa: E402
     CHOICES,
@@ -36,9 +37,10 @@ DATA = population((SIDE, SIDE))
 JOBS = [Job(row, 0, None) for row in range(DATA.n_clients)] + [Job(0, 1, 0), Job(3, 1, 1), Job(1, 1, 1)]
 TRAINING = LocalTraining(learning_rate=0.01, batch_size=4)
 WITH_DECAY = LocalTraining(learning_rate=0.01, batch_size=4, momentum=0.5, weight_decay=0.1)
+WITH_PROXIMAL = LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0)
 
 
-CERTAIN = {name: (kind, late) for name, (_, kind, late) in CHOICES.items() if kind}
+CERTAIN = {name: (kind, deferred) for name, (_, kind, deferred) in CHOICES.items() if kind}
 
 
 @cache
@@ -46,7 +48,7 @@ def suited(name: str) -> TorchTrainer:
     return TorchTrainer(CHOICES[name][0]).suited_to(DATA)
 
 
-@pytest.mark.parametrize("training", [TRAINING, WITH_DECAY], ids=["plain", "decay"])
+@pytest.mark.parametrize("training", [TRAINING, WITH_DECAY, WITH_PROXIMAL], ids=["plain", "decay", "proximal"])
 @pytest.mark.parametrize("name", CHOICES)
 def test_chosen_way_gives_the_updates_of_one_by_one(name: str, training: LocalTraining) -> None:
     found = updates(suited(name), DATA, JOBS, training)
@@ -57,15 +59,15 @@ def test_chosen_way_gives_the_updates_of_one_by_one(name: str, training: LocalTr
 
 @pytest.mark.parametrize("name", CERTAIN)
 def test_fastest_way_that_is_right_is_chosen(name: str) -> None:
-    way = suited(name).way
+    plan = suited(name).batching
 
-    assert (way.kind, way.input_layers) == CERTAIN[name]
-    assert (way.at_once > 1) is (way.kind != "one-by-one")
-    assert (way.note is not None) is (way.kind == "one-by-one")
+    assert (plan.kind, plan.stacking.deferred) == CERTAIN[name]
+    assert (plan.at_once > 1) is (plan.kind != "one-by-one")
+    assert (plan.note is not None) is (plan.kind == "one-by-one")
 
 
 def test_plain_chains_of_layers_are_found() -> None:
-    assert {name for name in CERTAIN if suited(name).way.is_chain} == {"mlp", "linear", "leaf-cnn"}
+    assert {name for name in CERTAIN if suited(name).batching.stacking.is_sequential} == {"mlp", "linear", "leaf-cnn"}
 
 
 def test_layer_used_twice_is_seen_though_the_first_clients_hardly_move_it() -> None:
@@ -80,7 +82,7 @@ def test_layer_used_twice_is_seen_though_the_first_clients_hardly_move_it() -> N
 @pytest.mark.parametrize("name", CHOICES)
 def test_update_has_the_same_bits_in_any_chosen_way(name: str) -> None:
     trainer = suited(name)
-    alone = replace(trainer, way=replace(trainer.way, at_once=1))
+    alone = replace(trainer, batching=replace(trainer.batching, at_once=1))
 
     together = updates(trainer, DATA, JOBS[::-1], LocalTraining())[::-1]
     expected = updates(alone, DATA, JOBS, LocalTraining())
@@ -92,7 +94,7 @@ def test_update_has_the_same_bits_in_any_chosen_way(name: str) -> None:
 def test_choice_is_the_same_every_time(name: str) -> None:
     updates(suited(name), DATA, JOBS[:2], LocalTraining())
 
-    assert suited(name).suited_to(DATA).way == suited(name).way
+    assert suited(name).suited_to(DATA).batching == suited(name).batching
 
 
 # Chance.
@@ -104,14 +106,14 @@ def test_dropout_means_one_by_one_however_rarely_it_drops(share: float) -> None:
     with torch.random.fork_rng():
         for _ in range(8):
             torch.rand(1000)  # the choice must not be a matter of luck
-            way = trainer.suited_to(DATA).way
-            assert way.kind == "one-by-one"
-            assert way.note is not None
-            assert "one by one" in way.note
+            plan = trainer.suited_to(DATA).batching
+            assert plan.kind == "one-by-one"
+            assert plan.note is not None
+            assert "one by one" in plan.note
 
 
 def test_dropout_of_nothing_does_not_stand_in_the_way() -> None:
-    assert TorchTrainer(partial(with_dropout, 0.0)).suited_to(DATA).way.kind == "stacked"
+    assert TorchTrainer(partial(with_dropout, 0.0)).suited_to(DATA).batching.kind == "stacked"
 
 
 @pytest.mark.parametrize("name", ["mlp", "own parameter", "batch norm", "lstm"])
@@ -153,7 +155,7 @@ def test_statistics_of_a_batch_are_seen_whatever_batches_the_first_clients_have(
 ) -> None:
     data = population((SIDE, SIDE), counts)
 
-    assert TorchTrainer(factory).suited_to(data).way.kind == "one-by-one"
+    assert TorchTrainer(factory).suited_to(data).batching.kind == "one-by-one"
 
 
 def test_batch_that_is_not_first_is_seen_though_only_one_client_has_samples() -> None:
@@ -167,12 +169,12 @@ def test_batch_that_is_not_first_is_seen_though_only_one_client_has_samples() ->
 
 
 def test_module_that_takes_larger_batches_to_pieces_is_not_silently_wrong() -> None:
-    # The batches that a way is tried on are smaller together.
+    # The batches that a plan is tried on are smaller together.
     trainer = TorchTrainer(partial(InPieces, 32)).suited_to(DATA)
     data = population((SIDE, SIDE), counts=(32, 32))
     jobs, training = [Job(0, 0, None), Job(1, 0, None)], LocalTraining(learning_rate=0.01, batch_size=32)
 
-    assert trainer.way.kind == "stacked"
+    assert trainer.batching.kind == "stacked"
     with pytest.raises(RuntimeError, match="uses a layer twice"):
         updates(trainer, data, jobs, training)
 
@@ -181,16 +183,16 @@ def test_module_that_takes_larger_batches_to_pieces_is_not_silently_wrong() -> N
 def test_clients_without_samples_may_come_first(name: str) -> None:
     data = population((SIDE, SIDE), counts=(0, 0, 0, 0, 9, 1, 5))
 
-    way = TorchTrainer(CHOICES[name][0]).suited_to(data).way
+    plan = TorchTrainer(CHOICES[name][0]).suited_to(data).batching
 
-    assert way == TorchTrainer(CHOICES[name][0]).suited_to(DATA).way
+    assert plan == TorchTrainer(CHOICES[name][0]).suited_to(DATA).batching
 
 
 @pytest.mark.parametrize("counts", [(1,), (0, 1), (2,), (1, 1)])
 def test_choice_needs_few_samples(counts: tuple[int, ...]) -> None:
     data = population((SIDE, SIDE), counts)
 
-    assert TorchTrainer(partial(Mlp, PIXELS, CLASSES)).suited_to(data).way.kind == "stacked"
+    assert TorchTrainer(partial(Mlp, PIXELS, CLASSES)).suited_to(data).batching.kind == "stacked"
 
 
 @pytest.mark.parametrize("batching", ["auto", "stacked", "vmap", "one-by-one"])
@@ -198,7 +200,7 @@ def test_population_in_which_nobody_has_samples_trains_one_by_one(batching: Batc
     data = population((SIDE, SIDE), counts=(0, 0))
     trainer = TorchTrainer(partial(Mlp, PIXELS, CLASSES)).suited_to(data, batching)
 
-    assert trainer.way == ONE_BY_ONE
+    assert trainer.batching == ONE_BY_ONE
     found = list(trainer.train(trainer.initial_weights(7), data, [Job(0, 0, None), Job(1, 0, 1)], TRAINING, seed=3))
     assert [update.examples for update in found] == [0, 0]
     assert not any(update.delta.any() for update in found)
@@ -223,8 +225,8 @@ def test_way_that_is_asked_for_is_taken(kind: Batching) -> None:
     plain = TorchTrainer(Net)
     trainer, jobs = plain.suited_to(DATA, kind), JOBS
 
-    assert trainer.way.kind == kind
-    assert trainer.way.note is None
+    assert trainer.batching.kind == kind
+    assert trainer.batching.note is None
     difference = largest_difference(updates(trainer, DATA, jobs, TRAINING), updates(plain, DATA, jobs, TRAINING))
     assert difference < 1e-4
 
@@ -259,11 +261,11 @@ def test_large_model_is_not_mapped_unless_asked_for() -> None:
 
     trainer = TorchTrainer(factory)
 
-    assert trainer.suited_to(DATA).way.kind == "one-by-one"
-    assert trainer.suited_to(DATA, "vmap").way.kind == "vmap"
+    assert trainer.suited_to(DATA).batching.kind == "one-by-one"
+    assert trainer.suited_to(DATA, "vmap").batching.kind == "vmap"
 
 
-# A way is a value.
+# A plan is a value.
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "own parameter", "batch norm"])
@@ -271,8 +273,8 @@ def test_trainer_may_be_copied_and_replaced_with_the_same_bits(name: str) -> Non
     trainer, jobs = TorchTrainer(CHOICES[name][0]).suited_to(DATA), JOBS
     expected = updates(trainer, DATA, jobs, TRAINING).tobytes()
 
-    for other in (copy.deepcopy(trainer), replace(trainer), TorchTrainer(CHOICES[name][0], way=trainer.way)):
-        assert other.way == trainer.way
+    for other in (copy.deepcopy(trainer), replace(trainer), TorchTrainer(CHOICES[name][0], batching=trainer.batching)):
+        assert other.batching == trainer.batching
         assert updates(other, DATA, jobs, TRAINING).tobytes() == expected
 
 
@@ -294,6 +296,6 @@ def test_copies_of_a_trainer_have_nothing_in_common() -> None:
 
 def test_way_of_another_module_is_refused() -> None:
     with pytest.raises(ValueError, match="module: cannot be stacked"):
-        TorchTrainer(OwnParameter, way=WayToTrain("stacked", 4))
+        TorchTrainer(OwnParameter, batching=BatchingPlan("stacked", 4))
     with pytest.raises(ValueError, match=r"layers\.1"):
-        TorchTrainer(Net, way=WayToTrain("stacked", 4, ("layers.1",)))
+        TorchTrainer(Net, batching=BatchingPlan("stacked", 4, Stacking(("layers.1",))))

@@ -15,7 +15,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from auxo.models.small_models import LeafCnn, Mlp, SmallCnn, image_shape  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
+from auxo.training.kernels import Stacking  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 COUNTS = [13, 1, 0, 20]
@@ -60,11 +61,13 @@ FACTORIES: dict[str, Callable[[], nn.Module]] = {
 
 TRAINERS = {
     **{name: TorchTrainer(factory) for name, factory in FACTORIES.items()},
-    "stacked linear": TorchTrainer(linear, way=WayToTrain("stacked", at_once=3)),
-    "stacked and late mlp": TorchTrainer(FACTORIES["mlp"], way=WayToTrain("stacked", 3, ("layers.1",))),
-    "stacked cnn": TorchTrainer(FACTORIES["cnn"], way=WayToTrain("stacked", at_once=3)),
-    "stacked and frozen": TorchTrainer(with_frozen_layer, way=WayToTrain("stacked", at_once=3)),
-    "mapped mlp": TorchTrainer(FACTORIES["mlp"], way=WayToTrain("vmap", at_once=3)),
+    "stacked linear": TorchTrainer(linear, batching=BatchingPlan("stacked", at_once=3)),
+    "stacked and deferred mlp": TorchTrainer(
+        FACTORIES["mlp"], batching=BatchingPlan("stacked", 3, Stacking(("layers.1",)))
+    ),
+    "stacked cnn": TorchTrainer(FACTORIES["cnn"], batching=BatchingPlan("stacked", at_once=3)),
+    "stacked and frozen": TorchTrainer(with_frozen_layer, batching=BatchingPlan("stacked", at_once=3)),
+    "mapped mlp": TorchTrainer(FACTORIES["mlp"], batching=BatchingPlan("vmap", at_once=3)),
 }
 
 
@@ -107,7 +110,7 @@ def test_updates_without_such_memory_stay_as_they_are_when_training_goes_on(trai
 
 
 def test_another_trainer_of_the_same_module_gives_the_same_bits(trainer: TorchTrainer) -> None:
-    other = TorchTrainer(trainer.module_factory, way=trainer.way)
+    other = TorchTrainer(trainer.module_factory, batching=trainer.batching)
     deltas(trainer, JOBS, LocalTraining())
 
     assert [delta.tobytes() for delta in deltas(trainer, JOBS, LocalTraining())] == [

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from auxo.models.small_models import LeafCnn, Mlp, SmallCnn
-from tests.training.kernels.side_by_side import CLASSES
+from tests.training.side_by_side import CLASSES
 
 SIDE, PIXELS, HIDDEN = 8, 64, 16
 

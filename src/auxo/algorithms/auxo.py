@@ -11,7 +11,7 @@ import numpy as np
 
 from auxo.core.affinity import FOLDS, AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
-from auxo.core.claims import Claims
+from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, compare, note_explained
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -33,7 +33,7 @@ from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
-from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.rewards import RewardSettings
 from auxo.core.rng import random_bits
 from auxo.core.settings import setting
 from auxo.core.types import CohortId, FloatArray, IntArray
@@ -140,10 +140,7 @@ class Auxo:
             opening.selected.clients,
             opening.selected.requests.participations,
         )
-        claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
-        rows = claims.members_first()
-        model = np.zeros(len(rows), dtype=np.int64)
-        return Plan(rows, (opening.cohort,), fold[rows], model, self.late_feedback, claims.take(rows))
+        return plan_members_first(opening, fold, self.late_feedback)
 
     def folds(
         self, memory: AuxoMemory, rounds: int, progress: float, clients: IntArray, participations: IntArray
@@ -163,7 +160,7 @@ class Auxo:
         """Return the gate that newcomers have to pass once there are several cohorts."""
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
-        return Gate(self.rewards, _claims(closing).known)
+        return Gate(self.rewards, own(Claims, closing.participants.notes).known)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -174,7 +171,7 @@ class Auxo:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         (state,) = stepped(closing, gathered, aggregator, scale)
-        memory, claims = _memory(state), _claims(closing).take(gathered.rows)
+        memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
         outlook = replace(closing.outlook, labelled=float(labelled.mean()))
@@ -203,7 +200,7 @@ class Auxo:
         return Outcome(
             states=(replace(state, memory=after),),
             decision=decision,
-            affinities=Affinities(self._rewards(closing, claims, gathered), similarity, clustering.generation),
+            affinities=Affinities(round_rewards(closing, gathered, self.rewards), similarity, clustering.generation),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
                 labelled=int(labelled.sum()),
@@ -215,12 +212,6 @@ class Auxo:
                 gives_up=gives_up,
             ),
         )
-
-    def _rewards(self, closing: Closing, claims: Claims, gathered: Gathered) -> FloatArray:
-        if closing.outlook.cohorts == 1:
-            return np.full(len(gathered.rows), np.nan)
-        known = claims.known & ~gathered.late
-        return instant_rewards(gathered.directions, known, self.rewards, gathered.lengths)
 
     def _cluster(
         self, closing: Closing, state: CohortState, claims: Claims, gathered: Gathered, rng: np.random.Generator
@@ -254,7 +245,3 @@ class Auxo:
 
 def _memory(state: CohortState) -> AuxoMemory:
     return own(AuxoMemory, state.memory)
-
-
-def _claims(closing: Closing) -> Claims:
-    return own(Claims, closing.participants.notes)

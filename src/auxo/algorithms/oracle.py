@@ -10,7 +10,7 @@ import numpy as np
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
-from auxo.core.claims import Claims
+from auxo.core.claims import Claims, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
     ClientHalf,
@@ -26,11 +26,11 @@ from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.matching import CheckIns, Matched, Matching
-from auxo.core.own_state import NOTHING, OwnState, own
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Decision, Keep, Partition
-from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.rewards import RewardSettings
 from auxo.core.settings import setting
-from auxo.core.types import CohortId, FloatArray, IntArray
+from auxo.core.types import CohortId, IntArray
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,7 @@ class KnownGroups:
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""
-        claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
-        rows = claims.members_first()
-        everything = np.full(len(rows), -1, dtype=np.int64)
-        return Plan(rows, (opening.cohort,), everything, np.zeros_like(everything), notes=claims.take(rows))
+        return plan_members_first(opening)
 
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update counts."""
@@ -113,14 +110,8 @@ class KnownGroups:
         return Outcome(
             stepped(closing, gathered, aggregator, scale),
             decision,
-            Affinities(self._rewards(closing, gathered), nothing, generation=0),
+            Affinities(round_rewards(closing, gathered, self.rewards), nothing, generation=0),
         )
-
-    def _rewards(self, closing: Closing, gathered: Gathered) -> FloatArray:
-        if closing.outlook.cohorts == 1:
-            return np.full(len(gathered.rows), np.nan)
-        known = own(Claims, closing.participants.notes).known[gathered.rows] & ~gathered.late
-        return instant_rewards(gathered.directions, known, self.rewards, gathered.lengths)
 
     def _partition(self) -> Partition:
         """Return one child for each group, in the order of their numbers; no clustering led to it."""

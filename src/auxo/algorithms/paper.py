@@ -12,7 +12,7 @@ import numpy as np
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
-from auxo.core.claims import Claims
+from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, note_explained
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -33,7 +33,7 @@ from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Keep, Lemma, Partition, PartitionCriterion, PartitionLimits, RoundEvidence
-from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.rewards import RewardSettings
 from auxo.core.settings import setting
 from auxo.core.types import CohortId, FloatArray
 
@@ -95,10 +95,7 @@ class Paper:
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""
-        claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
-        rows = claims.members_first()
-        everything = np.full(len(rows), -1, dtype=np.int64)
-        return Plan(rows, (opening.cohort,), everything, np.zeros_like(everything), notes=claims.take(rows))
+        return plan_members_first(opening)
 
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update counts."""
@@ -112,7 +109,7 @@ class Paper:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         (state,) = stepped(closing, gathered, aggregator, scale)
-        claims = own(Claims, closing.participants.notes).take(gathered.rows)
+        claims = claims_of(closing, gathered)
         memory, similarity, judged = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == memory.clustering.generation)
         outlook = replace(closing.outlook, labelled=float(labelled.mean()))
@@ -123,9 +120,7 @@ class Paper:
             memory = PaperMemory(clustering, () if restarted else memory.evidence)
         if isinstance(decision, Partition):
             decision = replace(decision, generation=memory.clustering.generation)
-        rewards = np.full(len(gathered.rows), np.nan)
-        if closing.outlook.cohorts > 1:
-            rewards = instant_rewards(gathered.directions, claims.known, self.rewards, gathered.lengths)
+        rewards = round_rewards(closing, gathered, self.rewards)
         return Outcome(
             states=(replace(state, memory=memory),),
             decision=decision,

@@ -1,1 +1,1 @@
-"""Groups of commands of the command line, one module each."""
+"""The commands of `auxo`, one module each, and what they share."""

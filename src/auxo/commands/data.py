@@ -1,7 +1,4 @@
-"""The commands `auxo data convert`, `describe` and `validate`.
-
-Exit codes: 0 when all went well, 2 for bad input or a data set with problems, 130 after Ctrl-C.
-"""
+"""The commands `auxo data convert`, `describe` and `validate`; a data set with problems is bad input."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,43 +12,24 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from typer.core import TyperGroup
 
-from auxo.commands.data_drawing import on_terminal, page
+from auxo.commands.command_group import BAD_INPUT, INTERRUPTED, examples
+from auxo.commands.data_drawing import description_page, on_terminal
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
-from auxo.files.atomic_write import whole_file
-from auxo.files.errors import DatasetError
-from auxo.population.population_file import PopulationFileError
+from auxo.files.atomic_write import write_whole
+from auxo.files.errors import FileError
 from auxo.reporting.number_format import counted
 
-_BAD_INPUT = 2
-_INTERRUPTED = 130  # what shells report for a process that SIGINT ended
 _SHOWN_EVERY = 64  # clients between two looks at the bar, which takes longer than a small client; our choice
 
 
-class _DataCommands(TyperGroup):
-    """Turns errors that the user can mend into one message and exit code 2."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except (DatasetError, PopulationFileError) as error:
-            typer.echo(f"auxo: {error}", err=True)
-            raise typer.Exit(_BAD_INPUT) from None
-
-
-def _examples(*commands: str) -> str:
-    return "\n\n".join(("Examples:", *commands))  # the help page joins lines, but not paragraphs
-
-
 data_app = typer.Typer(
-    cls=_DataCommands,
     no_args_is_help=True,
-    epilog=_examples(
+    epilog=examples(
         "auxo data convert mine.parquet mine.arrow  # your own clients' data",
         "auxo data describe mine.arrow",
         "auxo run --population mine.arrow",
@@ -65,7 +43,7 @@ def data() -> None:
 
 
 @data_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo data convert --list  # what can be converted",
         "auxo data convert mine.csv mine.arrow --client user_id --label rating",
         "auxo data convert mine.parquet mine.arrow --features pixels --shape 28x28",
@@ -149,11 +127,9 @@ def _check_out(out: Path, is_forced: bool) -> None:
     if out.suffix not in FEDERATED:
         raise click.UsageError(f"OUT.arrow: expected a name that ends in .arrow, got {str(out)!r}")
     if out.is_dir():
-        raise DatasetError(f"{out}: is a folder; choose another name")
+        raise FileError(f"{out}: is a folder; choose another name")
     if out.exists() and not is_forced:
-        raise DatasetError(
-            f"{out}: already exists and is left as it is; replace it with --force, or choose another name"
-        )
+        raise FileError(f"{out}: already exists and is left as it is; replace it with --force, or choose another name")
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -187,7 +163,7 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
             write_federated_file(kept, out, on_client)
     except KeyboardInterrupt:
         typer.echo(f"auxo: interrupted; {out} was not written", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     columns = read_columns(out)
     what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
@@ -215,7 +191,7 @@ def _progress(words: str) -> Iterator[Callable[[int], None]]:
 
 @data_app.command(
     name="describe",
-    epilog=_examples("auxo data describe mine.arrow", "auxo data describe mine.arrow --html mine.html"),
+    epilog=examples("auxo data describe mine.arrow", "auxo data describe mine.arrow --html mine.html"),
 )
 def describe_command(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
@@ -231,12 +207,11 @@ def describe_command(
     described = describe(named.data, named.groups)
     Console().print(on_terminal(described), highlight=False)
     if html is not None:
-        with whole_file(html) as out:
-            out.write(page(described).encode())
+        write_whole(html, description_page(described).encode())
         typer.echo(f"page: {html}")
 
 
-@data_app.command(name="validate", epilog=_examples("auxo data validate mine.arrow"))
+@data_app.command(name="validate", epilog=examples("auxo data validate mine.arrow"))
 def validate_command(file: Annotated[Path, typer.Argument(metavar="FILE")]) -> None:
     """Read all of a data set and say everything that is wrong with it.
 
@@ -254,6 +229,6 @@ def validate_command(file: Annotated[Path, typer.Argument(metavar="FILE")]) -> N
             typer.echo(problem, err=True)
         more = " or more" if found.has_more else ""
         typer.echo(f"{file}: {counted(len(found.problems), 'problem')}{more}", err=True)
-        raise typer.Exit(_BAD_INPUT)
+        raise typer.Exit(BAD_INPUT)
     samples = f"{found.train_samples:,} training and {found.test_samples:,} test samples"
     typer.echo(f"{file}: ok: {found.clients:,} clients, {samples}, {found.classes:,} classes")

@@ -10,12 +10,11 @@ from rich.table import Table
 
 from auxo.core.types import FloatArray, IntArray
 from auxo.datasets.describe import Description, Quartiles
-from auxo.reporting.markup import Markup, escaped, joined, tag
+from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.number_format import PER_CENT, counted, number, percent
-from auxo.reporting.style import STYLE
-from auxo.reporting.svg import Axis, Line, LineChart, draw
+from auxo.reporting.page import chart_figure, page, scrolling, section
+from auxo.reporting.svg import Axis, Line, LineChart
 
-_WIDE, _NARROW = 900, 370  # widths at which a chart is laid out: a page and a phone
 _BAR = 24  # characters of a bar on the terminal; our choice
 _MOST_GROUPS = 12  # that are listed; our choice
 _SKEW_MEANS = (
@@ -128,29 +127,23 @@ def _group_table(described: Description) -> Table:
     return table
 
 
-def page(described: Description) -> str:
+def description_page(described: Description) -> str:
     """Return the description as one HTML page that needs nothing else."""
     clients, samples = described.clients, described.train_samples + described.test_samples
     skew = f"{described.skew.mean():.2f}, and {described.skew_by_chance.mean():.2f} by chance"
-    title = escaped(f"Data set: {described.name}")
+    title = f"Data set: {described.name}"
     classes = f"{described.n_classes:,} class{'' if described.n_classes == 1 else 'es'}"
     words = f"{counted(clients, 'client')} with {counted(samples, 'sample')} of {classes}"
-    sections = [
-        tag("p", title, class_="over"),
+    parts = [
+        tag("p", escaped(title), class_="over"),
         tag("h1", escaped(f"{words}; label skew is {skew}")),
         _facts_table(described),
-        tag("h2", escaped("Samples a client")),
-        _figure(_sizes_chart(described), "Clients in the order of their sizes."),
-        tag("h2", escaped("Label skew")),
-        _figure(_skew_chart(described), _SKEW_MEANS),
+        section("Samples a client", chart_figure(_sizes_chart(described), "Clients in the order of their sizes.")),
+        section("Label skew", chart_figure(_skew_chart(described), _SKEW_MEANS)),
     ]
     if described.groups:
-        sections += [tag("h2", escaped("Groups")), _groups_markup(described)]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body>{tag('main', *sections)}</body></html>\n"
-    )
+        parts.append(section("Groups", _groups_markup(described)))
+    return page(title, parts)
 
 
 def _facts_table(described: Description) -> Markup:
@@ -158,7 +151,7 @@ def _facts_table(described: Description) -> Markup:
         tag("tr", tag("th", escaped(name), scope="row"), tag("td", escaped(value), class_="words"))
         for name, value in facts(described)
     )
-    return tag("div", tag("table", tag("tbody", *rows)), class_="scroll")
+    return scrolling(tag("table", tag("tbody", *rows)))
 
 
 def _groups_markup(described: Description) -> Markup:
@@ -172,7 +165,7 @@ def _groups_markup(described: Description) -> Markup:
         )
         for group in described.groups
     )
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="scroll")
+    return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
 def _shares(clients: int) -> FloatArray:
@@ -201,9 +194,3 @@ def _skew_chart(described: Description) -> LineChart:
     means = described.skew.mean(), described.skew_by_chance.mean()
     words = f"Label skew of each client, least first: {means[0]:.2f} on average, {means[1]:.2f} by chance."
     return LineChart(words, _clients_axis(), Axis("label skew", low=0.0), lines)
-
-
-def _figure(chart: LineChart, caption: str) -> Markup:
-    # Two layouts instead of one that shrinks: on a phone, scaled-down words could not be read.
-    layouts = [tag("div", draw(chart, _WIDE), class_="wide"), tag("div", draw(chart, _NARROW), class_="narrow")]
-    return tag("figure", joined(layouts), tag("figcaption", escaped(caption)))

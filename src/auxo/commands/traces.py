@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from auxo.commands.command_group import examples
 from auxo.commands.traces_page import write_page
 from auxo.commands.traces_text import pictures
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.simulation.availability import DayNightPattern
 from auxo.traces.capacity import read_capacity
 from auxo.traces.fedscale import read_fedscale_availability, read_fedscale_capacity
@@ -18,14 +19,9 @@ from auxo.traces.synthetic import synthetic_trace
 from auxo.traces.trace import Trace
 from auxo.traces.trace_file import read_trace, write_trace
 
-
-def _examples(*commands: str) -> str:
-    return "\n\n".join(("Examples:", *commands))  # the help page joins lines, but not paragraphs
-
-
 traces_app = typer.Typer(
     no_args_is_help=True,
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert flash flash.npz phones.arrow  # sessions of real phones",
         "auxo traces describe phones.arrow  # how often on line, when, how fast",
         "auxo traces synthetic made-up.arrow --clients 1000  # the same from the built-in generator",
@@ -35,7 +31,7 @@ traces_app = typer.Typer(
 )
 convert_app = typer.Typer(
     no_args_is_help=True,
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert fedscale client_device_capacity client_behave_trace fedscale.arrow",
         "auxo traces convert flash flash.npz phones.arrow",
         "auxo traces convert capacity training_latency.parquet speeds.arrow",
@@ -62,7 +58,7 @@ def convert() -> None:
 
 
 @convert_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert fedscale client_device_capacity client_behave_trace fedscale.arrow",
         "auxo traces convert fedscale capacity.pkl availability.pkl fedscale.arrow --skip-bad",
     )
@@ -86,7 +82,7 @@ def fedscale(
     _write(Trace(sessions, speeds), out)
 
 
-@convert_app.command(epilog=_examples("auxo traces convert flash flash.npz phones.arrow"))
+@convert_app.command(epilog=examples("auxo traces convert flash flash.npz phones.arrow"))
 def flash(
     file: Annotated[Path, typer.Argument(metavar="FILE.npz", help="Arrays device, offset, active, inactive, ...")],
     out: Out,
@@ -99,7 +95,7 @@ def flash(
 
 
 @convert_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces convert capacity training_latency.parquet speeds.arrow",
         "auxo traces convert capacity training_latency.parquet speeds.arrow --bandwidth mobiperf.parquet",
     )
@@ -122,7 +118,7 @@ def capacity(
 
 
 @traces_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces synthetic made-up.arrow", "auxo traces synthetic made-up.arrow --clients 20000 --share 0.1"
     )
 )
@@ -140,7 +136,7 @@ def synthetic(
 
 
 @traces_app.command(
-    epilog=_examples(
+    epilog=examples(
         "auxo traces describe phones.arrow",
         "auxo traces describe phones.arrow made-up.arrow  # side by side",
         "auxo traces describe phones.arrow --html phones.html",
@@ -171,7 +167,7 @@ def _named_apart(described: Mapping[Path, Trace]) -> dict[str, Trace]:
 
 def _write(trace: Trace, out: Path) -> None:
     if out.exists():
-        raise DatasetError(f"{out}: already exists and is left as it is; choose another path, or remove it")
+        raise FileError(f"{out}: already exists and is left as it is; choose another path, or remove it")
     write_trace(trace, out)
     parts = [
         f"{len(part.devices):,} devices with {what}"
@@ -181,7 +177,7 @@ def _write(trace: Trace, out: Path) -> None:
     typer.echo(f"wrote {out}: {', '.join(parts)}; look at it with: auxo traces describe {out}")
 
 
-def _tell_left_out(*errors: DatasetError | None) -> None:
+def _tell_left_out(*errors: FileError | None) -> None:
     for error in errors:
         if error is not None:
             typer.echo(f"left out devices that cannot be used; the first: {error}", err=True)

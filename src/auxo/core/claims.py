@@ -5,7 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.affinity import FOLDS, Requests
-from auxo.core.types import BoolArray, CohortId, IntArray
+from auxo.core.cohort_algorithm import Closing, Opening, Plan
+from auxo.core.gathering import Gathered
+from auxo.core.own_state import own
+from auxo.core.rewards import RewardSettings, instant_rewards
+from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,35 @@ class Claims:
             generation=self.generation[rows],
         )
 
-    def members_first(self) -> IntArray:
-        """Return the rows with those known to the cohort at the front: newcomers are compared with them."""
-        return np.argsort(~self.known, kind="stable")
-
     def held_out_label(self, fold: IntArray) -> IntArray:
         """Return the label from samples that the participant does not train on in this round; -1: none."""
         rows = np.arange(len(fold))
         other = self.label_by_fold[rows, np.where(fold >= 0, FOLDS - 1 - fold, 0)]
         return np.where(fold >= 0, other, -1)
+
+
+def plan_members_first(opening: Opening, fold: IntArray | None = None, hears_late: bool = False) -> Plan:
+    """Return a plan that keeps what participants claim, those known to the cohort first: others are compared with them.
+
+    Args:
+        opening: the round.
+        fold: (selected,) the half of its samples that each trains on; None: all train on everything.
+        hears_late: see `Plan`.
+    """
+    claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
+    rows = np.argsort(~claims.known, kind="stable")
+    halves = np.full(len(rows), -1, dtype=np.int64) if fold is None else fold[rows]
+    return Plan(rows, (opening.cohort,), halves, np.zeros(len(rows), dtype=np.int64), hears_late, claims.take(rows))
+
+
+def claims_of(closing: Closing, gathered: Gathered) -> Claims:
+    """Return what the participants with a valid update have claimed, in the order of ``gathered``."""
+    return own(Claims, closing.participants.notes).take(gathered.rows)
+
+
+def round_rewards(closing: Closing, gathered: Gathered, settings: RewardSettings) -> FloatArray:
+    """Return the instant rewards of a round's participants; NaN while the cohort is the only one."""
+    if closing.outlook.cohorts == 1:
+        return np.full(len(gathered.rows), np.nan)
+    known = claims_of(closing, gathered).known & ~gathered.late
+    return instant_rewards(gathered.directions, known, settings, gathered.lengths)

@@ -41,6 +41,7 @@ class Start:
 
     models: tuple[Float32Array, ...]
     partition: Partition | None = None  # into as many children as models, or with one model for all of them
+    table: OwnState = NOTHING  # of clients, for algorithms that need one
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.json_lines import DAMAGED, json_lines_files, json_objects, parted_by_client, shown, text_entry
 from auxo.datasets.text_features import hashed_words
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 
 HASHED = 4096  # places for words and pairs of words; our choice
 _STARS = ("1", "2", "3", "4", "5")
@@ -53,7 +53,7 @@ def _reviews(files: list[Path], category: dict[str, str | None]) -> Iterator[tup
             reviewer = text_entry(path, line, review, "reviewerID")
             stars = review.get("overall")
             if isinstance(stars, bool) or not isinstance(stars, int | float) or stars not in (1, 2, 3, 4, 5):
-                raise dataset_error(path, f"line {line}, overall", "1, 2, 3, 4 or 5 stars", shown(stars), DAMAGED)
+                raise file_error(path, f"line {line}, overall", "1, 2, 3, 4 or 5 stars", shown(stars), DAMAGED)
             text = review.get("reviewText")
             if text is None or text == "":
                 continue
@@ -62,4 +62,4 @@ def _reviews(files: list[Path], category: dict[str, str | None]) -> Iterator[tup
                 category[reviewer] = None
             yield reviewer, int(stars) - 1, text_entry(path, line, review, "reviewText")
         if reviews == 0:
-            raise dataset_error(path, "file", "reviews with a reviewText", "none", "check that this is the right file")
+            raise file_error(path, "file", "reviews with a reviewText", "none", "check that this is the right file")

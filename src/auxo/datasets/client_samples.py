@@ -9,7 +9,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
 
 TEST_SHARE = 0.2
@@ -45,7 +45,7 @@ def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:
     """Return the data set without the clients that have fewer samples, all their parts together. It is read twice.
 
     Raises:
-        DatasetError: when its clients are asked for, and none has as many.
+        FileError: when its clients are asked for, and none has as many.
     """
 
     def clients() -> Iterator[ClientSamples]:
@@ -55,7 +55,7 @@ def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:
         most = max(counts.values(), default=0)
         if most < fewest:
             expected = f"a client with {fewest} samples or more"
-            raise dataset_error(source.path, "clients", expected, f"{most} at most", "ask for fewer samples")
+            raise file_error(source.path, "clients", expected, f"{most} at most", "ask for fewer samples")
         for samples in source.clients():
             if counts[samples.client] >= fewest:
                 yield samples
@@ -79,26 +79,26 @@ def check_samples(source: SampleSource, samples: ClientSamples, features: tuple[
     """Check what a loader gave for one client; ``features`` is the shape of the inputs of the clients before it.
 
     Raises:
-        DatasetError: inputs and labels do not fit each other, other clients, or the classes.
+        FileError: inputs and labels do not fit each other, other clients, or the classes.
     """
     place, path = f"client {samples.client!r}", source.path
     if len(samples.x) != len(samples.y):
-        raise dataset_error(path, place, f"{len(samples.x)} labels", f"{len(samples.y)}", "one for each input")
+        raise file_error(path, place, f"{len(samples.x)} labels", f"{len(samples.y)}", "one for each input")
     if samples.is_test is not None and len(samples.is_test) != len(samples.y):
         got = f"{len(samples.is_test)}"
-        raise dataset_error(path, place, f"{len(samples.y)} marks of train or test", got, "one for each input")
+        raise file_error(path, place, f"{len(samples.y)} marks of train or test", got, "one for each input")
     if features is not None and samples.x.shape[1:] != features:
         got = f"inputs of shape {samples.x.shape[1:]}"
-        raise dataset_error(path, place, f"inputs of shape {features}, as before", got, "bring all to one shape")
+        raise file_error(path, place, f"inputs of shape {features}, as before", got, "bring all to one shape")
     wrong = (samples.y < 0) | (samples.y >= len(source.classes))
     if wrong.any():
         row = int(wrong.argmax())
         expected = f"labels from 0 to {len(source.classes) - 1}"
-        raise dataset_error(
+        raise file_error(
             path, f"{place}, sample {row}", expected, f"{samples.y[row]}", "number the classes from 0 without gaps"
         )
     if samples.x.dtype == np.float32 and not np.isfinite(samples.x).all():
         row = int((~np.isfinite(samples.x.reshape(len(samples.x), -1)).all(axis=1)).argmax())
-        raise dataset_error(
+        raise file_error(
             path, f"{place}, sample {row}", "finite numbers", "NaN or infinity", "fill in or drop this sample"
         )

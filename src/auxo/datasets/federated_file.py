@@ -29,7 +29,7 @@ from auxo.core.types import BoolArray, IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource, check_samples, draw_held_out
 from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
 from auxo.files.atomic_write import whole_file
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData, Samples, StoredInputs
 
 
@@ -58,7 +58,7 @@ def write_federated_file(source: SampleSource, path: Path, on_client: OnClient =
     The file appears when it is complete; until then, and if anything goes wrong, what was at ``path`` stays.
 
     Raises:
-        DatasetError: the source has no samples, or they do not fit together.
+        FileError: the source has no samples, or they do not fit together.
     """
     with _raw_inputs(path.parent) as (raw, raw_path):
         gathered = _Gathered()
@@ -69,7 +69,7 @@ def write_federated_file(source: SampleSource, path: Path, on_client: OnClient =
             on_client(len(gathered.clients))
         raw.flush()
         if gathered.features is None or gathered.rows == 0:
-            raise dataset_error(source.path, "samples", "at least one", "none", "check that this is the right file")
+            raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
         shape = (gathered.rows, *gathered.features)
         x = np.memmap(raw_path, dtype=gathered.dtype, mode="r", shape=shape)
         write_columns(gathered.columns(source, x), path)
@@ -79,7 +79,7 @@ def collect(source: SampleSource, on_client: OnClient = lambda clients: None) ->
     """Return a data set in memory, with the same checks.
 
     Raises:
-        DatasetError: the source has no samples, or they do not fit together.
+        FileError: the source has no samples, or they do not fit together.
     """
     gathered, parts = _Gathered(), []
     for samples in source.clients():
@@ -88,7 +88,7 @@ def collect(source: SampleSource, on_client: OnClient = lambda clients: None) ->
         parts.append(samples.x)
         on_client(len(gathered.clients))
     if gathered.rows == 0:
-        raise dataset_error(source.path, "samples", "at least one", "none", "check that this is the right file")
+        raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
     return gathered.columns(source, np.concatenate(parts))
 
 
@@ -113,13 +113,13 @@ class _Gathered:
             self.features, self.dtype = x.shape[1:], x.dtype
             if x.dtype.name not in KINDS or not prod(self.features):
                 expected, got = f"inputs of type {', '.join(KINDS)}", f"{x.dtype} of shape {self.features}"
-                raise dataset_error(source.path, place, expected, got, "convert them")
+                raise file_error(source.path, place, expected, got, "convert them")
         if x.dtype != self.dtype:
-            raise dataset_error(source.path, place, f"inputs of type {self.dtype}", f"{x.dtype}", "use one for all")
+            raise file_error(source.path, place, f"inputs of type {self.dtype}", f"{x.dtype}", "use one for all")
         number = self.clients.setdefault(client, len(self.clients))
         if group is not None and self._groups.setdefault(number, group) != group:
             got = f"{self._groups[number]!r} and {group!r}"
-            raise dataset_error(source.path, place, "one group", got, "make a client for each group")
+            raise file_error(source.path, place, "one group", got, "make a client for each group")
         self.rows += len(y)
         self._y.append(y.astype(np.int64, copy=False))
         self._client.append(np.full(len(y), number))
@@ -142,7 +142,7 @@ class _Gathered:
         if groups:
             without = [name for name, number in self.clients.items() if number not in self._groups]
             if without:
-                raise dataset_error(
+                raise file_error(
                     source.path, f"client {without[0]!r}", "a group, as other clients have", "none", "give all or none"
                 )
             index = {name: number for number, name in enumerate(groups)}
@@ -165,7 +165,7 @@ class _Gathered:
 def _raw_inputs(folder: Path) -> Iterator[tuple[Any, str]]:
     """Lend a file for inputs beside the one to be written, where there is room if anywhere."""
     if not folder.is_dir():
-        raise dataset_error(folder, "folder", "one that exists", "none", "make it, or choose another path")
+        raise file_error(folder, "folder", "one that exists", "none", "make it, or choose another path")
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".auxo-", suffix=".raw") as file:
         yield file, file.name
 
@@ -202,7 +202,7 @@ def read_columns(path: Path) -> Columns:
     """Return the columns of a federated file; the inputs stay on disk until they are used.
 
     Raises:
-        DatasetError: the file is missing, damaged or of another kind.
+        FileError: the file is missing, damaged or of another kind.
     """
     table, metadata = open_table(path)
     for problem in problems(path, table, metadata):
@@ -233,14 +233,14 @@ def columns_of(path: Path, table: Any, metadata: dict[str, str]) -> Columns:
     )
 
 
-def clients_without_a_split(columns: Columns, path: Path) -> Iterator[DatasetError]:
+def clients_without_a_split(columns: Columns, path: Path) -> Iterator[FileError]:
     """Yield the problem that clients have nothing to train on, and that they have nothing to be scored with."""
     for kind, use, rows in (("training", "take part", ~columns.is_test), ("test", "be scored", columns.is_test)):
         counts = np.bincount(columns.client[rows], minlength=len(columns.clients))
         without = sorted(columns.clients[number] for number in np.flatnonzero(counts == 0))
         if without:
             listed = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
-            yield dataset_error(
+            yield file_error(
                 path,
                 "split",
                 f"at least one {kind} sample of every client",
@@ -257,7 +257,7 @@ def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
     folds, and files are often sorted by label. A client needs samples to train on and samples to be scored with.
 
     Raises:
-        DatasetError: a client has no training samples, or none to test with.
+        FileError: a client has no training samples, or none to test with.
     """
     for problem in clients_without_a_split(columns, path or Path(columns.name)):
         raise problem

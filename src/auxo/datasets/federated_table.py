@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from auxo.core.types import BoolArray, IntArray
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 FORMAT = "1"
 COLUMNS = ("client", "features", "label", "split", "group")
@@ -26,26 +26,26 @@ def open_table(path: Path) -> tuple[Any, dict[str, str]]:
     """Return the file's Arrow table, mapped into memory, and its metadata; neither is checked.
 
     Raises:
-        DatasetError: the file is missing, damaged or of another kind.
+        FileError: the file is missing, damaged or of another kind.
     """
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
             metadata = {key.decode(): value.decode() for key, value in (reader.schema.metadata or {}).items()}
             return reader.read_all().combine_chunks(), metadata
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "a federated file", "no such file", "check the path") from error
+        raise file_error(path, "file", "a federated file", "no such file", "check the path") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-        raise dataset_error(path, "file", "a federated file (Arrow)", got, _REMEDY) from error
+        raise file_error(path, "file", "a federated file (Arrow)", got, _REMEDY) from error
 
 
-def problems(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[DatasetError]:
+def problems(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[FileError]:
     """Yield what is wrong with a table, apart from its inputs' values, which are not read."""
     of_form = problems_with_form(path, table, metadata)
     yield from of_form or problems_with_values(path, table, metadata)
 
 
-def problems_with_form(path: Path, table: Any, metadata: dict[str, str]) -> list[DatasetError]:
+def problems_with_form(path: Path, table: Any, metadata: dict[str, str]) -> list[FileError]:
     """Return what is wrong with columns, their types and their gaps; while there is any, values make no sense."""
     form = _problem_with_form(path, table, metadata)
     if form is not None:
@@ -53,7 +53,7 @@ def problems_with_form(path: Path, table: Any, metadata: dict[str, str]) -> list
     return [problem for name in COLUMNS if name in table.column_names for problem in _gaps(path, name, table)]
 
 
-def problems_with_values(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[DatasetError]:
+def problems_with_values(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[FileError]:
     """Yield what is wrong with labels, splits, clients and groups of a table that has the right form."""
     column = {name: table.column(name).chunk(0) for name in COLUMNS if name in table.column_names}
     yield from _problems_with_labels(path, column["label"], json.loads(metadata["auxo.classes"]))
@@ -62,7 +62,7 @@ def problems_with_values(path: Path, table: Any, metadata: dict[str, str]) -> It
     last = {name: number for number, name in enumerate(clients)}
     for number in [number for number, name in enumerate(clients) if last[name] != number][:_ROWS_NAMED]:
         got = f"{clients[number]!r} as client {number} and {last[clients[number]]}"
-        yield dataset_error(path, "client", "names that differ", got, "rename one, or write it as one client")
+        yield file_error(path, "client", "names that differ", got, "rename one, or write it as one client")
     if "group" in column:
         yield from _problems_with_groups(path, coded(column["group"]), client, clients)
 
@@ -88,20 +88,20 @@ def shape_of(metadata: dict[str, str]) -> tuple[int, ...]:
     return tuple(int(size) for size in json.loads(metadata["auxo.shape"]))
 
 
-def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> DatasetError | None:
+def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> FileError | None:
     if metadata.get("auxo.format") != FORMAT:
         got = f"format {metadata['auxo.format']!r}" if "auxo.format" in metadata else "an Arrow file of another origin"
-        return dataset_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, _REMEDY)
+        return file_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, _REMEDY)
     missing = [name for name in COLUMNS[:4] if name not in table.column_names]
     if missing:
         got = ", ".join(table.column_names) or "none"
-        return dataset_error(path, ", ".join(missing), f"the columns {', '.join(COLUMNS[:4])}", got, _REMEDY)
+        return file_error(path, ", ".join(missing), f"the columns {', '.join(COLUMNS[:4])}", got, _REMEDY)
     if table.num_rows == 0:
-        return dataset_error(path, "rows", "at least one sample", "none", _REMEDY)
+        return file_error(path, "rows", "at least one sample", "none", _REMEDY)
     for name, kind in (("auxo.shape", int), ("auxo.classes", str)):
         if not _is_list_of(kind, metadata.get(name)):
             expected = f"a JSON list of {'whole numbers' if kind is int else 'strings'} in its metadata"
-            return dataset_error(path, name, expected, repr(metadata.get(name)), _REMEDY)
+            return file_error(path, name, expected, repr(metadata.get(name)), _REMEDY)
     return _problem_with_types(path, table, shape_of(metadata))
 
 
@@ -113,31 +113,31 @@ def _is_list_of(kind: type, text: str | None) -> bool:
     return isinstance(values, list) and len(values) > 0 and all(type(value) is kind for value in values)
 
 
-def _problem_with_types(path: Path, table: Any, shape: tuple[int, ...]) -> DatasetError | None:
+def _problem_with_types(path: Path, table: Any, shape: tuple[int, ...]) -> FileError | None:
     features = table.schema.field("features").type
     size = prod(shape)
     if not pa.types.is_fixed_size_list(features) or features.list_size != size or min(shape) < 1:
         expected = f"a fixed size list of {size} numbers, of shape {list(shape)}"
-        return dataset_error(path, "features", expected, str(features), _REMEDY)
+        return file_error(path, "features", expected, str(features), _REMEDY)
     if features.value_type not in KINDS.values():
-        return dataset_error(path, "features", f"numbers of type {', '.join(KINDS)}", str(features.value_type), _REMEDY)
+        return file_error(path, "features", f"numbers of type {', '.join(KINDS)}", str(features.value_type), _REMEDY)
     label = table.schema.field("label").type
     if not pa.types.is_integer(label):
-        return dataset_error(path, "label", "whole numbers (int32)", str(label), _REMEDY)
+        return file_error(path, "label", "whole numbers (int32)", str(label), _REMEDY)
     for name in ("client", "split", "group"):
         if name in table.column_names:
             kind = table.schema.field(name).type
             value = kind.value_type if pa.types.is_dictionary(kind) else kind
             if not (pa.types.is_string(value) or pa.types.is_large_string(value)):
-                return dataset_error(path, name, "strings (dictionary)", str(kind), _REMEDY)
+                return file_error(path, name, "strings (dictionary)", str(kind), _REMEDY)
             try:
                 table.column(name).validate(full=True)  # numbers of names that are not there
             except pa.ArrowException as error:
-                return dataset_error(path, name, "names of its dictionary", f"damaged ones ({error})", _REMEDY)
+                return file_error(path, name, "names of its dictionary", f"damaged ones ({error})", _REMEDY)
     return None
 
 
-def _gaps(path: Path, name: str, table: Any) -> Iterator[DatasetError]:
+def _gaps(path: Path, name: str, table: Any) -> Iterator[FileError]:
     column = table.column(name).chunk(0)
     values = column.flatten() if name == "features" and not column.null_count else column
     if not values.null_count:
@@ -145,33 +145,33 @@ def _gaps(path: Path, name: str, table: Any) -> Iterator[DatasetError]:
     per_row = max(1, len(values) // len(column))
     rows = np.unique(np.flatnonzero(np.asarray(values.is_null())) // per_row)
     for row in rows[:_ROWS_NAMED].tolist():
-        yield dataset_error(path, f"row {row}, {name}", "a value", "nothing", "fill it in or drop the row")
+        yield file_error(path, f"row {row}, {name}", "a value", "nothing", "fill it in or drop the row")
 
 
 def _first(wrong: BoolArray) -> list[int]:
     return [int(row) for row in np.flatnonzero(wrong)[:_ROWS_NAMED]]
 
 
-def _problems_with_labels(path: Path, column: Any, classes: list[str]) -> Iterator[DatasetError]:
+def _problems_with_labels(path: Path, column: Any, classes: list[str]) -> Iterator[FileError]:
     y = column.to_numpy(zero_copy_only=False)
     expected = f"0 to {len(classes) - 1}, for {len(classes)} classes"
     for row in _first((y < 0) | (y >= len(classes))):
-        yield dataset_error(path, f"row {row}, label", expected, f"{y[row]}", "number the classes from 0")
+        yield file_error(path, f"row {row}, label", expected, f"{y[row]}", "number the classes from 0")
 
 
-def _problems_with_splits(path: Path, column: Any) -> Iterator[DatasetError]:
+def _problems_with_splits(path: Path, column: Any) -> Iterator[FileError]:
     split, splits = coded(column)
     unknown = [number for number, name in enumerate(splits) if name not in SPLITS]
     for row in _first(np.isin(split, unknown)):
-        yield dataset_error(path, f"row {row}, split", '"train" or "test"', repr(splits[split[row]]), "rename it")
+        yield file_error(path, f"row {row}, split", '"train" or "test"', repr(splits[split[row]]), "rename it")
 
 
 def _problems_with_groups(
     path: Path, grouped: tuple[IntArray, tuple[str, ...]], client: IntArray, clients: tuple[str, ...]
-) -> Iterator[DatasetError]:
+) -> Iterator[FileError]:
     of_sample, groups = grouped
     group = group_of_clients(of_sample, client, len(clients))
     for row in _first(group[client] != of_sample):
         got = f"{groups[of_sample[row]]!r} and {groups[group[client[row]]]!r}"
         expected = f"one group for client {clients[client[row]]!r}"
-        yield dataset_error(path, f"row {row}, group", expected, got, "give each client one")
+        yield file_error(path, f"row {row}, group", expected, got, "give each client one")

@@ -19,7 +19,7 @@ from auxo.datasets.leaf import end_held_out
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.speech_commands import read_wav
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import StoredInputs
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def hub_source(name: str) -> SampleSource:
     Rows that belong to nobody are left out.
 
     Raises:
-        DatasetError: the name is not known, or the data set cannot be had.
+        FileError: the name is not known, or the data set cannot be had.
     """
     if name not in HUB:
-        raise dataset_error(name, "name", f"one of {', '.join(HUB)}", "another", "use from_hugging_face for others")
+        raise file_error(name, "name", f"one of {', '.join(HUB)}", "another", "use from_hugging_face for others")
     entry = HUB[name]
     try:
         from datasets import load_dataset  # noqa: PLC0415 - takes long to import
@@ -88,7 +88,7 @@ def hub_source(name: str) -> SampleSource:
             "connect to the network, or download it on another machine and copy the folder that HF_HOME names "
             "(~/.cache/huggingface), or load the files of its publisher instead"
         )
-        raise dataset_error(name, "Hugging Face Hub", "the data set", got, remedy) from error
+        raise file_error(name, "Hugging Face Hub", "the data set", got, remedy) from error
     return from_hugging_face(with_owners(dataset, name, entry.columns), name, entry.columns)
 
 
@@ -111,7 +111,7 @@ def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Sam
         columns: which hold the client, the features and the label.
 
     Raises:
-        DatasetError: a column is missing, or holds what cannot be used.
+        FileError: a column is missing, or holds what cannot be used.
     """
     kind = _kind(dataset, name, columns.features)
     if kind == "image" and find_spec("PIL") is None:
@@ -136,22 +136,22 @@ def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Sam
     return SampleSource(name, Path(name), classes, clients)
 
 
-def _without(name: str, package: str, extra: str) -> DatasetError:
-    return dataset_error(name, "package", package, "no such package", f'run pip install "auxo[{extra}]"')
+def _without(name: str, package: str, extra: str) -> FileError:
+    return file_error(name, "package", package, "no such package", f'run pip install "auxo[{extra}]"')
 
 
-def _error(name: str, row: int, column: str, *said: str) -> DatasetError:
+def _error(name: str, row: int, column: str, *said: str) -> FileError:
     expected, got, remedy = said
-    return dataset_error(name, f"row {row}, {column}", expected, got, remedy)
+    return file_error(name, f"row {row}, {column}", expected, got, remedy)
 
 
 def _column(dataset: Any, name: str, column: str) -> Any:
     """Return a column as an Arrow array, of the rows that the data set shows in their order."""
     if column not in dataset.column_names:
         expected, got = f"a column {column!r}", ", ".join(dataset.column_names) or "none"
-        raise dataset_error(name, "columns", expected, got, "name the columns that hold client, features and label")
+        raise file_error(name, "columns", expected, got, "name the columns that hold client, features and label")
     if len(dataset) == 0:
-        raise dataset_error(name, "rows", "at least one", "none", "check the split")
+        raise file_error(name, "rows", "at least one", "none", "check the split")
     return dataset.select_columns([column]).with_format("arrow")[:].column(column).combine_chunks()
 
 
@@ -183,7 +183,7 @@ def _kind(dataset: Any, name: str, column: str) -> str:
     if kind.startswith(("int", "uint")):
         return "tokens"
     expected = "images, recordings, texts or numbers"
-    raise dataset_error(name, column, expected, str(dataset.features[column]), "name another column, or map it first")
+    raise file_error(name, column, expected, str(dataset.features[column]), "name another column, or map it first")
 
 
 def _labels(dataset: Any, name: str, column: str, kind: str) -> tuple[IntArray, tuple[str, ...]]:
@@ -196,7 +196,7 @@ def _labels(dataset: Any, name: str, column: str, kind: str) -> tuple[IntArray, 
     if type_name in ("string", "large_string"):
         return _text_labels(name, column, values, kind)
     if not type_name.startswith(("int", "uint", "bool")):
-        raise dataset_error(name, column, "whole numbers or texts as labels", type_name, "map it first")
+        raise file_error(name, column, "whole numbers or texts as labels", type_name, "map it first")
     labels: IntArray = values.to_numpy(zero_copy_only=False).astype(np.int64)
     most = len(names) if names is not None else _MOST_CLASSES
     wrong = (labels < 0) | (labels >= most)
@@ -245,7 +245,7 @@ def _inputs(name: str, column: str, kind: str, rows: list[int], values: Sequence
     for row, value in zip(rows, values, strict=True):
         try:
             one = convert(value)
-        except (DatasetError, OSError) as error:
+        except (FileError, OSError) as error:
             raise _error(name, row, column, f"{kind} that can be read", str(error), "drop the row") from error
         except (ValueError, TypeError, OverflowError) as error:
             raise _error(name, row, column, f"{kind} of one shape", str(error), "bring all to one shape") from error

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 
 DAMAGED = "download the file again"
 """The remedy for a line that is not what its publisher wrote."""
@@ -23,17 +23,17 @@ def json_lines_files(path: Path) -> list[Path]:
     """Return a file of JSON lines, or those in a folder.
 
     Raises:
-        DatasetError: there are none, or they are packed with Zstandard.
+        FileError: there are none, or they are packed with Zstandard.
     """
     found = [path] if path.is_file() else []
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if file.suffix in (*_ENDINGS, ".zst") and file.is_file())
     if not found:
         got = "a folder without any" if path.is_dir() else "no such file or folder"
-        raise dataset_error(path, "path", f"JSON lines ({', '.join(_ENDINGS)})", got, "check the path")
+        raise file_error(path, "path", f"JSON lines ({', '.join(_ENDINGS)})", got, "check the path")
     packed = [file for file in found if file.suffix == ".zst"]
     if packed:
-        raise dataset_error(packed[0], "file", "JSON lines", "Zstandard", "unpack it with `zstd -d --long=31`")
+        raise file_error(packed[0], "file", "JSON lines", "Zstandard", "unpack it with `zstd -d --long=31`")
     return found
 
 
@@ -41,7 +41,7 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield the objects of a file of JSON lines and the numbers of their lines, from 1.
 
     Raises:
-        DatasetError: a line is not an object in UTF-8, or the file cannot be unpacked.
+        FileError: a line is not an object in UTF-8, or the file cannot be unpacked.
     """
     line = 0
     with _opened(path) as file:
@@ -51,7 +51,7 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
                     yield line, _object(path, line, text)
         except (EOFError, OSError, zlib.error) as error:
             got = f"one that breaks off or is damaged ({error})"
-            raise dataset_error(path, f"after line {line}", "a whole file", got, DAMAGED) from error
+            raise file_error(path, f"after line {line}", "a whole file", got, DAMAGED) from error
 
 
 def _opened(path: Path) -> BinaryIO | gzip.GzipFile | bz2.BZ2File:
@@ -67,12 +67,12 @@ def _object(path: Path, line: int, text: bytes) -> dict[str, object]:
         found = json.loads(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         got = f"the byte {text[error.start]:#04x}"
-        raise dataset_error(path, f"line {line}", "text in UTF-8", got, "convert it with iconv") from error
+        raise file_error(path, f"line {line}", "text in UTF-8", got, "convert it with iconv") from error
     except (ValueError, RecursionError) as error:
         got = f"something else ({error})"
-        raise dataset_error(path, f"line {line}", "one whole JSON object", got, DAMAGED) from error
+        raise file_error(path, f"line {line}", "one whole JSON object", got, DAMAGED) from error
     if not isinstance(found, dict):
-        raise dataset_error(path, f"line {line}", "one whole JSON object", shown(found), DAMAGED)
+        raise file_error(path, f"line {line}", "one whole JSON object", shown(found), DAMAGED)
     return found
 
 
@@ -80,12 +80,12 @@ def text_entry(path: Path, line: int, found: dict[str, object], key: str) -> str
     """Return an entry of an object that must be text.
 
     Raises:
-        DatasetError: it is missing, empty, not text, or holds half a character.
+        FileError: it is missing, empty, not text, or holds half a character.
     """
     text = found.get(key)
     if not isinstance(text, str) or not text:
         got = shown(text) if key in found else f"only {', '.join(found) or 'an empty object'}"
-        raise dataset_error(path, f"line {line}, {key}", "text", got, "check that this is the right file")
+        raise file_error(path, f"line {line}, {key}", "text", got, "check that this is the right file")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -19,7 +19,7 @@ import numpy as np
 from auxo.core.types import BoolArray, IntArray
 from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
 from auxo.datasets.text_features import BY_CHARACTER
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import StoredInputs
 
 _CHUNK = 1 << 20  # characters that are read at once at least; our choice
@@ -63,8 +63,8 @@ class _User:
     x: list[object]
     y: list[object]
 
-    def error(self, sample: int, expected: str, got: str) -> DatasetError:
-        return dataset_error(self.path, f"user {self.name}, sample {sample}", expected, got, _REMEDY)
+    def error(self, sample: int, expected: str, got: str) -> FileError:
+        return file_error(self.path, f"user {self.name}, sample {sample}", expected, got, _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[
         if once:
             remedy = "split by sample (preprocess.sh -t sample), or give the folder all_data, which is not split"
             got = f"{len(once)} in one of them, as {min(once)!r}"
-            raise dataset_error(path, "train and test", "every user in both", got, remedy)
+            raise file_error(path, "train and test", "every user in both", got, remedy)
 
     return SampleSource(name, path, classes, clients)
 
@@ -107,7 +107,7 @@ def _files(path: Path) -> list[tuple[Path, bool | None]]:
     if not found:
         got = "a folder without any" if path.is_dir() else "no such file or folder"
         remedy = "run LEAF's preprocessing and give its folder data, or one of the folders in it"
-        raise dataset_error(path, "path", "LEAF's JSON files (all_data_0.json, ...)", got, remedy)
+        raise file_error(path, "path", "LEAF's JSON files (all_data_0.json, ...)", got, remedy)
     return found
 
 
@@ -137,26 +137,26 @@ def _users(path: Path) -> Iterator[_User]:
 def _user(path: Path, name: str, value: object) -> _User:
     x, y = (value.get("x"), value.get("y")) if isinstance(value, dict) else (None, None)
     if not isinstance(x, list) or not isinstance(y, list):
-        raise dataset_error(path, f"user {name}", 'lists "x" and "y" of samples', "something else", _REMEDY)
+        raise file_error(path, f"user {name}", 'lists "x" and "y" of samples', "something else", _REMEDY)
     if len(x) != len(y):
-        raise dataset_error(path, f"user {name}", f"{len(x)} labels, as samples", str(len(y)), _REMEDY)
+        raise file_error(path, f"user {name}", f"{len(x)} labels, as samples", str(len(y)), _REMEDY)
     return _User(path, name, x, y)
 
 
 def _check_counts(path: Path, users: object, numbers: object, counts: dict[str, int]) -> None:
     if not isinstance(users, list) or not isinstance(numbers, list) or len(users) != len(numbers):
         expected = 'lists "users" and "num_samples" of one length, beside "user_data"'
-        raise dataset_error(path, "file", expected, "other keys or lengths", _REMEDY)
+        raise file_error(path, "file", expected, "other keys or lengths", _REMEDY)
     for user, number in zip(users, numbers, strict=True):
         have = counts.get(user, 0) if isinstance(user, str) else 0
         if have == 0:
-            raise dataset_error(path, f"user {user}", "samples in user_data", "none", _REMEDY)
+            raise file_error(path, f"user {user}", "samples in user_data", "none", _REMEDY)
         if have != number:
-            raise dataset_error(path, f"user {user}", f"{number} samples, as num_samples says", str(have), _REMEDY)
+            raise file_error(path, f"user {user}", f"{number} samples, as num_samples says", str(have), _REMEDY)
     # LEAF's split leaves users with a single sample in user_data, but empties them; those were not yielded.
     unlisted = {user for user, number in counts.items() if number} - set(users)
     if unlisted:
-        raise dataset_error(path, f"user {min(unlisted)}", "to be listed in users", "no such entry", _REMEDY)
+        raise file_error(path, f"user {min(unlisted)}", "to be listed in users", "no such entry", _REMEDY)
 
 
 def _images(user: _User) -> _Read:
@@ -168,7 +168,7 @@ def _images(user: _User) -> _Read:
     try:
         levels = np.array(user.x, dtype=np.float64) * _LEVELS
     except (ValueError, TypeError, OverflowError) as error:
-        raise dataset_error(user.path, f"user {user.name}", "pixels that are numbers", str(error), _REMEDY) from error
+        raise file_error(user.path, f"user {user.name}", "pixels that are numbers", str(error), _REMEDY) from error
     whole = np.rint(levels)
     # Written so that NaN is found, too.
     right = (np.abs(levels - whole) <= _OFF_LEVEL) & (whole >= 0) & (whole <= _LEVELS)
@@ -267,13 +267,13 @@ class _JsonText:
         except UnicodeDecodeError as error:
             place = f"after character {self._dropped + len(self._text)}"
             got = f"the byte {error.object[error.start]:#04x}"
-            raise dataset_error(self._path, place, "text in UTF-8", got, _REMEDY) from error
+            raise file_error(self._path, place, "text in UTF-8", got, _REMEDY) from error
         self._dropped += self._at
         self._text, self._at, self._has_ended = kept + more, 0, not more
 
-    def _error(self, got: str) -> DatasetError:
+    def _error(self, got: str) -> FileError:
         is_at_end = self._has_ended and self._at + _CUT >= len(self._text)
         where = "the file ends too early" if is_at_end else "it is not JSON"
-        return dataset_error(
+        return file_error(
             self._path, f"character {self._dropped + self._at}", "LEAF's JSON", f"{where} ({got})", _REMEDY
         )

@@ -15,7 +15,7 @@ from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import StoredInputs
 
 _FEWEST_DIGITS = 20  # writers with fewer are left out; our choice
@@ -145,15 +145,15 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
             missing = [name for name in names if name not in present]
             if missing:
                 got = ", ".join(present) or "none"
-                raise dataset_error(path, ", ".join(missing), f"the arrays {', '.join(names)}", got, "check the file")
+                raise file_error(path, ", ".join(missing), f"the arrays {', '.join(names)}", got, "check the file")
             return {name: file[name] for name in names}
-    except DatasetError:
+    except FileError:
         raise
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "an npz archive", "no such file", _where(path)) from error
+        raise file_error(path, "file", "an npz archive", "no such file", _where(path)) from error
     except Exception as error:  # damaged bytes make zip and deflate raise almost anything
         got = f"one that cannot be read ({error})"
-        raise dataset_error(path, "file", "an npz archive", got, "copy it again from its origin") from error
+        raise file_error(path, "file", "an npz archive", got, "copy it again from its origin") from error
 
 
 def _table(path: Path, names: tuple[str, ...], text: str) -> dict[str, list[Any]]:
@@ -164,19 +164,19 @@ def _table(path: Path, names: tuple[str, ...], text: str) -> dict[str, list[Any]
     try:
         table = parquet.read_table(path)
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "a parquet file", "no such file", _where(path)) from error
+        raise file_error(path, "file", "a parquet file", "no such file", _where(path)) from error
     except (OSError, pa.ArrowException) as error:
         got = f"one that cannot be read ({error})"
-        raise dataset_error(path, "file", "a parquet file", got, "copy it again from its origin") from error
+        raise file_error(path, "file", "a parquet file", got, "copy it again from its origin") from error
     missing = [name for name in names if name not in table.column_names]
     if missing:
         got = ", ".join(table.column_names)
-        raise dataset_error(path, ", ".join(missing), f"the columns {', '.join(names)}", got, "check the file")
+        raise file_error(path, ", ".join(missing), f"the columns {', '.join(names)}", got, "check the file")
     columns = {name: table.column(name).to_pylist() for name in names}
     for name, values in columns.items():
         if name != text and None in values:
             place = f"row {values.index(None)}, {name}"
-            raise dataset_error(path, place, "a value", "nothing", "fill it in or drop the row")
+            raise file_error(path, place, "a value", "nothing", "fill it in or drop the row")
     return columns
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auxo.datasets.tables import table_source
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import load_population
 
@@ -33,7 +33,7 @@ def open_dataset(path: Path) -> FederatedData:
     """Return the population in a file: a federated file is mapped into memory, all others are read into it.
 
     Raises:
-        DatasetError: the file is of no known kind, or cannot be used.
+        FileError: the file is of no known kind, or cannot be used.
         PopulationFileError: the same of an npz file.
     """
     return open_named(path).data
@@ -55,15 +55,15 @@ def check_kind(path: Path) -> None:
     """Check that there is a file of a known kind.
 
     Raises:
-        DatasetError: there is none.
+        FileError: there is none.
     """
     known = f"{' or '.join(FEDERATED)} (federated files), {', '.join(TABLES)} or {NPZ}"
     if not path.exists():
-        raise dataset_error(path, "file", f"a data set: {known}", "no such file", "check the path")
+        raise file_error(path, "file", f"a data set: {known}", "no such file", "check the path")
     is_known = path.is_dir() or path.suffix.lower() in (*FEDERATED, *TABLES, NPZ)
     if not is_known:
         remedy = "bring it into one of these forms; `auxo data convert --list` names the forms that can be converted"
-        raise dataset_error(path, "file", f"a data set: {known}", path.suffix or "no ending", remedy)
+        raise file_error(path, "file", f"a data set: {known}", path.suffix or "no ending", remedy)
 
 
 @contextmanager
@@ -71,11 +71,11 @@ def arrow_needed(path: str | Path) -> Iterator[None]:
     """Say how to get pyarrow if the block finds it missing.
 
     Raises:
-        DatasetError: pyarrow is not installed.
+        FileError: pyarrow is not installed.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
-        raise DatasetError(f"{path}: to read and write this, Auxo needs pyarrow; pip install 'auxo[data]'") from error
+        raise FileError(f"{path}: to read and write this, Auxo needs pyarrow; pip install 'auxo[data]'") from error

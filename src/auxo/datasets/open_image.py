@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 SIDE = 64  # pixels; our choice: FedScale's 256 take sixteen times the room
 EASY_CLASSES = 60  # of OpenImage-Easy in the paper's evaluation
@@ -43,7 +43,7 @@ def open_image(path: Path, classes: int | None = None, side: int = SIDE) -> Samp
         side: to which images are resized.
 
     Raises:
-        DatasetError: the lists of samples are missing or damaged.
+        FileError: the lists of samples are missing or damaged.
     """
     listing = _listing(path)
     kept = _most_frequent(listing, classes)
@@ -98,7 +98,7 @@ class _Rows:
 def _listing(path: Path) -> _Listing:
     train = _File(path / _MAPPINGS / "train.csv", path / "train")
     if not train.path.is_file():
-        raise dataset_error(train.path, "file", "FedScale's list of samples", "no such file", _REMEDY)
+        raise file_error(train.path, "file", "FedScale's list of samples", "no such file", _REMEDY)
     rows = _read_rows(train.path)
     others = (_File(path / _MAPPINGS / f"{name}.csv", path / name) for name in ("test", "val"))
     second = next((file for file in others if file.path.is_file()), None)
@@ -130,7 +130,7 @@ def _read_rows(path: Path) -> _Rows:
         missing = [name for name in _COLUMNS if name not in header]
         if missing:
             got = ", ".join(header) or "nothing"
-            raise dataset_error(path, "line 1", f"the columns {', '.join(_COLUMNS)}", got, _REMEDY)
+            raise file_error(path, "line 1", f"the columns {', '.join(_COLUMNS)}", got, _REMEDY)
         client, sample, label = (header.index(name) for name in _COLUMNS)
         name = header.index("label_name") if "label_name" in header else label
         offset, number = file.tell(), 1
@@ -139,7 +139,7 @@ def _read_rows(path: Path) -> _Rows:
                 found = _fields(path, number, line)
                 if len(found) != len(header) or not found[client] or not found[sample]:
                     got = repr(line[:60].decode("utf-8", "replace").strip())
-                    raise dataset_error(path, f"line {number}", f"{len(header)} entries", got, _REMEDY)
+                    raise file_error(path, f"line {number}", f"{len(header)} entries", got, _REMEDY)
                 rows.label.append(_label(path, number, found[label]))
                 rows.client.append(rows.clients.setdefault(found[client], len(rows.clients)))
                 rows.line.append(number)
@@ -147,7 +147,7 @@ def _read_rows(path: Path) -> _Rows:
                 rows.names.setdefault(rows.label[-1], found[name])
             offset += len(line)
     if not rows.line:
-        raise dataset_error(path, f"line {number}", "at least one sample", "the end of the file", _REMEDY)
+        raise file_error(path, f"line {number}", "at least one sample", "the end of the file", _REMEDY)
     return rows
 
 
@@ -156,16 +156,16 @@ def _fields(path: Path, number: int, line: bytes) -> list[str]:
         return next(csv.reader([line.decode("utf-8").rstrip("\r\n")], strict=True), [])
     except UnicodeDecodeError as error:
         got = f"the byte {line[error.start]:#04x}"
-        raise dataset_error(path, f"line {number}", "text in UTF-8", got, "save it as UTF-8") from error
+        raise file_error(path, f"line {number}", "text in UTF-8", got, "save it as UTF-8") from error
     except csv.Error as error:
-        raise dataset_error(path, f"line {number}", "values with commas between them", str(error), _REMEDY) from error
+        raise file_error(path, f"line {number}", "values with commas between them", str(error), _REMEDY) from error
 
 
 def _label(path: Path, number: int, text: str) -> int:
     label = int(text) if text.strip().isdecimal() and len(text.strip()) < 10 else -1
     if not 0 <= label < _MOST_CLASSES:
         expected = f"a label_id from 0 to {_MOST_CLASSES - 1}"
-        raise dataset_error(path, f"line {number}", expected, repr(text[:40]), "number the classes from 0")
+        raise file_error(path, f"line {number}", expected, repr(text[:40]), "number the classes from 0")
     return label
 
 
@@ -221,7 +221,7 @@ class _Images:
         sample = _fields(file.path, line, self._open[number].readline())[self._columns[number]]
         place = f"line {line}, {sample}"
         if Path(sample).is_absolute() or ".." in Path(sample).parts:
-            raise dataset_error(file.path, place, "a path inside the images' folder", "one outside", _REMEDY)
+            raise file_error(file.path, place, "a path inside the images' folder", "one outside", _REMEDY)
         return self._image(file, place, file.images / sample)
 
     def _image(self, file: _File, place: str, path: Path) -> NDArray[np.uint8]:
@@ -235,11 +235,11 @@ class _Images:
                 resized = image.convert("RGB").resize((self._side, self._side), Image.Resampling.BILINEAR)
                 return np.asarray(resized, dtype=np.uint8)
         except FileNotFoundError as error:
-            raise dataset_error(file.path, place, f"an image at {path}", "no such file", _REMEDY) from error
+            raise file_error(file.path, place, f"an image at {path}", "no such file", _REMEDY) from error
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             got = f"one that cannot be read ({error})"
-            raise dataset_error(file.path, place, "an image", got, _REMEDY) from error
+            raise file_error(file.path, place, "an image", got, _REMEDY) from error
 
 
-def _without_pillow(path: Path) -> DatasetError:
-    return dataset_error(path, "images", "Pillow, to read them", "no such package", 'run pip install "auxo[data]"')
+def _without_pillow(path: Path) -> FileError:
+    return file_error(path, "images", "Pillow, to read them", "no such package", 'run pip install "auxo[data]"')

@@ -14,7 +14,7 @@ from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.json_lines import json_lines_files, json_objects, parted_by_client, text_entry
 from auxo.datasets.leaf import end_held_out
 from auxo.datasets.text_features import UNKNOWN, Vocabulary, windows, words_and_marks
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 
 VOCABULARY = 10_000  # words
 WINDOW = 10  # words that the next one is told from
@@ -36,12 +36,12 @@ def reddit(path: Path) -> SampleSource:
         path: a file of JSON lines (author, body), plain or packed, or a folder of them.
 
     Raises:
-        DatasetError: the files are missing or damaged.
+        FileError: the files are missing or damaged.
     """
     texts = (words_and_marks(body) for _, _, body in _comments(path))
     vocabulary = Vocabulary.of_words(texts, VOCABULARY + 1)
     if not vocabulary.entries:
-        raise dataset_error(path, "comments", "at least one with words", "none", "check that this is the right file")
+        raise file_error(path, "comments", "at least one with words", "none", "check that this is the right file")
 
     def clients() -> Iterator[ClientSamples]:
         with parted_by_client(_comments(path)) as authors:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from auxo.core.types import Float32Array
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.log_mel import RATE, log_mel
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 
 _NAME = re.compile(r"(?P<speaker>[0-9a-z]+)_nohash_(?P<number>[0-9]+)\.wav")
 _REMEDY = "unpack speech_commands_v0.02.tar.gz again"
@@ -29,7 +29,7 @@ def speech_commands(path: Path) -> SampleSource:
     The folder's names are read at once, its recordings when they are asked for.
 
     Raises:
-        DatasetError: there is no such folder, or no words are in it.
+        FileError: there is no such folder, or no words are in it.
     """
     words = _words(path)
 
@@ -51,7 +51,7 @@ def read_wav(file: str | BinaryIO, path: str | Path, place: str) -> Float32Array
         place: where in it, for an error.
 
     Raises:
-        DatasetError: it is not 16-bit PCM at 16 kHz with one channel, is empty, or ends early.
+        FileError: it is not 16-bit PCM at 16 kHz with one channel, is empty, or ends early.
     """
     expected = f"a wav file (16-bit PCM, {RATE} Hz, one channel)"
     try:
@@ -60,15 +60,15 @@ def read_wav(file: str | BinaryIO, path: str | Path, place: str) -> Float32Array
             announced = wav.getnframes()
             data = wav.readframes(announced)
     except FileNotFoundError as error:
-        raise dataset_error(path, place, expected, "no such file", _REMEDY) from error
+        raise file_error(path, place, expected, "no such file", _REMEDY) from error
     except (wave.Error, EOFError) as error:
-        raise dataset_error(path, place, expected, f"something else ({error})", _REMEDY) from error
+        raise file_error(path, place, expected, f"something else ({error})", _REMEDY) from error
     if kind != (2, RATE, 1):
         got = f"{8 * kind[0]}-bit PCM, {kind[1]} Hz, {kind[2]} channels"
-        raise dataset_error(path, place, expected, got, "convert it, as with `sox in.wav -b 16 -r 16000 -c 1 out.wav`")
+        raise file_error(path, place, expected, got, "convert it, as with `sox in.wav -b 16 -r 16000 -c 1 out.wav`")
     if announced == 0 or len(data) != 2 * announced:
         got = f"{len(data) // 2} of {announced}" if announced else "none"
-        raise dataset_error(path, place, "all samples that it announces, and at least one", got, _REMEDY)
+        raise file_error(path, place, "all samples that it announces, and at least one", got, _REMEDY)
     return np.frombuffer(data, dtype="<i2").astype(np.float32) / np.float32(1 << 15)
 
 
@@ -77,7 +77,7 @@ def _words(path: Path) -> tuple[str, ...]:
     words = sorted(folder.name for folder in folders if folder.is_dir() and not folder.name.startswith(("_", ".")))
     if not words:
         got = "a folder without any" if path.is_dir() else "no such folder"
-        raise dataset_error(path, "path", "a folder with one folder of recordings for each word", got, _REMEDY)
+        raise file_error(path, "path", "a folder with one folder of recordings for each word", got, _REMEDY)
     return tuple(words)
 
 
@@ -87,11 +87,11 @@ def _by_speaker(path: Path, words: tuple[str, ...]) -> dict[str, list[tuple[int,
     for label, word in enumerate(words):
         names = sorted(file.name for file in (path / word).glob("*.wav") if not file.name.startswith("."))
         if not names:
-            raise dataset_error(path / word, "folder", "recordings (*.wav)", "none", _REMEDY)
+            raise file_error(path / word, "folder", "recordings (*.wav)", "none", _REMEDY)
         for name in names:
             match = _NAME.fullmatch(name)
             if match is None:
-                raise dataset_error(path / word, name, "a name such as 0a7c2a8d_nohash_0.wav", "another one", _REMEDY)
+                raise file_error(path / word, name, "a name such as 0a7c2a8d_nohash_0.wav", "another one", _REMEDY)
             found.setdefault(match["speaker"], []).append((label, name))
     return found
 

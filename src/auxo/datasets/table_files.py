@@ -13,7 +13,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 _ROWS_AT_ONCE = 4096  # our choice: an image of 224 x 224 in three colours makes 600 MB of this
 KNOWN = ".parquet (or a folder of such files), .csv or .npz"
@@ -68,15 +68,15 @@ def open_table_file(path: Path) -> TableFile:
     """Return the table in a file, by the file's name.
 
     Raises:
-        DatasetError: there is no such file, it cannot be read, or it is of no known kind.
+        FileError: there is no such file, it cannot be read, or it is of no known kind.
     """
     if path.is_dir():
         files = tuple(sorted(path.rglob("*.parquet")))
         if not files:
-            raise dataset_error(path, "folder", "parquet files", "none", "check the path")
+            raise file_error(path, "folder", "parquet files", "none", "check the path")
         return ParquetTable.of(path, files)
     if not path.is_file():
-        raise dataset_error(path, "file", f"a table: {KNOWN}", "no such file", "check the path")
+        raise file_error(path, "file", f"a table: {KNOWN}", "no such file", "check the path")
     match path.suffix.lower():
         case ".parquet":
             return ParquetTable.of(path, (path,))
@@ -85,7 +85,7 @@ def open_table_file(path: Path) -> TableFile:
         case ".npz":
             return NpzTable.of(path)
         case other:
-            raise dataset_error(path, "file", f"a table: {KNOWN}", other or "no ending", "convert or rename it")
+            raise file_error(path, "file", f"a table: {KNOWN}", other or "no ending", "convert or rename it")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class ParquetTable:
                 missing = [name for name in names if name not in file.schema_arrow.names]
                 if missing:
                     got, expected = ", ".join(file.schema_arrow.names), f"the columns of {self.files[0].name}"
-                    raise dataset_error(path, ", ".join(missing), expected, got, "give all files the same columns")
+                    raise file_error(path, ", ".join(missing), expected, got, "give all files the same columns")
                 first = 0
                 for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(names)):
                     numbers = np.arange(first, first + batch.num_rows)
@@ -134,11 +134,11 @@ def _opened_parquet(path: Path) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(path) as file:
             yield file
-    except DatasetError:
+    except FileError:
         raise
     except (OSError, pa.ArrowException) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0]})"
-        raise dataset_error(path, "file", "a complete parquet file", got, _AGAIN) from error
+        raise file_error(path, "file", "a complete parquet file", got, _AGAIN) from error
 
 
 def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
@@ -153,7 +153,7 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
     while True:
         if column.null_count:
             row = first + int(np.flatnonzero(np.asarray(column.is_null()))[0]) // max(1, prod(shape))
-            raise dataset_error(path, f"row {row}, {name}", "a value", "nothing", "fill it in or drop the row")
+            raise file_error(path, f"row {row}, {name}", "a value", "nothing", "fill it in or drop the row")
         if not (
             kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type)
         ):
@@ -164,7 +164,7 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
             row = first + int(other[0]) // max(1, prod(shape))
             expected = f"{lengths[0] or 'some'} values, as in row {first}"
             got, remedy = f"{lengths[other[0]]}", "bring all samples to one shape"
-            raise dataset_error(path, f"row {row}, {name}", expected, got, remedy)
+            raise file_error(path, f"row {row}, {name}", expected, got, remedy)
         shape.append(int(lengths[0]) if len(lengths) else 1)
         column = column.flatten()
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
@@ -173,7 +173,7 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
         values = column.to_numpy(zero_copy_only=False)
     else:
         expected = "numbers, strings, booleans, or lists of numbers"
-        raise dataset_error(path, name, expected, str(column.type), "convert this column, or name another")
+        raise file_error(path, name, expected, str(column.type), "convert this column, or name another")
     return values.reshape(-1, *shape) if shape else values
 
 
@@ -195,7 +195,7 @@ class CsvTable:
         if not names or len(set(names)) < len(names) or "" in names:
             got = ", ".join(map(repr, names)) or "nothing"
             remedy = "name every column in the first line, each differently"
-            raise dataset_error(path, "line 1", "the names of the columns", got, remedy)
+            raise file_error(path, "line 1", "the names of the columns", got, remedy)
         first: dict[str, str] = {}
         for _, row in rows:
             for name, value in zip(names, row, strict=False):
@@ -216,7 +216,7 @@ class CsvTable:
             if len(row) != len(self.names):
                 expected, got = f"{len(self.names)} values, as there are columns", f"{len(row)}"
                 remedy = "put values with commas in quotation marks"
-                raise dataset_error(self.path, f"line {line}", expected, got, remedy)
+                raise file_error(self.path, f"line {line}", expected, got, remedy)
             lines.append(line)
             kept.append([row[place] for place in places])
             if len(kept) == _ROWS_AT_ONCE:
@@ -241,10 +241,10 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         except UnicodeDecodeError as error:
             line, byte = _first_line_that_is_not_utf8(path)
             got, remedy = f"the byte 0x{byte:02x}", "save the file with the encoding UTF-8"
-            raise dataset_error(path, f"line {line}", "text in UTF-8", got, remedy) from error
+            raise file_error(path, f"line {line}", "text in UTF-8", got, remedy) from error
         except csv.Error as error:
             remedy = "check its quotation marks; parquet suits long texts better"
-            raise dataset_error(path, f"line {reader.line_num}", "values and commas", str(error), remedy) from error
+            raise file_error(path, f"line {reader.line_num}", "values and commas", str(error), remedy) from error
 
 
 def _first_line_that_is_not_utf8(path: Path) -> tuple[int, int]:
@@ -286,12 +286,12 @@ class NpzTable:
                 arrays = {name: _as_text(archive[name]) for name in files}
         except Exception as error:  # damaged bytes make zip and deflate raise almost anything
             remedy = "write numbers and strings, no Python objects, with np.savez"
-            raise dataset_error(path, "file", "an npz archive", f"one that cannot be read ({error})", remedy) from error
+            raise file_error(path, "file", "an npz archive", f"one that cannot be read ({error})", remedy) from error
         lengths = {name: values.shape[:1] for name, values in arrays.items()}
         if len(set(lengths.values())) != 1 or () in lengths.values():
             got = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "none"
             remedy = "save arrays with one entry for each sample, and no others"
-            raise dataset_error(path, "arrays", "some of the same length", got, remedy)
+            raise file_error(path, "arrays", "some of the same length", got, remedy)
         numeric = [name for name, values in arrays.items() if values.ndim == 1 and values.dtype.kind in "iuf"]
         return NpzTable(path, arrays, tuple(arrays), tuple(numeric))
 

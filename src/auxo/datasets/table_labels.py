@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.datasets.table_files import Part, TableFile
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 MAX_CLASSES = 100_000
 """Our choice: beyond it labels are ids or hashes, and a model of that width would not fit."""
@@ -46,13 +46,13 @@ def read_labels(table: TableFile, column: str) -> Labels:
     """Return the classes that a column of labels has.
 
     Raises:
-        DatasetError: a label is neither a whole number from 0 nor a name, or there are too many.
+        FileError: a label is neither a whole number from 0 nor a name, or there are too many.
     """
     most, names = -1, dict[str, _Place]()
     for part in table.parts((column,)):
         values = part.columns[column]
         if values.ndim != 1:
-            raise dataset_error(part.path, part.place(0, column), _RANGE, f"lists of {values.shape[1:]}", _NUMBER_THEM)
+            raise file_error(part.path, part.place(0, column), _RANGE, f"lists of {values.shape[1:]}", _NUMBER_THEM)
         if values.dtype.kind in "biuf":
             most = max(most, _largest(part, column, values))
         else:
@@ -60,19 +60,19 @@ def read_labels(table: TableFile, column: str) -> Labels:
     if names and most >= 0:
         name, place = next(iter(names.items()))
         expected = "a whole number, as in other files of the table"
-        raise dataset_error(place.path, place.words, expected, repr(name), "use numbers in all files, or names in all")
+        raise file_error(place.path, place.words, expected, repr(name), "use numbers in all files, or names in all")
     if names and not table.has_types:
         numbers = [_as_number(name) for name in names]
         if all(number is not None for number in numbers):  # text because all of the file is
             for (name, place), number in zip(names.items(), numbers, strict=True):
                 if not _is_label(number):
-                    raise dataset_error(place.path, place.words, _RANGE, name, _NUMBER_THEM)
+                    raise file_error(place.path, place.words, _RANGE, name, _NUMBER_THEM)
             return _numbered(int(max(number for number in numbers if number is not None)))
     if names:
         classes = tuple(sorted(names))
         return Labels(classes, {name: number for number, name in enumerate(classes)})
     if most < 0:
-        raise dataset_error(table.path, "rows", "at least one sample", "none", "check that this is the right file")
+        raise file_error(table.path, "rows", "at least one sample", "none", "check that this is the right file")
     return _numbered(most)
 
 
@@ -100,8 +100,8 @@ def _gather(names: dict[str, _Place], part: Part, column: str, values: NDArray[A
                 raise _not_a_label(part, column, row, f"the {len(names)}th name")
 
 
-def _not_a_label(part: Part, column: str, row: int, got: str) -> DatasetError:
-    return dataset_error(part.path, part.place(row, column), _RANGE, got, _NUMBER_THEM)
+def _not_a_label(part: Part, column: str, row: int, got: str) -> FileError:
+    return file_error(part.path, part.place(row, column), _RANGE, got, _NUMBER_THEM)
 
 
 def _as_number(text: str) -> float | None:

@@ -16,7 +16,7 @@ from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
 from auxo.datasets.table_files import Part, TableFile, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
 
 HASHED = 4096
@@ -93,7 +93,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
     int32, and all other numbers float32. Labels that are text are numbered in sorted order.
 
     Raises:
-        DatasetError: the file cannot be read, a column is missing, or labels cannot be used; when its clients are asked
+        FileError: the file cannot be read, a column is missing, or labels cannot be used; when its clients are asked
             for, also if inputs, clients, splits or groups cannot be used.
     """
     table = open_table_file(path)
@@ -108,7 +108,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
             if shape is not None and rows.x.shape[1:] != shape:
                 expected, got = f"inputs of shape {shape}, as before", f"{rows.x.shape[1:]}"
                 place = part.place(0, roles.features[0])
-                raise dataset_error(part.path, place, expected, got, "bring all samples to one shape")
+                raise file_error(part.path, place, expected, got, "bring all samples to one shape")
             shape = rows.x.shape[1:]
             yield from _by_client(part, roles.group, names, rows)
 
@@ -144,7 +144,7 @@ def _missing(table: TableFile, use: str, name: str) -> Exception:
     hint = f"did you mean {meant[0]!r}? " if meant else ""
     there = ", ".join(table.names)
     remedy = f"{hint}name the right one with --{use}"
-    return dataset_error(table.path, f"column {name!r}", f"it, for {use}", f"the columns {there}", remedy)
+    return file_error(table.path, f"column {name!r}", f"it, for {use}", f"the columns {there}", remedy)
 
 
 def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | None]) -> tuple[str, ...]:
@@ -168,12 +168,12 @@ def _client_names(part: Part, column: str) -> NDArray[Any]:
     values = part.columns[column]
     if values.ndim != 1 or values.dtype.kind not in "OUSiu":
         expected, got = "names or whole numbers", f"{values.dtype} of shape {values.shape[1:]}"
-        raise dataset_error(part.path, part.place(0, column), expected, got, "name the column of clients with --client")
+        raise file_error(part.path, part.place(0, column), expected, got, "name the column of clients with --client")
     names = np.array([str(value) for value in values.tolist()], dtype=np.object_)
     empty = np.flatnonzero(names == "")
     if len(empty):
         remedy = "fill it in or drop the row"
-        raise dataset_error(part.path, part.place(int(empty[0]), column), "whose sample it is", "nothing", remedy)
+        raise file_error(part.path, part.place(int(empty[0]), column), "whose sample it is", "nothing", remedy)
     return names
 
 
@@ -198,14 +198,14 @@ def _is_test(part: Part, column: str) -> BoolArray:
     if wrong is not None:
         expected = '"train" or "test"' + (", or true or false" if meanings is not _SPLITS else "")
         remedy = "rename it, or leave --split out to have samples held out by chance"
-        raise dataset_error(part.path, part.place(wrong, column), expected, repr(values[wrong]), remedy)
+        raise file_error(part.path, part.place(wrong, column), expected, repr(values[wrong]), remedy)
     return np.array([meanings[value] for value in values], dtype=np.bool_)
 
 
 def _texts(part: Part, column: str) -> list[str]:
     values = part.columns[column]
     if values.ndim != 1 or values.dtype.kind not in _HAS_NO_TYPE:
-        raise dataset_error(part.path, part.place(0, column), "text", f"{values.dtype}", "leave --text out")
+        raise file_error(part.path, part.place(0, column), "text", f"{values.dtype}", "leave --text out")
     return [str(value) for value in values.tolist()]
 
 
@@ -232,13 +232,13 @@ def _inputs(part: Part, names: tuple[str, ...], columns: TableColumns) -> Stored
     arrays = [_numbers(part, name) for name in names]
     if len(arrays) > 1 and any(array.ndim > 1 for array in arrays):
         expected, remedy = "one column of lists, or columns of single numbers", "name one column with --features"
-        raise dataset_error(part.path, ", ".join(names[:3]), expected, "several with lists", remedy)
+        raise file_error(part.path, ", ".join(names[:3]), expected, "several with lists", remedy)
     x = np.stack(arrays, axis=1) if len(arrays) > 1 or arrays[0].ndim == 1 else arrays[0]
     if columns.shape is not None:
         if prod(x.shape[1:]) != prod(columns.shape):
             expected = f"{prod(columns.shape)} numbers, for the shape {'x'.join(map(str, columns.shape))}"
             place, got = part.place(0, names[0]), f"{prod(x.shape[1:])}"
-            raise dataset_error(part.path, place, expected, got, "give the shape that the inputs have")
+            raise file_error(part.path, place, expected, got, "give the shape that the inputs have")
         x = x.reshape(len(x), *columns.shape)
     return _tokens(part, names, x) if columns.tokens else _stored(part, names, x)
 
@@ -253,7 +253,7 @@ def _numbers(part: Part, name: str) -> NDArray[Any]:
         flat = values.reshape(len(values), -1)[:, 0].tolist()
         row = next((row for row, value in enumerate(flat) if not _is_number(value)), 0)
         remedy = "drop the row, or name the columns of numbers with --features; for texts, say how with --text"
-        raise dataset_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
+        raise file_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
 
 
 def _is_number(value: object) -> bool:
@@ -274,7 +274,7 @@ def _stored(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs
         row, column = (int(place) for place in np.argwhere(~is_finite)[0])
         place = part.place(row, names[column] if len(names) > 1 else names[0])
         got = f"{x.reshape(len(x), -1)[row, column]}"
-        raise dataset_error(part.path, place, "finite numbers that fit float32", got, "fill it in or drop the row")
+        raise file_error(part.path, place, "finite numbers that fit float32", got, "fill it in or drop the row")
     return numbers
 
 
@@ -283,7 +283,7 @@ def _tokens(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs
     if wrong.any():
         row = int(np.argwhere(wrong.reshape(len(x), -1))[0, 0])
         got = f"{x[row][wrong[row]].ravel()[0]}"
-        raise dataset_error(part.path, part.place(row, names[0]), "tokens: whole numbers from 0", got, "number them")
+        raise file_error(part.path, part.place(row, names[0]), "tokens: whole numbers from 0", got, "number them")
     tokens: StoredInputs = x.astype(np.int32)
     return tokens
 
@@ -296,7 +296,7 @@ def _by_client(part: Part, group: str | None, names: NDArray[Any], rows: _Rows) 
         if groups and of_client.setdefault(client, groups[row]) != groups[row]:
             got = f"{of_client[client]!r} and {groups[row]!r}"
             expected = f"one group for client {distinct[client]!r}"
-            raise dataset_error(part.path, part.place(row, group or ""), expected, got, "make a client for each group")
+            raise file_error(part.path, part.place(row, group or ""), expected, got, "make a client for each group")
     owner = number[rows.row]
     order = np.argsort(owner, kind="stable")
     starts = np.searchsorted(owner[order], np.arange(len(distinct) + 1))

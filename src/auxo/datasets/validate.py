@@ -10,7 +10,7 @@ from auxo.datasets.federated_file import Columns, clients_without_a_split, colle
 from auxo.datasets.federated_table import open_table, problems_with_form, problems_with_values
 from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
 from auxo.datasets.tables import table_source
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.population.population_file import PopulationFileError
 
 MOST_PROBLEMS = 20
@@ -52,11 +52,11 @@ def validate(path: Path) -> Validation:
             return _listed(of_form)
         found = list(problems_with_values(path, table, metadata))
         return _of_columns(path, columns_of(path, table, metadata), found)
-    except (DatasetError, PopulationFileError) as error:
+    except (FileError, PopulationFileError) as error:
         return Validation((str(error),))
 
 
-def _of_columns(path: Path, columns: Columns, found: list[DatasetError]) -> Validation:
+def _of_columns(path: Path, columns: Columns, found: list[FileError]) -> Validation:
     found = [*found, *clients_without_a_split(columns, path), *_problems_with_inputs(path, columns)]
     if found:
         return _listed(found)
@@ -71,11 +71,11 @@ def _of_columns(path: Path, columns: Columns, found: list[DatasetError]) -> Vali
     return Validation((), False, tuple(warnings), *counts)
 
 
-def _listed(found: list[DatasetError]) -> Validation:
+def _listed(found: list[FileError]) -> Validation:
     return Validation(tuple(str(problem) for problem in found[:MOST_PROBLEMS]), len(found) > MOST_PROBLEMS)
 
 
-def _problems_with_inputs(path: Path, columns: Columns) -> Iterator[DatasetError]:
+def _problems_with_inputs(path: Path, columns: Columns) -> Iterator[FileError]:
     x = columns.x
     if x.dtype == np.uint8:  # every value is one
         return
@@ -87,5 +87,5 @@ def _problems_with_inputs(path: Path, columns: Columns) -> Iterator[DatasetError
         for row in np.flatnonzero(wrong.any(axis=1))[: _ROWS_NAMED - named].tolist():
             expected = "tokens from 0" if x.dtype == np.int32 else "finite numbers"
             place, got = f"row {first + row}, features", f"{part[row][wrong[row]][0]}"
-            yield dataset_error(path, place, expected, got, "fill it in or drop the row, and convert again")
+            yield file_error(path, place, expected, got, "fill it in or drop the row, and convert again")
             named += 1

@@ -1,10 +1,12 @@
-"""Several runs of the same experiment with other seeds: Auxo beside the base, with differences paired by seed."""
+"""Several runs of the same experiment with other seeds: methods beside the base, with differences paired by seed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from auxo.experiments.summary import BASE, MethodSummary, Summary
 
 _CONFIDENCE = 0.95
 
@@ -19,6 +21,11 @@ class Measure:
     unit: str
     digits: int
     is_better_higher: bool = True
+
+    def of(self, method: MethodSummary) -> float | None:
+        """Return what a method's summary says, in the units that it is shown in; None where it was not measured."""
+        value: float | None = getattr(method, self.key)
+        return None if value is None else self.scale * value
 
 
 MEASURES = (
@@ -51,13 +58,21 @@ class Interval:
 
 @dataclass(frozen=True)
 class Row:
-    """One measure, in the units that it is shown in."""
+    """One measure, in the units that it is shown in, by method; methods for which a seed lacks it are left out."""
 
     measure: Measure
-    base: float  # means over seeds
-    auxo: float
-    difference: Interval  # Auxo minus base, paired by seed
-    oracle: float | None
+    means: dict[str, float]  # over seeds
+    differences: dict[str, Interval]  # method minus base, paired by seed; none without a base
+
+
+@dataclass(frozen=True)
+class BySeed:
+    """What a method brought, seed by seed; None for what it never reached, or what cannot be told."""
+
+    speedups: tuple[float | None, ...]  # in time to the base's best accuracy
+    resource_speedups: tuple[float | None, ...]  # the same in participations
+    cohorts: tuple[int, ...]
+    oracle_gain_shares: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -66,11 +81,9 @@ class Comparison:
 
     population: str
     seeds: tuple[int, ...]
+    methods: tuple[str, ...]  # in the order they ran
     rows: tuple[Row, ...]
-    speedups: tuple[float | None, ...]  # by seed, in time to the base's best accuracy; None: never reached
-    resource_speedups: tuple[float | None, ...]  # the same in participations
-    cohorts: tuple[int | None, ...]
-    oracle_gain_shares: tuple[float | None, ...]
+    by_seed: dict[str, BySeed]  # for every method but the base
 
     @property
     def accuracy(self) -> Row:
@@ -95,42 +108,28 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(numbers) - 1)) * error)
 
 
-def compare(summaries: Sequence[Mapping[str, object]]) -> Comparison:
+def compare(summaries: Sequence[Summary]) -> Comparison:
     """Return what the summaries of finished runs, one a seed, say together.
 
     Raises:
-        ValueError: there is none, or one of them lacks the base or Auxo.
+        ValueError: there is none, or not all have finished the same methods.
     """
     if not summaries:
         raise ValueError("summaries: expected at least one, got none")
-    rows = []
-    for measure in MEASURES:
-        base, auxo = (_values(summaries, method, measure) for method in ("base", "auxo"))
-        if base is None or auxo is None:
-            if measure.key == "final_accuracy":
-                raise ValueError("summaries: expected the base and Auxo in each, got one without; run both methods")
-            continue
-        oracle = _values(summaries, "oracle", measure)
-        differences = [ours - theirs for ours, theirs in zip(auxo, base, strict=True)]
-        rows.append(
-            Row(
-                measure,
-                base=float(np.mean(base)),
-                auxo=float(np.mean(auxo)),
-                difference=interval(differences),
-                oracle=None if oracle is None else float(np.mean(oracle)),
+    methods = tuple(summaries[0].finished)
+    for summary in summaries:
+        if tuple(summary.finished) != methods:
+            raise ValueError(
+                f"summaries: expected {', '.join(methods)} of every seed, as of seed {summaries[0].seed}, "
+                f"got {', '.join(summary.finished) or 'none'} of seed {summary.seed}; run it again"
             )
-        )
+    rows = (_row(measure, methods, summaries) for measure in MEASURES)
     return Comparison(
-        population=str(summaries[0]["population"]),
-        seeds=tuple(int(str(summary["seed"])) for summary in summaries),
-        rows=tuple(rows),
-        speedups=tuple(_number(summary.get("speedup")) for summary in summaries),
-        resource_speedups=tuple(_number(summary.get("resource_speedup")) for summary in summaries),
-        cohorts=tuple(
-            None if (found := _number(summary.get("cohorts"))) is None else int(found) for summary in summaries
-        ),
-        oracle_gain_shares=tuple(_number(summary.get("oracle_gain_share")) for summary in summaries),
+        population=summaries[0].population,
+        seeds=tuple(summary.seed for summary in summaries),
+        methods=methods,
+        rows=tuple(row for row in rows if row.means),
+        by_seed={method: _by_seed([one.methods[method] for one in summaries]) for method in methods if method != BASE},
     )
 
 
@@ -142,16 +141,33 @@ def mean_speedup(speedups: Sequence[float | None]) -> float | None:
     return math.exp(sum(math.log(value) for value in known) / len(known))
 
 
-def _values(summaries: Sequence[Mapping[str, object]], method: str, measure: Measure) -> list[float] | None:
-    found = []
-    for summary in summaries:
-        scores = summary.get(method)
-        value = _number(scores.get(measure.key)) if isinstance(scores, Mapping) else None
-        if value is None:
-            return None
-        found.append(measure.scale * value)
-    return found
+def _row(measure: Measure, methods: Sequence[str], summaries: Sequence[Summary]) -> Row:
+    values = {
+        method: found for method in methods if (found := _values(measure, [one.methods[method] for one in summaries]))
+    }
+    base = values.get(BASE)
+    return Row(
+        measure,
+        means={method: float(np.mean(found)) for method, found in values.items()},
+        differences={
+            method: interval([ours - theirs for ours, theirs in zip(found, base, strict=True)])
+            for method, found in values.items()
+            if base is not None and method != BASE
+        },
+    )
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _values(measure: Measure, by_seed: Sequence[MethodSummary]) -> list[float] | None:
+    """Return a measure for each seed; None if it is not known for one of them."""
+    known = [value for method in by_seed if (value := measure.of(method)) is not None]
+    return known if len(known) == len(by_seed) else None
+
+
+def _by_seed(by_seed: Sequence[MethodSummary]) -> BySeed:
+    brought = [method.brought for method in by_seed]
+    return BySeed(
+        speedups=tuple(one.speedup for one in brought),
+        resource_speedups=tuple(one.resource_speedup for one in brought),
+        cohorts=tuple(method.cohorts for method in by_seed),
+        oracle_gain_shares=tuple(one.oracle_gain_share for one in brought),
+    )

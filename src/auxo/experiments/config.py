@@ -370,12 +370,13 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
+        made = {}
         for key, registry, name in self.parts_in_use():
             try:
                 registry.find(name)
             except (ValueError, ModuleNotFoundError) as error:
                 raise ValueError(f"{key}: {error}") from error
-            self.maker.make(registry, name)
+            made[short_name(name)] = self.maker.make(registry, name)
         known = {*section_names(), *(short_name(name) for _, _, name in self.parts_in_use())}
         for section in self.parts:
             if section not in known:
@@ -384,7 +385,8 @@ class Config(Section):
                 raise ValueError(f"{section}: unknown key{hint} Sections of parts: {', '.join(sorted(known))}")
             kind = registry_of(section)
             if kind is not None:  # also of a part that is not in use
-                self.maker.make(kind, section)
+                made[section] = self.maker.make(kind, section)
+        self.__dict__["parts"] = made  # so that two configurations that say the same are equal
         return self
 
     @model_validator(mode="after")

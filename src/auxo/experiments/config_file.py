@@ -89,8 +89,10 @@ def to_toml(config: Config, explain: bool = False) -> str:
             continue
         lines += ["", *(_comment(fields[name].description or "") if explain else ()), f"[{name}]"]
         lines += [line for key in type(section).model_fields for line in _entry(section, key, explain)]
+    abouts = {short_name(name): registry.about(name) for _, registry, name in config.parts_in_use()}
     for name, section_lines in _sections_of_parts(config).items():
-        lines += ["", f"[{name}]", *(text for line in section_lines for text in _part_entry(line, explain))]
+        said = _comment(abouts.get(name, "")) if explain else ()
+        lines += ["", *said, f"[{name}]", *(text for line in section_lines for text in _part_entry(line, explain))]
     return "\n".join(lines).strip() + "\n"
 
 

@@ -158,6 +158,7 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
         wasted_participations=spent.wasted_participations,
         device_s=spent.device_s,
         wasted_device_s=spent.wasted_device_s,
+        downloads=spent.downloads,
         accuracy=over_clients.accuracy,
         worst_10=over_clients.worst_10,
         best_10=over_clients.best_10,

@@ -9,7 +9,7 @@ from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.data_folder import data_folder
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.models.catalogue import make_trainer
 from auxo.population.digits import digits_population
 from auxo.population.federated_data import FederatedData
@@ -20,6 +20,20 @@ from auxo.population.synthetic import synthetic_population
 from auxo.training.trainer import Trainer
 
 
+def described_populations() -> dict[str, str]:
+    """Return what each population is that a configuration can name, drawn ones first."""
+    drawn = {
+        "digits": 'Handwritten digits, with groups planted (population.source = "digits").',
+        "synthetic": 'Gaussian classes, of any size, with groups planted (population.source = "synthetic").',
+        "file": 'Clients of your own (population.source = "file", --population FILE).',
+    }
+    natural = {
+        name: f'{found.summary[0].upper()}{found.summary[1:]} (population.dataset = "{name}", --data DIR).'
+        for name, found in NATURAL_DATASETS.items()
+    }
+    return drawn | natural
+
+
 def make_population(config: Config) -> FederatedData:
     """Return the population that the configuration describes, drawn or read from its file.
 
@@ -28,7 +42,7 @@ def make_population(config: Config) -> FederatedData:
     """
     try:
         data = _drawn_or_read(config.population, config.seed)
-    except (PopulationFileError, DatasetError) as error:
+    except (PopulationFileError, FileError) as error:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
@@ -96,7 +110,7 @@ def _read(population: PopulationConfig) -> FederatedData:
     assert population.dataset is not None  # noqa: S101
     folder = data_folder(population)
     if folder is None:
-        raise DatasetError(
+        raise FileError(
             f'population.dataset: the files of "{population.dataset}" are not part of Auxo; name the folder that '
             "holds them with --data, population.data or the variable AUXO_DATA"
         )

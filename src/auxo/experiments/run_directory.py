@@ -2,27 +2,46 @@
 
 import json
 import os
+import re
+import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import FloatArray, IntArray
+from auxo.experiments.summary import Summary
+from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.errors import FileError, file_error
+from auxo.files.typed_json import json_reader
 from auxo.protocol.events import Event, from_json, to_json
-
-METHODS = ("base", "auxo", "oracle")
-"""What a run compares, in the order in which it is shown. The oracle runs only when groups are known."""
+from auxo.registry.registry import short_name
 
 _CONFIG = "config.toml"
 _SUMMARY = "summary.json"
 _REPORT = "report.html"
 _EVENTS = "events.jsonl"
 _CLIENTS = "clients.npz"
+
+_METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
+_REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
+
+_read_summary = cache(lambda: json_reader(Summary))  # when it is asked for, because to build it takes a while
+
+
+def is_method_name(name: str) -> bool:
+    """Return whether a method of this name can have a folder of its own in a run directory.
+
+    >>> is_method_name("fedavg+mu-0.1"), is_method_name("../elsewhere")
+    (True, False)
+    """
+    return _METHOD_NAME.fullmatch(name) is not None and name not in {_CONFIG, _SUMMARY, _REPORT}
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,7 @@ class RunDirectory:
                 f"{' and more' if len(found) > 3 else ''}; choose another path or remove it"
             )
         path.mkdir(parents=True, exist_ok=True)
-        _replace(path / _CONFIG, config_text.encode())
+        write_whole(path / _CONFIG, config_text.encode())
         return cls(path)
 
     @classmethod
@@ -106,8 +125,23 @@ class RunDirectory:
         return (self.path / _CONFIG).read_text(encoding="utf-8")
 
     def methods(self) -> tuple[str, ...]:
-        """Return the methods that have begun, in the order of `METHODS`."""
-        return tuple(method for method in METHODS if (self.path / method / _EVENTS).is_file())
+        """Return the methods that have begun, each a folder with events, in the order of the configuration.
+
+        That is the order they ran in. Those it does not name come last, by name.
+
+        Raises:
+            FileError: the configuration is damaged.
+        """
+        begun = {path.parent.name for path in self.path.glob(f"*/{_EVENTS}") if is_method_name(path.parent.name)}
+        named = [method for method in self._configured_methods() if method in begun]
+        return (*named, *sorted(begun.difference(named)))
+
+    def _configured_methods(self) -> tuple[str, ...]:
+        try:
+            methods = tomllib.loads(self.config_text()).get("methods", [])
+        except tomllib.TOMLDecodeError as error:
+            raise file_error(self.path / _CONFIG, "configuration", "TOML", f"none ({error})", _REMEDY) from error
+        return tuple(short_name(method) for method in methods)
 
     @contextmanager
     def event_writer(self, method: str) -> Iterator[Callable[[Event], None]]:
@@ -130,31 +164,24 @@ class RunDirectory:
         """Write these events in place of all that were written before."""
         path = self._method_file(method, _EVENTS)
         path.parent.mkdir(exist_ok=True)
-        _replace(path, b"".join(to_json(event).encode() + b"\n" for event in events))
+        write_whole(path, b"".join(to_json(event).encode() + b"\n" for event in events))
 
     def events(self, method: str) -> RecordedEvents:
         """Return the events of a method; none when it has not begun.
 
         Raises:
-            ValueError: a line other than the last is not an event.
+            FileError: a line is not an event; the last one may be half of one.
         """
         path = self._method_file(method, _EVENTS)
         if not path.is_file():
             return RecordedEvents((), is_truncated=False)
         lines = path.read_bytes().split(b"\n")
         last_line = lines.pop()  # empty when the file is whole: every event ends its line
-        events = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                events.append(_event(line))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: expected one event as JSON: {error}") from error
-        if not last_line:
-            return RecordedEvents(tuple(events), is_truncated=False)
-        try:
-            return RecordedEvents((*events, _event(last_line)), is_truncated=False)
-        except ValueError:
-            return RecordedEvents(tuple(events), is_truncated=True)
+        is_truncated = bool(last_line) and _is_half(last_line)
+        if last_line and not is_truncated:
+            lines.append(last_line)
+        events = tuple(_event(line, path, number) for number, line in enumerate(lines, start=1))
+        return RecordedEvents(events, is_truncated)
 
     def write_clients(self, method: str, clients: ClientScores) -> None:
         """Write every evaluated client's final score."""
@@ -169,16 +196,14 @@ class RunDirectory:
         for name, column in (("group", clients.group), ("client", clients.client)):
             if column is not None:
                 columns[name] = np.asarray(column, dtype=np.int64)
-        partial = path.with_name(path.name + ".tmp")
-        with partial.open("wb") as file:
+        with whole_file(path) as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
-        partial.replace(path)
 
     def read_clients(self, method: str) -> ClientScores | None:
         """Return what `write_clients` wrote; None when the method did not come that far.
 
         Raises:
-            ValueError: the file is damaged or lacks a column.
+            FileError: the file is damaged or lacks a column.
         """
         path = self._method_file(method, _CLIENTS)
         if not path.is_file():
@@ -194,59 +219,59 @@ class RunDirectory:
                     client=columns["client"] if "client" in columns.files else None,
                 )
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-            raise ValueError(
-                f"{path}: expected the columns accuracy, test_samples, cohort and perhaps group and client: {error}"
-            ) from error
+            columns_named = "accuracy, test_samples, cohort and perhaps group and client"
+            raise file_error(path, "columns", columns_named, f"others ({error})", _REMEDY) from error
 
-    def write_summary(self, summary: Mapping[str, object]) -> None:
+    def write_summary(self, summary: Summary) -> None:
         """Write the run's result; whoever reads it sees all of it or nothing.
 
         Raises:
             ValueError: a number is not finite; JSON has no word for it, so write None instead.
         """
-        text = json.dumps(summary, indent=2, allow_nan=False)
-        _replace(self.path / _SUMMARY, (text + "\n").encode())
+        text = json.dumps(asdict(summary), indent=2, allow_nan=False)
+        write_whole(self.path / _SUMMARY, (text + "\n").encode())
 
-    def read_summary(self) -> dict[str, object] | None:
+    def read_summary(self) -> Summary | None:
         """Return the run's result; None while the run has not ended.
 
         Raises:
-            ValueError: the file is not a JSON object.
+            FileError: the file is no summary of this version.
         """
         path = self.path / _SUMMARY
         if not path.is_file():
             return None
         try:
-            summary = json.loads(path.read_bytes())
+            return _read_summary()(path.read_bytes())
         except ValueError as error:
-            raise ValueError(f"{path}: expected a JSON object: {error}") from error
-        if not isinstance(summary, dict):
-            raise ValueError(f"{path}: expected a JSON object, got {type(summary).__name__}")
-        return summary
+            raise FileError(f"{path}: expected the summary of a run as JSON: {error}; {_REMEDY}") from error
 
     def write_report(self, html: str) -> Path:
         """Write the report and return where it is."""
         path = self.path / _REPORT
-        _replace(path, html.encode())
+        write_whole(path, html.encode())
         return path
 
     def _method_file(self, method: str, name: str) -> Path:
-        if method not in METHODS:
-            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+        if not is_method_name(method):
+            expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
+            raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name
 
 
-def _event(line: bytes) -> Event:
+def _event(line: bytes, path: Path, number: int) -> Event:
     try:
         return from_json(line.decode())
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not an event of this version: {error!r}") from error
+    except ValueError as error:
+        raise FileError(f"{path}, line {number}: expected one event as JSON: {error}; {_REMEDY}") from error
 
 
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_bytes(content)
-    partial.replace(path)
+def _is_half(line: bytes) -> bool:
+    """Return whether a crash has cut the line short: half of an object is never JSON."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
 
 
 def _mend_last_line(path: Path) -> None:
@@ -256,9 +281,7 @@ def _mend_last_line(path: Path) -> None:
     whole, newline, rest = content.rpartition(b"\n")
     if not rest:
         return
-    try:
-        _event(rest)
-    except ValueError:
+    if _is_half(rest):
         os.truncate(path, len(whole) + len(newline))
     else:
         with path.open("ab") as file:

@@ -1,7 +1,7 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, 
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.summary import Status, summarise
+from auxo.experiments.summary import Status, Summary, summarise
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
@@ -66,13 +66,13 @@ class MethodResult:
 
 def run_experiment(
     config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote = lambda note: None
-) -> dict[str, object]:
+) -> Summary:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
 
     ``on_note`` is told what went wrong and was put right on the way, in a sentence each time.
 
     Returns:
-        What is also in summary.json: `Summary` as a dictionary.
+        What is also in summary.json.
 
     Raises:
         ConfigError: the configuration does not fit the data or the machine; nothing has been run.
@@ -201,8 +201,8 @@ def _record(
 
 def _write_summary(
     config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
-) -> dict[str, object]:
+) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
-    summary = asdict(summarise(data.name, config.seed, status, events, finished))
+    summary = summarise(data.name, config.seed, status, events, finished)
     directory.write_summary(summary)
     return summary

@@ -13,12 +13,19 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Summary
+from auxo.files.atomic_write import write_whole
+from auxo.files.errors import FileError
+from auxo.files.typed_json import json_reader
 
 _INPUTS = "inputs.json"
 _LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a larger one its size and time; our choice
 
-RunSeed = Callable[[Config, RunDirectory], dict[str, object]]
+RunSeed = Callable[[Config, RunDirectory], Summary]
 """Runs one configuration into a directory and returns its summary."""
+
+Inputs = dict[str, list[int | str]]
+"""What is different of a file when its content is, by the file's name."""
 
 
 def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Comparison:
@@ -30,9 +37,8 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
         ConfigError: the folder holds other things, or runs of another configuration, or of other data or another model,
             or there is nothing to compare.
     """
-    missing = [method for method in ("base", "auxo") if method not in config.methods]
-    if missing:
-        raise ConfigError(f"methods: expected base and auxo to compare, {missing[0]} is missing; add it")
+    if len(config.methods) < 2:
+        raise ConfigError(f"methods: expected at least two to compare, got only {config.methods[0]}; add another one")
     inputs = _inputs(config)
     _check_inputs(inputs, folder)
     summaries = []
@@ -43,17 +49,18 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Compari
         if summary is None:
             summary = run(of_seed, RunDirectory.create(path, to_toml(of_seed)))
         summaries.append(summary)
-        (folder / _INPUTS).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
+        write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
         _write(folder / "comparison.json", compare(summaries))
     return compare(summaries)
 
 
-def _inputs(config: Config) -> dict[str, list[int | str]]:
+def _inputs(config: Config) -> Inputs:
     """Return the files that runs depend on, each with what changes when it does."""
-    named = [config.training.model, *(name for _, _, name in config.parts_in_use())]
-    code = [Path(name.rpartition(":")[0]) for name in named]
     devices = devices_with_files(config)
     files = [config.population.file, devices.file, devices.availability_file]
+    code = [
+        Path(name.partition(":")[0]) for name in (config.training.model, *(part[2] for part in config.parts_in_use()))
+    ]
     files += [path for path in code if path.suffix == ".py"]
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
@@ -62,12 +69,15 @@ def _inputs(config: Config) -> dict[str, list[int | str]]:
     return found
 
 
-def _check_inputs(inputs: dict[str, list[int | str]], folder: Path) -> None:
+def _check_inputs(inputs: Inputs, folder: Path) -> None:
     """Refuse to go on with other files than those of the runs that are there: old results would be told as new ones."""
     noted = folder / _INPUTS
     if not noted.exists():
         return
-    before = json.loads(noted.read_text(encoding="utf-8"))
+    try:
+        before = json_reader(Inputs)(noted.read_bytes())
+    except ValueError as error:
+        raise FileError(f"{noted}: expected the state of files by their names: {error}; remove {folder}") from error
     changed = sorted({name for name in {*before, *inputs} if before.get(name) != inputs.get(name)})
     if changed:
         raise ConfigError(
@@ -83,28 +93,33 @@ def _state(path: Path) -> list[int | str]:
     return [about.st_size, about.st_mtime_ns]
 
 
-def _finished(path: Path, config: Config) -> dict[str, object] | None:
+def _finished(path: Path, config: Config) -> Summary | None:
     """Return the summary of a run that came to its end; an unfinished one is removed to make room."""
     if not path.exists():
         return None
     directory = RunDirectory.open(path)
-    before = parse_config(directory.config_text(), source=str(path))
-    changed = _differences(_settings(before), _settings(config))
+    before = _without_place(parse_config(directory.config_text(), source=str(path)))
+    changed = _differences(_settings(before), _settings(_without_place(config)))
     if changed:
         raise ConfigError(
             f"{path}: holds a run of another configuration ({', '.join(changed)}); choose another folder with --out"
         )
     summary = directory.read_summary()
-    if summary is not None and summary.get("status") == "finished":
+    if summary is not None and summary.status == "finished":
         return summary
     shutil.rmtree(path)
     return None
 
 
 def _settings(config: Config) -> dict[str, object]:
-    """Return all that results follow from, those of parts included; where participants train is not part of it."""
+    """Return every setting, those of methods and other parts included."""
+    return tomllib.loads(to_toml(config))
+
+
+def _without_place(config: Config) -> Config:
+    """Return all that results follow from: where participants train is not part of it."""
     anywhere = {"engine": "local", "ray_address": None, "workers": None}
-    return tomllib.loads(to_toml(config.model_copy(update={"run": config.run.model_copy(update=anywhere)})))
+    return config.model_copy(update={"run": config.run.model_copy(update=anywhere)})
 
 
 def _differences(before: dict[str, object], now: dict[str, object], within: str = "") -> list[str]:
@@ -120,6 +135,4 @@ def _differences(before: dict[str, object], now: dict[str, object], within: str 
 
 
 def _write(path: Path, comparison: Comparison) -> None:
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_text(json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, (json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n").encode())

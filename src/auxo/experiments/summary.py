@@ -1,19 +1,34 @@
-"""A run in a few numbers: each method's last evaluation, and what Auxo brought against the base and the oracle."""
+"""A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auxo.core.metrics import first_reach, oracle_gain_share
-from auxo.protocol.events import Evaluated, Event, Partitioned
+from auxo.protocol.events import Evaluated, Event, Partitioned, RoundClosed
+
+BASE = "base"
+"""The method that others are held against; without one of this name nothing is compared."""
+
+ORACLE = "oracle"
+"""The method that is told the true groups: how much of its gain another one has is a measure of that one."""
 
 Status = Literal["finished", "interrupted"]
 
 
 @dataclass(frozen=True)
-class MethodSummary:
-    """Where a method ended; accuracies are fractions, variances of accuracies in per cent."""
+class AgainstBase:
+    """What a method brings; None for what it never reached, or what cannot be told."""
 
+    speedup: float | None  # time of the base to its best accuracy over that of the method to the same
+    resource_speedup: float | None  # the same in participations, what was wasted included
+    oracle_gain_share: float | None  # None also for the oracle itself, and until all three have finished
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """Where a method ended, or stands so far; accuracies are fractions, variances of accuracies in per cent."""
+
+    is_finished: bool
     final_accuracy: float
     variance: float
     variance_beyond_binomial: float
@@ -24,82 +39,143 @@ class MethodSummary:
     wasted_participations: int
     device_s: float
     wasted_device_s: float
+    downloads: int
     perplexity: float | None  # None where nobody asked for it
+    cohorts: int  # leaves of the tree
+    ari: float | None  # agreement of cohorts with the known groups; None where none are known
+    lost: int  # clients without a reason to want any cohort
+    matched_accuracy: float  # with these sent somewhere at random
+    matched_ari: float | None
+    against_base: AgainstBase | None  # None for the base itself, and until it has finished
 
-    @staticmethod
-    def of(last: Evaluated) -> "MethodSummary":
-        """Return the summary of a method whose last evaluation this was."""
-        return MethodSummary(
-            final_accuracy=last.accuracy,
-            variance=last.variance,
-            variance_beyond_binomial=last.variance_beyond_binomial,
-            worst_10=last.worst_10,
-            best_10=last.best_10,
-            time_s=last.time_s,
-            participations=last.participations,
-            wasted_participations=last.wasted_participations,
-            device_s=last.device_s,
-            wasted_device_s=last.wasted_device_s,
-            perplexity=last.perplexity,
-        )
+    @property
+    def brought(self) -> AgainstBase:
+        """Return what the method brings against the base; nothing where there is none to tell."""
+        return self.against_base or AgainstBase(None, None, None)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What summary.json holds; None for a method that has not finished, and for what cannot be told without it."""
+    """What summary.json holds. A method that has not been evaluated is not in it."""
 
     population: str
     seed: int
     status: Status
-    base: MethodSummary | None
-    auxo: MethodSummary | None
-    oracle: MethodSummary | None
-    speedup: float | None  # time of the base to its best accuracy over that of Auxo to the same; None: never reached
-    resource_speedup: float | None  # the same in participations
-    cohorts: int | None  # leaves that Auxo has made so far
-    ari: float | None  # agreement of Auxo's cohorts with the known groups
-    oracle_gain_share: float | None
+    methods: dict[str, MethodSummary]  # by name, in the order they ran
+
+    @property
+    def finished(self) -> dict[str, MethodSummary]:
+        """Return the methods that came to their end."""
+        return {name: method for name, method in self.methods.items() if method.is_finished}
 
 
 def summarise(
     population: str, seed: int, status: Status, events: Mapping[str, Sequence[Event]], finished: Collection[str]
 ) -> Summary:
-    """Return the summary of the events recorded for each method, of which those in ``finished`` came to their end."""
-    curves = {method: [event for event in told if isinstance(event, Evaluated)] for method, told in events.items()}
-    ends = {method: MethodSummary.of(curves[method][-1]) for method in finished}
-    base, auxo, oracle = ends.get("base"), ends.get("auxo"), ends.get("oracle")
-    share = None
-    if base and auxo and oracle:
-        share = oracle_gain_share(base.final_accuracy, auxo.final_accuracy, oracle.final_accuracy)
-    compared = (curves["base"] if base else [], curves.get("auxo", []))
-    return Summary(
-        population=population,
-        seed=seed,
-        status=status,
-        base=base,
-        auxo=auxo,
-        oracle=oracle,
-        speedup=speedup(*compared, lambda evaluated: evaluated.time_s),
-        resource_speedup=speedup(*compared, lambda evaluated: evaluated.resource),
-        cohorts=_leaves(events["auxo"]) if curves.get("auxo") else None,
-        ari=curves["auxo"][-1].ari if curves.get("auxo") else None,
-        oracle_gain_share=share,
-    )
+    """Return the summary of a run; see `method_summaries`."""
+    return Summary(population, seed, status, method_summaries(events, finished))
+
+
+def method_summaries(events: Mapping[str, Sequence[Event]], finished: Collection[str]) -> dict[str, MethodSummary]:
+    """Return what the events recorded for each method come to; those in ``finished`` came to their end."""
+    curves = {name: curve for name, told in events.items() if (curve := evaluations(told))}
+    ends = {name: curve[-1].accuracy for name, curve in curves.items() if name in finished}
+    base = curves.get(BASE) if BASE in ends else None
+    return {
+        name: _method_summary(
+            curve[-1],
+            is_finished=name in finished,
+            cohorts=_leaves(events[name]),
+            against_base=None if base is None or name == BASE else _against_base(name, base, curve, ends),
+        )
+        for name, curve in curves.items()
+    }
+
+
+def evaluations(events: Sequence[Event]) -> tuple[Evaluated, ...]:
+    """Return a method's evaluations in order."""
+    return tuple(event for event in events if isinstance(event, Evaluated))
+
+
+def best_accuracy(curve: Sequence[Evaluated]) -> float | None:
+    """Return the best of a method's mean accuracies, the mark that others are timed against; None without any."""
+    return max((point.accuracy for point in curve), default=None)
+
+
+def reach(curve: Sequence[Evaluated], accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
+    """Return where on ``progress`` mean accuracy first is this good; None when it never was."""
+    # The metrics bring scikit-learn, which takes a second to import; `auxo --help` should not wait for it.
+    from auxo.core.metrics import first_reach  # noqa: PLC0415
+
+    return first_reach([progress(point) for point in curve], [point.accuracy for point in curve], accuracy)
 
 
 def speedup(
-    base: Sequence[Evaluated], auxo: Sequence[Evaluated], progress: Callable[[Evaluated], float]
+    base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
 ) -> float | None:
-    """Return how much sooner on ``progress`` Auxo is as good as the base ever gets; None when it never is."""
-    if not base or not auxo:
+    """Return how much sooner on ``progress`` a method is as good as the base ever gets; None when it never is."""
+    target = best_accuracy(base)
+    if target is None or not other:
         return None
-    target = max(evaluated.accuracy for evaluated in base)
-    reached = [
-        first_reach([progress(point) for point in curve], [point.accuracy for point in curve], target)
-        for curve in (base, auxo)
-    ]
-    return reached[0] / reached[1] if reached[0] is not None and reached[1] else None
+    of_base, of_other = (reach(curve, target, progress) for curve in (base, other))
+    return of_base / of_other if of_base is not None and of_other else None
+
+
+def _against_base(
+    name: str, base: Sequence[Evaluated], curve: Sequence[Evaluated], ends: Mapping[str, float]
+) -> AgainstBase:
+    return AgainstBase(
+        speedup=speedup(base, curve, lambda point: point.time_s),
+        resource_speedup=speedup(base, curve, lambda point: point.resource),
+        oracle_gain_share=_oracle_gain_share(name, ends),
+    )
+
+
+def _oracle_gain_share(name: str, ends: Mapping[str, float]) -> float | None:
+    if name == ORACLE or name not in ends or ORACLE not in ends:
+        return None
+    from auxo.core.metrics import oracle_gain_share  # noqa: PLC0415 - as above
+
+    return oracle_gain_share(ends[BASE], ends[name], ends[ORACLE])
+
+
+def _method_summary(
+    last: Evaluated, *, is_finished: bool, cohorts: int, against_base: AgainstBase | None
+) -> MethodSummary:
+    return MethodSummary(
+        is_finished=is_finished,
+        final_accuracy=last.accuracy,
+        variance=last.variance,
+        variance_beyond_binomial=last.variance_beyond_binomial,
+        worst_10=last.worst_10,
+        best_10=last.best_10,
+        time_s=last.time_s,
+        participations=last.participations,
+        wasted_participations=last.wasted_participations,
+        device_s=last.device_s,
+        wasted_device_s=last.wasted_device_s,
+        downloads=last.downloads,
+        perplexity=last.perplexity,
+        cohorts=cohorts,
+        ari=last.ari,
+        lost=last.lost,
+        matched_accuracy=last.matched_accuracy,
+        matched_ari=last.matched_ari,
+        against_base=against_base,
+    )
 
 
 def _leaves(events: Sequence[Event]) -> int:
-    return 1 + sum(len(event.children) - 1 for event in events if isinstance(event, Partitioned))
+    """Return how many cohorts were heard of and not partitioned; an evaluation leaves out those without clients."""
+    seen: set[str] = set()
+    partitioned: set[str] = set()
+    for event in events:
+        match event:
+            case RoundClosed():
+                seen.add(event.cohort)
+            case Evaluated():
+                seen.update(score.cohort for score in event.cohorts)
+            case Partitioned():
+                partitioned.add(event.cohort)
+                seen.update(event.children)
+    return max(1, len(seen - partitioned))

@@ -6,7 +6,7 @@ from pathlib import Path
 from auxo.experiments.config import Config, DevicesConfig
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.data_folder import devices_with_files
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
@@ -89,5 +89,5 @@ def _sessions(devices: DevicesConfig) -> Sessions | None:
 def _trace(setting: str, path: Path) -> Trace:
     try:
         return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
-    except DatasetError as error:
+    except FileError as error:
         raise ConfigError(f"{setting}: {error}") from error

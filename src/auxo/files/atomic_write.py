@@ -1,32 +1,49 @@
 """Files that appear when they are complete, so that nobody ever finds half of one."""
 
-import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Lend a file that takes the place of ``path`` if all goes well; otherwise what was there stays.
 
+    A link is followed. What is no file but can be written to, such as a pipe or /dev/stdout, is written to as it is.
+
     Raises:
-        DatasetError: the folder does not exist, or ``path`` is one.
+        FileError: the folder does not exist, or ``path`` is one.
     """
     if not path.parent.is_dir():
-        raise dataset_error(path, "folder", "one that exists", "none", "make it, or choose another path")
+        raise file_error(path, "folder", "one that exists", "none", "make it, or choose another path")
     if path.is_dir():
-        raise dataset_error(path, "file", "a path to write a file to", "a folder", "name a file in it")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".auxo-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
+        raise file_error(path, "file", "a path to write a file to", "a folder", "name a file in it")
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
             yield file
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        return
+    # In the same folder, because a file takes the place of another only within a disk. The name is nobody else's:
+    # several runs may write side by side.
+    partial = target.with_name(f".auxo-{secrets.token_hex(8)}.part")
+    try:
+        with partial.open("xb") as file:
+            yield file
+        partial.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, or leave what was there.
+
+    Raises:
+        FileError: the folder does not exist, or ``path`` is one.
+    """
+    with whole_file(path) as file:
+        file.write(content)

@@ -21,27 +21,33 @@ ModelArgument = bool | int | float | str | list[bool | int | float | str]
 @dataclass(frozen=True)
 class _Known:
     takes: Inputs
+    about: str
     path: str | None = None  # of the torch module; None: softmax regression needs none
 
 
 _KNOWN = {
-    "softmax": _Known("numbers"),
-    "mlp": _Known("numbers", "auxo.models.small_models:Mlp"),
-    "cnn": _Known("images", "auxo.models.small_models:SmallCnn"),
-    "leaf-cnn": _Known("images", "auxo.models.small_models:LeafCnn"),
-    "resnet18": _Known("images", "auxo.models.resnet:ResNet18"),
-    "resnet34": _Known("images", "auxo.models.resnet:ResNet34"),
-    "mobilenet-v2": _Known("images", "auxo.models.mobilenet:MobileNetV2"),
-    "shufflenet-v2": _Known("images", "auxo.models.shufflenet:ShuffleNetV2"),
-    "window-mlp": _Known("tokens", "auxo.models.language_models:WindowMlp"),
-    "char-lstm": _Known("tokens", "auxo.models.language_models:CharLstm"),
-    "char-transformer": _Known("tokens", "auxo.models.language_models:CharTransformer"),
-    "albert": _Known("tokens", "auxo.models.albert:Albert"),
+    "softmax": _Known("numbers", "Softmax regression in numpy: a linear model of any inputs."),
+    "mlp": _Known("numbers", "One hidden layer on inputs of any shape.", "auxo.models.small_models:Mlp"),
+    "cnn": _Known("images", "A small convolutional network.", "auxo.models.small_models:SmallCnn"),
+    "leaf-cnn": _Known("images", "LEAF's convolutional network for FEMNIST.", "auxo.models.small_models:LeafCnn"),
+    "resnet18": _Known("images", "ResNet-18 with group norm.", "auxo.models.resnet:ResNet18"),
+    "resnet34": _Known("images", "ResNet-34 with group norm.", "auxo.models.resnet:ResNet34"),
+    "mobilenet-v2": _Known("images", "MobileNet-V2 with group norm.", "auxo.models.mobilenet:MobileNetV2"),
+    "shufflenet-v2": _Known("images", "ShuffleNet-V2 1x with group norm.", "auxo.models.shufflenet:ShuffleNetV2"),
+    "window-mlp": _Known("tokens", "One hidden layer on a window of tokens.", "auxo.models.language_models:WindowMlp"),
+    "char-lstm": _Known("tokens", "An LSTM.", "auxo.models.language_models:CharLstm"),
+    "char-transformer": _Known("tokens", "A small transformer.", "auxo.models.language_models:CharTransformer"),
+    "albert": _Known("tokens", "ALBERT, drawn at random (extra auxo[text]).", "auxo.models.albert:Albert"),
 }
 _EXTRAS = {"torch": ("PyTorch", "auxo[torch]"), "transformers": ("transformers", "auxo[text]")}
 
 MODELS: tuple[str, ...] = tuple(_KNOWN)
 """Every name that `make_trainer` knows; it takes import paths besides."""
+
+
+def described_models() -> dict[str, str]:
+    """Return what each model is, and what it takes."""
+    return {name: f"{known.about} Takes {known.takes}." for name, known in _KNOWN.items()}
 
 
 def check_model(model: str) -> None:
@@ -102,7 +108,7 @@ def make_trainer(
 
 def note_on(trainer: Trainer) -> str | None:
     """Return what is to be said about how a trainer trains; None if there is nothing."""
-    note: str | None = getattr(getattr(trainer, "way", None), "note", None)
+    note: str | None = getattr(getattr(trainer, "batching", None), "note", None)
     return note
 
 

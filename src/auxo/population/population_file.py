@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
+from auxo.files.atomic_write import whole_file
 from auxo.population.federated_data import FederatedData, Samples
 
 _REQUIRED = ("x", "y", "client", "test")
@@ -100,13 +101,14 @@ def save_population(path: str | Path, data: FederatedData) -> None:
 
     Raises:
         ValueError: two clients have the same name.
+        FileError: there is no place for the file.
     """
     if len(set(data.client_names)) < data.n_clients:
         raise ValueError(f"client_names: expected {data.n_clients} different names, got some twice; rename the clients")
     names = np.array(data.client_names)
     # Any, because by its types savez might take an array for its own keyword.
     groups: dict[str, Any] = {} if data.groups is None else {"group": data.groups[_owners(data)]}
-    with Path(path).open("wb") as file:
+    with whole_file(Path(path)) as file:
         np.savez(
             file,
             x=data.inputs(np.concatenate([data.train.x_rows, data.test.x_rows])),

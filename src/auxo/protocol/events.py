@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Evaluated:
     wasted_participations: int
     device_s: float  # device-seconds spent on updates that were used
     wasted_device_s: float
+    downloads: int  # models sent to participants so far, those of wasted participations included
     accuracy: float  # mean over clients
     worst_10: float
     best_10: float
@@ -139,18 +141,22 @@ def from_json(line: str) -> Event:
     """Read back what `to_json` wrote.
 
     Raises:
-        ValueError: the line is not an event of this version.
+        JSONDecodeError: the line is not JSON; half a line never is.
+        ValueError: it is, but not an event of this version; the message names the field.
     """
     fields = json.loads(line)
     name = fields.pop("type", None) if isinstance(fields, dict) else None
     if not isinstance(name, str) or name not in _TYPES:
-        raise ValueError(f"unknown event type {name!r}: expected one of {sorted(_TYPES)}")
+        raise ValueError(f"type: expected one of {', '.join(sorted(_TYPES))}, got {name!r}")
     try:
-        if name == "Evaluated" and "cohorts" in fields:
-            fields["cohorts"] = tuple(CohortScore(**score) for score in fields["cohorts"])
-        for column in ("children", "shares"):
-            if name == "Partitioned" and column in fields:
-                fields[column] = tuple(fields[column])
-        return _TYPES[name](**fields)
-    except TypeError as error:
-        raise ValueError(f"event {name}: {error}") from error
+        return _reader(name)(json.dumps(fields))
+    except ValueError as error:
+        raise ValueError(f"event {name}: {error}") from None
+
+
+@cache
+def _reader(name: str) -> Callable[[str], Event]:
+    # It brings pydantic, which takes long to import; a federated loop that only writes events should not wait.
+    from auxo.files.typed_json import json_reader  # noqa: PLC0415
+
+    return json_reader(_TYPES[name])

@@ -55,6 +55,10 @@ class Registry:
         _FOUND_AS[found] = name
         return found
 
+    def about(self, name: str) -> str:
+        """Return what a part is, in a line; nothing for one of the user's own."""
+        return next((entry.about for entry in self.entries if entry.name == name), "")
+
     def check(self, part: object, name: str) -> None:
         """Check that a part can do what its kind asks for.
 

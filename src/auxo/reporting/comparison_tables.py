@@ -1,79 +1,107 @@
 """A comparison over seeds as a table: on the terminal, and as Markdown for a document."""
 
+from rich.markup import escape
 from rich.table import Table
 
-from auxo.experiments.comparison import Comparison, Interval, Row, mean_speedup
+from auxo.experiments.comparison import BySeed, Comparison, Interval, Row, mean_speedup
+from auxo.experiments.summary import BASE, ORACLE
+from auxo.reporting.method_names import contenders, words_for
+from auxo.reporting.number_format import counted
 
 _MINUS, _PLUS_MINUS = "\N{MINUS SIGN}", "\N{PLUS-MINUS SIGN}"
+_UNKNOWN = "-"
 
 
 def comparison_over_seeds(comparison: Comparison) -> Table:
-    """Return the measures of the base and Auxo side by side, and their paired difference."""
-    seeds = len(comparison.seeds)
-    has_oracle = any(row.oracle is not None for row in comparison.rows)
-    title = f"{comparison.population}, {seeds} seed{'s' if seeds > 1 else ''}"
-    table = Table("", title=title, caption="\n".join(findings(comparison)), caption_justify="left")
-    for heading in ("base", "Auxo", "difference (95 %)", *(["oracle"] if has_oracle else [])):
-        table.add_column(heading, justify="right")
+    """Return each measure of every method, and its paired difference from the base."""
+    title = f"{comparison.population}, {counted(len(comparison.seeds), 'seed')}"
+    table = Table("", "", title=escape(title), caption=escape("\n".join(findings(comparison))), caption_justify="left")
+    table.add_column("mean", justify="right")
+    if BASE in comparison.methods:
+        table.add_column("difference (95 %)", justify="right")
     for row in comparison.rows:
-        oracle = [_value(row, row.oracle)] if has_oracle else []
-        table.add_row(row.measure.title, _value(row, row.base), _value(row, row.auxo), _difference(row), *oracle)
+        for place, method in enumerate(row.means):
+            difference = [_difference(row, method)] if BASE in comparison.methods else []
+            name = escape(words_for(method).name)
+            table.add_row("" if place else row.measure.title, name, _value(row, method), *difference)
+        table.add_section()
     return table
 
 
 def findings(comparison: Comparison) -> list[str]:
-    """Return what else is known, one line each."""
-    cohorts = [number for number in comparison.cohorts if number is not None]
-    shares = [share for share in comparison.oracle_gain_shares if share is not None]
+    """Return what else is known of each contender, one line each, and in a sentence each whether it pays."""
+    names = contenders(comparison.methods)
     lines = [
-        f"speed-up to the base's best accuracy, in time: {_speedup(comparison.speedups)}",
-        f"speed-up to the base's best accuracy, in participations: {_speedup(comparison.resource_speedups)}",
-        f"cohorts, by seed: {', '.join(map(str, cohorts)) or '-'}",
+        f"{words_for(name).name}, {line}" if len(names) > 1 else line
+        for name in names
+        for line in _brought(comparison.by_seed[name])
+    ]
+    return [*lines, *verdicts(comparison)]
+
+
+def _brought(by_seed: BySeed) -> list[str]:
+    shares = [share for share in by_seed.oracle_gain_shares if share is not None]
+    lines = [
+        f"speed-up to the base's best accuracy, in time: {_speedup(by_seed.speedups)}",
+        f"speed-up to the base's best accuracy, in participations: {_speedup(by_seed.resource_speedups)}",
+        f"cohorts, by seed: {', '.join(map(str, by_seed.cohorts))}",
     ]
     if shares:
         lines.append(f"share of the oracle's gain, by seed: {', '.join(f'{100 * share:.0f} %' for share in shares)}")
-    return [*lines, verdict(comparison)]
+    return lines
 
 
-def verdict(comparison: Comparison) -> str:
-    """Return in one sentence whether Auxo pays."""
-    row = comparison.accuracy
-    if row.difference.half_width is None:
-        return "one seed says nothing about chance: run more (--seeds 3)"
-    if row.difference.is_above_zero:
-        return "Auxo is better than the base, beyond chance"
-    if row.difference.is_below_zero:
-        return "Auxo is worse than the base, beyond chance"
-    return "Auxo and the base do not differ beyond chance"
+def verdicts(comparison: Comparison) -> list[str]:
+    """Return in one sentence each whether the contenders pay."""
+    if BASE not in comparison.methods:
+        return [f'no method is called "{BASE}", so there are no differences']
+    if len(comparison.seeds) == 1:
+        return ["one seed says nothing about chance: run more (--seeds 3)"]
+    differences = comparison.accuracy.differences
+    return [_verdict(words_for(method).name, differences[method]) for method in contenders(comparison.methods)]
 
 
-def markdown_row(comparison: Comparison) -> tuple[str, ...]:
-    """Return the cells that documents show of a comparison: accuracy or perplexity, bias, and speed."""
+def _verdict(name: str, difference: Interval) -> str:
+    if difference.is_above_zero:
+        return f"{name} is better than the base, beyond chance"
+    if difference.is_below_zero:
+        return f"{name} is worse than the base, beyond chance"
+    return f"{name} and the base do not differ beyond chance"
+
+
+def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:
+    """Return the cells that documents show of a method beside the base: accuracy or perplexity, bias, and speed.
+
+    Raises:
+        ValueError: there is no base, or no such method beside it.
+    """
+    if method not in comparison.accuracy.differences:
+        raise ValueError(f"method: expected one that was run beside the base, got {method!r}; run both")
     by_key = {row.measure.key: row for row in comparison.rows}
-    main = by_key.get("perplexity", by_key["final_accuracy"])
+    main = by_key.get("perplexity", comparison.accuracy)
     return (
-        _value(main, main.base),
-        _value(main, main.auxo),
-        _difference(main),
-        "-" if main.oracle is None else _value(main, main.oracle),
-        _pair(by_key["worst_10"]),
-        _pair(by_key["best_10"]),
-        _pair(by_key["variance"]),
-        _speedup(comparison.speedups),
+        _value(main, BASE),
+        _value(main, method),
+        _difference(main, method),
+        _value(main, ORACLE),
+        *(_pair(by_key[key], method) for key in ("worst_10", "best_10", "variance")),
+        _speedup(comparison.by_seed[method].speedups),
     )
 
 
-def _pair(row: Row) -> str:
+def _pair(row: Row, method: str) -> str:
     digits = max(0, row.measure.digits - 1)
-    return f"{row.base:.{digits}f} → {row.auxo:.{digits}f}"
+    return f"{row.means[BASE]:.{digits}f} → {row.means[method]:.{digits}f}"
 
 
-def _value(row: Row, value: float | None) -> str:
-    return "-" if value is None else f"{value:.{row.measure.digits}f} {row.measure.unit}".strip()
+def _value(row: Row, method: str) -> str:
+    value = row.means.get(method)
+    return _UNKNOWN if value is None else f"{value:.{row.measure.digits}f} {row.measure.unit}".strip()
 
 
-def _difference(row: Row) -> str:
-    return signed(row.difference, row.measure.digits)
+def _difference(row: Row, method: str) -> str:
+    difference = row.differences.get(method)
+    return "" if difference is None else signed(difference, row.measure.digits)
 
 
 def signed(interval: Interval, digits: int) -> str:

@@ -1,29 +1,28 @@
-"""What a run's files say, gathered for the report: each method's evaluations and result, and how they compare."""
+"""What a run's files say, gathered for the report: each method's events by kind, and where it ended."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from auxo.experiments.run_directory import ClientScores, RunDirectory
+from auxo.experiments.summary import (
+    BASE,
+    ORACLE,
+    AgainstBase,
+    MethodSummary,
+    best_accuracy,
+    method_summaries,
+    reach,
+)
 from auxo.protocol.events import EmptyRound, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
+from auxo.reporting.method_names import AUXO, contenders, words_for
 
 _E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Evaluated)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A method's last numbers; None for one that the run did not write."""
-
-    accuracy: float | None
-    worst_10: float | None
-    best_10: float | None
-    variance: float | None
-    variance_beyond_binomial: float | None
-
-
-@dataclass(frozen=True)
 class MethodFacts:
-    """One method's events by kind, in order, and its result (None before the first evaluation)."""
+    """One method's events by kind, in order, and where it stands at their end (None before the first evaluation)."""
 
     method: str
     is_truncated: bool
@@ -32,17 +31,23 @@ class MethodFacts:
     empty_rounds: tuple[EmptyRound, ...]
     partitions: tuple[Partitioned, ...]
     rejections: tuple[UpdateRejected, ...]
-    outcome: Outcome | None
+    end: MethodSummary | None
     clients: ClientScores | None
     stops: tuple[StoppedLooking, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Return how the method is called in a sentence."""
+        return words_for(self.method).name
+
+    @property
+    def brought(self) -> AgainstBase:
+        """Return what the method brings against the base; nothing where that cannot be told."""
+        return self.end.brought if self.end else AgainstBase(None, None, None)
+
     def reach(self, accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
         """Return where on ``progress`` mean accuracy first is this good; None when it never was."""
-        # The metrics bring scikit-learn, which takes a second to import; `auxo --help` should not wait for it.
-        from auxo.core.metrics import first_reach  # noqa: PLC0415
-
-        places = [progress(evaluated) for evaluated in self.evaluations]
-        return first_reach(places, [evaluated.accuracy for evaluated in self.evaluations], accuracy)
+        return reach(self.evaluations, accuracy, progress)
 
     def participations_at(self, time_s: float) -> int:
         """Return the updates aggregated up to a moment."""
@@ -51,102 +56,87 @@ class MethodFacts:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All that the report tells. Numbers that need an end of the run are None before it."""
+    """All that the report tells; ``seed`` is None before the run has ended."""
 
     name: str
     seed: int | None
     is_finished: bool
-    methods: Mapping[str, MethodFacts]
-    cohorts: int | None  # None before Auxo's first evaluation
-    speedup: float | None
-    resource_speedup: float | None
-    ari: float | None
-    oracle_gain_share: float | None
+    methods: Mapping[str, MethodFacts]  # by name, in the order they ran
     config_text: str
 
-    def outcome(self, method: str) -> Outcome | None:
-        """Return a method's result; None when it has none."""
-        facts = self.methods.get(method)
-        return None if facts is None else facts.outcome
+    @property
+    def base(self) -> MethodFacts | None:
+        """Return the method that others are held against; None when it has not begun."""
+        return self.methods.get(BASE)
+
+    @property
+    def oracle(self) -> MethodFacts | None:
+        """Return the method that is told the true groups; None when it has not begun."""
+        return self.methods.get(ORACLE)
+
+    @property
+    def contenders(self) -> tuple[MethodFacts, ...]:
+        """Return the methods that are neither the base nor the oracle."""
+        return tuple(self.methods[method] for method in contenders(self.methods))
+
+    @property
+    def featured(self) -> MethodFacts | None:
+        """Return the contender that the headline is about: Auxo, or else the first that was evaluated."""
+        in_order = sorted(self.contenders, key=lambda run: (run.end is None, run.method != AUXO))
+        return in_order[0] if in_order else None
 
     @property
     def target(self) -> float | None:
         """Return the base's best accuracy, the mark the others are timed against."""
-        base = self.methods.get("base")
-        return max((evaluated.accuracy for evaluated in base.evaluations), default=None) if base else None
+        return best_accuracy(self.base.evaluations) if self.base else None
 
 
 def gather(run: RunDirectory) -> RunFacts:
-    """Read a run directory, finished or not."""
-    summary = run.read_summary()
-    written = summary or {}
-    methods = {method: _method_facts(run, method, written.get(method)) for method in run.methods()}
-    auxo = methods.get("auxo")
-    last = auxo.evaluations[-1] if auxo and auxo.evaluations else None
-    time_ratio, work_ratio = _ratios(methods)
-    cohorts, seed = _number(written, "cohorts"), _number(written, "seed")
-    if cohorts is None and last is not None:
-        cohorts = len(last.cohorts)
+    """Read a run directory, finished or not.
+
+    Raises:
+        FileError: a file of the run is damaged.
+    """
+    summary, methods = run.read_summary(), run.methods()
+    recorded = {method: run.events(method) for method in methods}
+    events = {method: one.events for method, one in recorded.items()}
+    # Methods run one after the other, so of a run without a summary only the last may be unfinished.
+    ends = summary.methods if summary else method_summaries(events, finished=methods[:-1])
     return RunFacts(
-        name=str(written.get("population") or run.path.resolve().name),
-        seed=None if seed is None else int(seed),
-        is_finished=written.get("status") == "finished",
-        methods=methods,
-        cohorts=None if cohorts is None else int(cohorts),
-        speedup=_number(written, "speedup") if summary else time_ratio,
-        resource_speedup=_number(written, "resource_speedup") if summary else work_ratio,
-        ari=_number(written, "ari") if summary else (last.ari if last else None),
-        oracle_gain_share=_number(written, "oracle_gain_share"),
+        name=summary.population if summary else run.path.resolve().name,
+        seed=summary.seed if summary else None,
+        is_finished=summary is not None and summary.status == "finished",
+        methods={
+            method: _method_facts(
+                method, one.events, one.is_truncated, end=ends.get(method), clients=run.read_clients(method)
+            )
+            for method, one in recorded.items()
+        },
         config_text=run.config_text(),
     )
 
 
-def _method_facts(run: RunDirectory, method: str, written: object) -> MethodFacts:
-    recorded = run.events(method)
-    evaluations = _of_kind(recorded.events, Evaluated)
+def _method_facts(
+    method: str,
+    events: tuple[Event, ...],
+    is_truncated: bool,
+    *,
+    end: MethodSummary | None,
+    clients: ClientScores | None,
+) -> MethodFacts:
     return MethodFacts(
         method=method,
-        is_truncated=recorded.is_truncated,
-        evaluations=evaluations,
-        rounds=_of_kind(recorded.events, RoundClosed),
-        empty_rounds=_of_kind(recorded.events, EmptyRound),
-        partitions=_of_kind(recorded.events, Partitioned),
-        rejections=_of_kind(recorded.events, UpdateRejected),
-        outcome=_outcome(written, evaluations),
-        clients=run.read_clients(method),
-        stops=_of_kind(recorded.events, StoppedLooking),
+        is_truncated=is_truncated,
+        evaluations=_of_kind(events, Evaluated),
+        rounds=_of_kind(events, RoundClosed),
+        empty_rounds=_of_kind(events, EmptyRound),
+        partitions=_of_kind(events, Partitioned),
+        rejections=_of_kind(events, UpdateRejected),
+        end=end,
+        clients=clients,
+        stops=_of_kind(events, StoppedLooking),
     )
 
 
 def _of_kind(events: tuple[Event, ...], kind: type[_E]) -> tuple[_E, ...]:
     return tuple(event for event in events if isinstance(event, kind))
-
-
-def _outcome(written: object, evaluations: tuple[Evaluated, ...]) -> Outcome | None:
-    if isinstance(written, dict):
-        names = ("final_accuracy", "worst_10", "best_10", "variance", "variance_beyond_binomial")
-        return Outcome(*(_number(written, name) for name in names))
-    if not evaluations:
-        return None
-    last = evaluations[-1]
-    return Outcome(last.accuracy, last.worst_10, last.best_10, last.variance, last.variance_beyond_binomial)
-
-
-def _ratios(methods: Mapping[str, MethodFacts]) -> tuple[float | None, float | None]:
-    base, auxo = methods.get("base"), methods.get("auxo")
-    if base is None or auxo is None or not base.evaluations:
-        return None, None
-    target = max(evaluated.accuracy for evaluated in base.evaluations)
-    return (
-        _ratio(*(run.reach(target, lambda evaluated: evaluated.time_s) for run in (base, auxo))),
-        _ratio(*(run.reach(target, lambda evaluated: evaluated.resource) for run in (base, auxo))),
-    )
-
-
-def _ratio(base: float | None, auxo: float | None) -> float | None:
-    return base / auxo if base is not None and auxo else None
-
-
-def _number(fields: Mapping[str, object], name: str) -> float | None:
-    value = fields.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -6,9 +6,11 @@ import numpy as np
 
 from auxo.core.types import FloatArray
 from auxo.experiments.run_directory import ClientScores
+from auxo.experiments.summary import ORACLE
 from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
-from auxo.reporting.number_format import NAMES, PER_CENT, counted, number, percent, time_unit, times
+from auxo.reporting.method_names import method_colours
+from auxo.reporting.number_format import PER_CENT, counted, number, percent, time_unit, times
 from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Mark, Span, Zone
 
 _COHORT_COLOURS = 6  # how many the style sheet has; more cohorts than that use them again
@@ -18,6 +20,7 @@ WORTH_SAYING = 1.05  # our choice: a ratio below this is not called a speedup
 
 def accuracy_over_time(facts: RunFacts) -> LineChart | None:
     """Return mean accuracy against simulated time; None without an evaluation."""
+    featured = facts.featured
     longest_s = max((run.evaluations[-1].time_s for run in facts.methods.values() if run.evaluations), default=0.0)
     unit = time_unit(longest_s)
     axis = Axis(f"simulated time, {unit.name}", low=0.0)
@@ -26,43 +29,45 @@ def accuracy_over_time(facts: RunFacts) -> LineChart | None:
         axis,
         of_evaluation=lambda evaluated: evaluated.time_s / unit.seconds,
         of_partition=lambda partition: partition.time_s / unit.seconds,
-        gain=_gain(facts.speedup, "sooner"),
+        gain=_gain(featured.brought.speedup if featured else None, "sooner"),
         height=380,
     )
 
 
 def accuracy_over_work(facts: RunFacts) -> LineChart | None:
     """Return mean accuracy against updates aggregated; None without an evaluation."""
-    auxo = facts.methods.get("auxo")
+    featured = facts.featured
     return _accuracy_chart(
         facts,
         Axis("participations (updates aggregated)", low=0.0),
         of_evaluation=lambda evaluated: float(evaluated.participations),
-        of_partition=lambda partition: float(auxo.participations_at(partition.time_s)) if auxo else 0.0,
-        gain=_gain(facts.resource_speedup, "less work"),
+        of_partition=lambda partition: float(featured.participations_at(partition.time_s)) if featured else 0.0,
+        gain=_gain(featured.brought.resource_speedup if featured else None, "less work"),
         height=300,
     )
 
 
 def client_curve(facts: RunFacts) -> LineChart | None:
-    """Return every client's accuracy from worst to best, base and Auxo; None before either has client scores."""
-    lines, levels = [], []
-    for method in ("base", "auxo"):
-        run = facts.methods.get(method)
-        scores = _scored(run.clients) if run else np.zeros(0)
-        if run is None or not len(scores):
-            continue
-        share = (np.arange(len(scores)) + 0.5) / len(scores)
-        label = f"{NAMES[method]}, median {percent(float(np.median(scores)), 0)}"
-        lines.append(Line(NAMES[method], method, share, np.sort(scores), label, label_x=0.5))
-        if run.outcome and run.outcome.worst_10 is not None:
-            words = f"{NAMES[method]}, worst {percent(_TENTH, 0)}: {percent(run.outcome.worst_10)}"
-            levels.append(Level(method, 0.0, _TENTH, run.outcome.worst_10, words))
-        if run.outcome and run.outcome.best_10 is not None:
-            words = f"{NAMES[method]}, best {percent(_TENTH, 0)}: {percent(run.outcome.best_10)}"
-            levels.append(Level(method, 1 - _TENTH, 1.0, run.outcome.best_10, words))
-    if not lines:
+    """Return every client's accuracy from worst to best, by method; None before any has client scores.
+
+    The oracle has no line: what matters here is who gains and who loses by a method that could be used.
+    """
+    colours = method_colours(facts.methods)
+    runs = [run for run in facts.methods.values() if run.method != ORACLE and len(_scored(run.clients))]
+    if not runs:
         return None
+    lines, levels = [], []
+    for run in runs:
+        scores = _scored(run.clients)
+        share = (np.arange(len(scores)) + 0.5) / len(scores)
+        label = f"{run.name}, median {percent(float(np.median(scores)), 0)}"
+        label_x = 0.5 if len(runs) < 3 else None  # words above and below two lines stand closer than those at the end
+        lines.append(Line(run.name, colours[run.method], share, np.sort(scores), label, label_x=label_x))
+        if run.end:
+            words = f"{run.name}, worst {percent(_TENTH, 0)}: {percent(run.end.worst_10)}"
+            levels.append(Level(colours[run.method], 0.0, _TENTH, run.end.worst_10, words))
+            words = f"{run.name}, best {percent(_TENTH, 0)}: {percent(run.end.best_10)}"
+            levels.append(Level(colours[run.method], 1 - _TENTH, 1.0, run.end.best_10, words))
     halves = ", ".join(f"{line.name} {percent(float(np.median(line.y)))}" for line in lines)
     return LineChart(
         description=f"Test accuracy of every client, sorted from worst to best. The median client: {halves}.",
@@ -74,22 +79,21 @@ def client_curve(facts: RunFacts) -> LineChart | None:
     )
 
 
-def better_and_worse(facts: RunFacts) -> tuple[int, int, int] | None:
-    """Return how many clients Auxo serves better, the same and worse than the base; None when they cannot be paired."""
-    base, auxo = facts.methods.get("base"), facts.methods.get("auxo")
-    if base is None or auxo is None or base.clients is None or auxo.clients is None:
+def better_and_worse(base: MethodFacts, other: MethodFacts) -> tuple[int, int, int] | None:
+    """Return how many clients a method serves better, the same and worse than the base; None without pairs."""
+    if base.clients is None or other.clients is None:
         return None
-    if len(base.clients.accuracy) != len(auxo.clients.accuracy):
+    if len(base.clients.accuracy) != len(other.clients.accuracy):
         return None
-    difference = auxo.clients.accuracy - base.clients.accuracy
+    difference = other.clients.accuracy - base.clients.accuracy
     return int((difference > 0).sum()), int((difference == 0).sum()), int((difference < 0).sum())
 
 
-def criterion_chart(auxo: MethodFacts) -> LineChart | None:
+def criterion_chart(run: MethodFacts) -> LineChart | None:
     """Return the gain each cohort's criterion saw and the gain it needed; None when there was nothing to judge."""
-    colours = cohort_colours(auxo)
+    colours = cohort_colours(run)
     lines = []
-    for cohort, closed in _judging(auxo).items():
+    for cohort, closed in _judging(run).items():
         judged = [one for one in closed if one.gain is not None]
         gains = np.array([one.gain for one in judged], dtype=np.float64)
         if judged:
@@ -103,22 +107,22 @@ def criterion_chart(auxo: MethodFacts) -> LineChart | None:
             f"{partition.cohort} partitioned into {counted(len(partition.children), 'cohort')} in round "
             f"{partition.round} with a gain of {number(partition.gain)}",
         )
-        for partition in auxo.partitions
+        for partition in run.partitions
     )
     done = "; ".join(mark.detail for mark in marks) or "no partition happened"
     return LineChart(
         description=f"Gain of the best grouping over rounds for each cohort, and the gain needed (dashed): {done}.",
         x=Axis("round", low=0.0),
         y=Axis("gain of the best grouping"),
-        lines=(*_needed(auxo, colours), *lines),
+        lines=(*_needed(run, colours), *lines),
         marks=marks,
         height=320,
     )
 
 
-def heterogeneity_chart(auxo: MethodFacts) -> LineChart | None:
+def heterogeneity_chart(run: MethodFacts) -> LineChart | None:
     """Return the heterogeneity of each cohort's updates over rounds; None before the first round."""
-    colours = cohort_colours(auxo)
+    colours = cohort_colours(run)
     lines = tuple(
         Line(
             f"heterogeneity of {cohort}",
@@ -127,11 +131,11 @@ def heterogeneity_chart(auxo: MethodFacts) -> LineChart | None:
             np.array([one.heterogeneity for one in closed]),
             cohort,
         )
-        for cohort, closed in _by_cohort(auxo).items()
+        for cohort, closed in _by_cohort(run).items()
     )
     if not lines:
         return None
-    marks = tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in auxo.partitions)
+    marks = tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
     return LineChart(
         description="Heterogeneity of updates over rounds, for each cohort.",
         x=Axis("round", low=0.0),
@@ -142,9 +146,9 @@ def heterogeneity_chart(auxo: MethodFacts) -> LineChart | None:
     )
 
 
-def cohort_colours(auxo: MethodFacts) -> dict[str, str]:
+def cohort_colours(run: MethodFacts) -> dict[str, str]:
     """Return the colour of each cohort that trained: neutral for the first, then the palette in order."""
-    cohorts = _by_cohort(auxo)
+    cohorts = _by_cohort(run)
     return {cohort: f"k{(place - 1) % _COHORT_COLOURS}" if place else "ink" for place, cohort in enumerate(cohorts)}
 
 
@@ -160,29 +164,29 @@ def _accuracy_chart(
     runs = [run for run in facts.methods.values() if run.evaluations]
     if not runs:
         return None
+    featured, colours = facts.featured, method_colours(facts.methods)
     places = {run.method: np.array([of_evaluation(one) for one in run.evaluations]) for run in runs}
     lines = tuple(
         Line(
-            NAMES[run.method],
-            run.method,
+            run.name,
+            colours[run.method],
             places[run.method],
             np.array([one.accuracy for one in run.evaluations]),
-            f"{NAMES[run.method]} {percent(run.evaluations[-1].accuracy)}",
-            is_dashed=run.method == "oracle",
+            f"{run.name} {percent(run.evaluations[-1].accuracy)}",
+            is_dashed=run.method == ORACLE,
         )
-        # The last drawn lies on top, and that should be Auxo.
-        for run in sorted(runs, key=lambda run: run.method == "auxo")
+        # The last drawn lies on top, and that should be what the report is about.
+        for run in sorted(runs, key=lambda run: run is featured)
     )
-    auxo = facts.methods.get("auxo")
     ends = ", ".join(line.label for line in lines)
     return LineChart(
         description=f"Mean test accuracy over clients against {x.label}. At the end: {ends}.",
         x=x,
         y=Axis("mean test accuracy over clients", *PER_CENT),
         lines=lines,
-        bands=_cohort_band(auxo, places) if auxo else (),
-        marks=tuple(_partition_mark(partition, of_partition(partition)) for partition in auxo.partitions)
-        if auxo
+        bands=_cohort_band(featured, places, colours) if featured else (),
+        marks=tuple(_partition_mark(partition, of_partition(partition)) for partition in featured.partitions)
+        if featured
         else (),
         spans=_span_to_target(facts, of_evaluation, gain),
         height=height,
@@ -193,13 +197,13 @@ def _gain(ratio: float | None, words: str) -> str | None:
     return None if ratio is None or ratio < WORTH_SAYING else f"{times(ratio)} {words}"
 
 
-def _cohort_band(auxo: MethodFacts, places: dict[str, FloatArray]) -> tuple[Band, ...]:
+def _cohort_band(run: MethodFacts, places: dict[str, FloatArray], colours: dict[str, str]) -> tuple[Band, ...]:
     # Cohorts without a client yet have no accuracy to speak of.
-    scores = [[score.accuracy for score in one.cohorts if score.clients] or [one.accuracy] for one in auxo.evaluations]
+    scores = [[score.accuracy for score in one.cohorts if score.clients] or [one.accuracy] for one in run.evaluations]
     if not any(len(row) > 1 for row in scores):
         return ()
     low, high = np.array([min(row) for row in scores]), np.array([max(row) for row in scores])
-    return (Band("auxo", places["auxo"], low, high),)
+    return (Band(colours[run.method], places[run.method], low, high),)
 
 
 def _partition_mark(partition: Partitioned, at: float) -> Mark:
@@ -209,17 +213,17 @@ def _partition_mark(partition: Partitioned, at: float) -> Mark:
 
 
 def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float], gain: str | None) -> tuple[Span, ...]:
-    base, auxo, target = facts.methods.get("base"), facts.methods.get("auxo"), facts.target
-    if gain is None or base is None or auxo is None or target is None:
+    base, featured, target = facts.base, facts.featured, facts.target
+    if gain is None or base is None or featured is None or target is None:
         return ()
-    start, end = (run.reach(target, of_evaluation) for run in (auxo, base))
+    start, end = (run.reach(target, of_evaluation) for run in (featured, base))
     if start is None or end is None or start >= end:
         return ()
     return (Span(start, end, target, gain),)
 
 
-def _needed(auxo: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:
-    cohorts = _judging(auxo)
+def _needed(run: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:
+    cohorts = _judging(run)
     needed: dict[int, set[float]] = {}
     for closed in (one for rounds in cohorts.values() for one in rounds):
         needed.setdefault(closed.round, set()).add(closed.gain_needed)
@@ -239,18 +243,18 @@ def _needed(auxo: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:
     )
 
 
-def _by_cohort(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
+def _by_cohort(run: MethodFacts) -> dict[str, list[RoundClosed]]:
     cohorts: dict[str, list[RoundClosed]] = {}
-    for closed in auxo.rounds:
+    for closed in run.rounds:
         cohorts.setdefault(closed.cohort, []).append(closed)
     # By length first, so that "0.10" comes after "0.9".
     return dict(sorted(cohorts.items(), key=lambda item: [(len(part), part) for part in item[0].split(".")]))
 
 
-def _judging(auxo: MethodFacts) -> dict[str, list[RoundClosed]]:
+def _judging(run: MethodFacts) -> dict[str, list[RoundClosed]]:
     """Return each cohort's rounds up to the last that was judged: later ones only repeat the same gain."""
     judging = {}
-    for cohort, closed in _by_cohort(auxo).items():
+    for cohort, closed in _by_cohort(run).items():
         last = max((one.round for one in closed if one.judged), default=0)
         if last:
             judging[cohort] = [one for one in closed if one.round <= last]

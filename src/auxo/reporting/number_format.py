@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-NAMES = {"base": "base", "auxo": "Auxo", "oracle": "oracle"}
-"""How each method is called in the report."""
-
 ABSENT = "\N{EN DASH}"
 _GAP = "\N{NARROW NO-BREAK SPACE}"
 

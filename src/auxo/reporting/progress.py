@@ -12,14 +12,16 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from auxo.experiments.config import Config
 from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
+from auxo.registry.registry import short_name
 from auxo.reporting.number_format import counted
 
 OnEvent = Callable[[str, Event], None]
-"""Is told which run of which method ("base", "auxo", "oracle 1", "oracle 2") an event belongs to."""
+"""Is told which run of which method ("base", "auxo", "oracle 2") an event belongs to."""
 
 _PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
 
-_METHOD_WIDTH = 8  # the longest name of a run
+_LEAST_WIDTH = 8  # of the column of names
+_RUN_NUMBER = 2  # characters that a method's name gets where it has several runs
 _UNKNOWN = "-"
 
 _MINUTE_S = 60
@@ -33,6 +35,7 @@ class Budget:
 
     rounds: int
     participants: int  # a round, over all cohorts
+    name_width: int = _LEAST_WIDTH  # characters of the longest name of a run
 
     def __post_init__(self) -> None:
         for name, value in (("rounds", self.rounds), ("participants", self.participants)):
@@ -42,7 +45,8 @@ class Budget:
     @classmethod
     def of(cls, config: Config) -> "Budget":
         """Return the budget that every method of a run has."""
-        return cls(config.training.rounds, config.training.participants)
+        longest = max(len(short_name(method)) for method in config.methods) + _RUN_NUMBER
+        return cls(config.training.rounds, config.training.participants, max(_LEAST_WIDTH, longest))
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def show_progress(budget: Budget, console: Console) -> Iterator[OnEvent]:
     """Yield the function to call with each event; it shows progress on ``console`` until the block ends."""
     # A build log may claim to be a terminal (forced colours), but nobody watches bars there.
     if console.is_interactive and not os.environ.get("CI"):
-        with _bars(console) as bars:
+        with _bars(budget, console) as bars:
             yield LiveProgress(budget, bars).on_event
     else:
         yield PlainProgress(budget, console.file).on_event
@@ -138,7 +142,7 @@ class PlainProgress:
             self._waiting[method] = ""
         if method in self._waiting:
             # It waits for the event after it, which may be the evaluation of the same round.
-            self._waiting[method] = f"{method:<{_METHOD_WIDTH}}  {_status(now, done, self._budget)}"
+            self._waiting[method] = f"{method:<{self._budget.name_width}}  {_status(now, done, self._budget)}"
             if isinstance(event, Evaluated):
                 self._write(self._waiting.pop(method))
 
@@ -179,9 +183,9 @@ def _status(progress: MethodProgress, done: float, budget: Budget) -> str:
     )
 
 
-def _bars(console: Console) -> Progress:
+def _bars(budget: Budget, console: Console) -> Progress:
     return Progress(
-        TextColumn(f"{{task.description:<{_METHOD_WIDTH}}}"),
+        TextColumn(f"{{task.description:<{budget.name_width}}}"),
         BarColumn(bar_width=None),  # whatever the other columns leave
         TextColumn("{task.fields[status]}"),
         TimeElapsedColumn(),

@@ -1,6 +1,6 @@
 """The report of a run: one HTML file that needs nothing else, whether the run has finished or not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
@@ -15,20 +15,18 @@ from auxo.reporting.figures import (
     heterogeneity_chart,
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
-from auxo.reporting.number_format import NAMES, counted, duration, number, percent, times
-from auxo.reporting.style import STYLE
-from auxo.reporting.svg import LineChart, draw
+from auxo.reporting.method_names import words_for
+from auxo.reporting.number_format import counted, duration, number, percent, times
+from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import cohort_tree, draw_tree
-
-_WIDE, _NARROW = 900, 370  # widths at which a chart is laid out: a page and a phone
 
 
 def write_report(run: RunDirectory) -> Path:
     """Write the run's report into its directory and return where it is.
 
     Raises:
-        ValueError: a file of the run is damaged.
+        FileError: a file of the run is damaged.
     """
     facts = gather(run)
     sections = (
@@ -40,12 +38,7 @@ def write_report(run: RunDirectory) -> Path:
         _rounds_section(facts),
         _config_section(facts),
     )
-    title = escaped(f"Auxo run: {facts.name}")
-    return run.write_report(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body>{tag('main', *sections)}</body></html>\n"
-    )
+    return run.write_report(page(f"Auxo run: {facts.name}", sections))
 
 
 _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed partition is spoken of; our choice
@@ -53,16 +46,13 @@ _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed
 
 def headline(facts: RunFacts) -> str:
     """Return the run's result in one sentence."""
-    base, auxo = facts.outcome("base"), facts.outcome("auxo")
-    before = None if base is None else base.accuracy
-    after = None if auxo is None else auxo.accuracy
-    cohorts = facts.cohorts or 1
-    if before is None and after is None:
-        return "No evaluation was recorded, so there is nothing to compare."
-    if after is None:
-        return f"One model for everybody reaches {percent(before)}; Auxo was not evaluated."
+    base, featured = facts.base, facts.featured
+    before = base.end.final_accuracy if base and base.end else None
+    if featured is None or featured.end is None:
+        return _without_contender(before, facts.oracle)
+    after, cohorts = featured.end.final_accuracy, featured.end.cohorts
     found = f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
-    opening = f"Auxo {found}" if facts.is_finished else f"So far, Auxo {found}"
+    opening = f"{featured.name} {found}" if facts.is_finished else f"So far, {featured.name} {found}"
     if before is None:
         return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
     if cohorts == 1:
@@ -71,18 +61,28 @@ def headline(facts: RunFacts) -> str:
     if percent(before) == percent(after):
         return f"{opening}, which left mean accuracy at {percent(after)}."
     verb = "raised" if after > before else "lowered"
-    share = facts.oracle_gain_share
+    share = featured.brought.oracle_gain_share
     compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and after > before else ""
     return f"{opening} and {verb} mean accuracy from {percent(before)} to {percent(after)}{compared}."
 
 
+def _without_contender(before: float | None, oracle: MethodFacts | None) -> str:
+    known = [] if before is None else [f"One model for everybody reaches {percent(before)}"]
+    if oracle is not None and oracle.end is not None:
+        opening = "an oracle" if known else "An oracle"
+        known.append(f"{opening} reaches {percent(oracle.end.final_accuracy)}")
+    if not known:
+        return "No evaluation was recorded, so there is nothing to compare."
+    return f"{'; '.join(known)}; no other method was evaluated."
+
+
 def _missed(facts: RunFacts, after: float) -> str:
     """Return what to say when known groups show that a partition would have paid."""
-    oracle = facts.outcome("oracle")
-    if oracle is None or oracle.accuracy is None or oracle.accuracy < after + _WORTH_TELLING:
+    reached = facts.oracle.end.final_accuracy if facts.oracle and facts.oracle.end else None
+    if reached is None or reached < after + _WORTH_TELLING:
         return ""
     return (
-        f", while an oracle reaches {percent(oracle.accuracy)}: the evidence did not suffice in time, or children "
+        f", while an oracle reaches {percent(reached)}: the evidence did not suffice in time, or children "
         "would have had too few participants (auxo.min_participants); more rounds or participants may help"
     )
 
@@ -102,15 +102,10 @@ def _summary_section(facts: RunFacts) -> Markup:
 
 
 def _what_was_compared(facts: RunFacts) -> str:
-    who = {
-        "base": "one model for everybody (base)",
-        "auxo": "cohorts found while training (Auxo)",
-        "oracle": "an oracle that is told the true groups",
-    }
     last = [run.evaluations[-1] for run in facts.methods.values() if run.evaluations]
     clients = sum(score.clients for score in last[0].cohorts) if last else 0
     population = f" for {counted(clients, 'client')}" if clients else ""
-    compared = [who[method] for method in facts.methods]
+    compared = [words_for(method).description for method in facts.methods]
     if not compared:
         return "No method has begun."
     if len(compared) == 1:
@@ -123,34 +118,35 @@ def _banner(facts: RunFacts) -> Markup:
     if not facts.is_finished:
         notes.append("This run did not finish. The report shows what was recorded until it stopped.")
         reached = [
-            f"{NAMES[run.method]} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"
+            f"{run.name} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"
             for run in facts.methods.values()
         ]
         if reached:
             notes.append(f"Evaluated up to simulated time: {', '.join(reached)}. Last numbers may not be comparable.")
     for run in facts.methods.values():
         if run.is_truncated:
-            notes.append(f"The last event of {NAMES[run.method]} was only half written and is left out.")
+            notes.append(f"The last event of {run.name} was only half written and is left out.")
     if not notes:
         return escaped("")
     return tag("div", *(tag("p", escaped(note)) for note in notes), class_="banner", role="note")
 
 
 def _tiles(facts: RunFacts) -> Markup:
-    base, auxo = facts.outcome("base"), facts.outcome("auxo")
-    if auxo is None:
+    featured = facts.featured
+    if featured is None or featured.end is None:
         return escaped("")
+    end, brought, base = featured.end, featured.brought, facts.base.end if facts.base else None
     worst = f"for the worst {percent(0.1, 0)} of clients"
     tiles = [
-        (percent(auxo.accuracy), "mean accuracy", f"base {percent(base.accuracy)}" if base else ""),
-        (percent(auxo.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
+        (percent(end.final_accuracy), "mean accuracy", f"base {percent(base.final_accuracy)}" if base else ""),
+        (percent(end.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
     ]
-    if facts.speedup is not None:
-        word = "sooner at" if facts.speedup >= WORTH_SAYING else "the speed to"
-        work = "" if facts.resource_speedup is None else f"{times(facts.resource_speedup)} in participations"
-        tiles.append((times(facts.speedup), f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", work))
-    if facts.ari is not None:
-        tiles.append((f"{facts.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
+    if brought.speedup is not None:
+        word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
+        work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
+        tiles.append((times(brought.speedup), f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", work))
+    if end.ari is not None:
+        tiles.append((f"{end.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
     return tag(
         "ul",
         *(
@@ -164,79 +160,102 @@ def _tiles(facts: RunFacts) -> Markup:
 def _accuracy_section(facts: RunFacts) -> Markup:
     time, work = accuracy_over_time(facts), accuracy_over_work(facts)
     if time is None or work is None:
-        return _section("Accuracy", _note("No evaluation was recorded."))
-    auxo = facts.methods.get("auxo")
+        return section("Accuracy", note("No evaluation was recorded."))
+    featured = facts.featured
     caption = "Every client is tested with the model of the cohort it would use."
-    if time.bands:
-        caption += " The band spans Auxo\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
-    caption += " Vertical lines are partitions." if auxo and auxo.partitions else ""
-    return _section(
+    if featured and time.bands:
+        caption += (
+            f" The band spans {featured.name}\N{RIGHT SINGLE QUOTATION MARK}s cohorts from the worst to the best."
+        )
+    caption += " Vertical lines are partitions." if featured and featured.partitions else ""
+    return section(
         "Accuracy",
-        _chart_figure(time, caption),
+        chart_figure(time, caption),
         tag("h3", escaped("The same against the work it took")),
-        _chart_figure(work, "A participation is one update that a client trained and the coordinator used."),
+        chart_figure(work, "A participation is one update that a client trained and the coordinator used."),
     )
 
 
+def _each_contender(facts: RunFacts, show: Callable[[MethodFacts], Sequence[Markup]]) -> list[Markup]:
+    """Return what there is to show of each contender, under its name where there are several."""
+    if len(facts.contenders) == 1:
+        return [*show(facts.contenders[0])]
+    return [part for run in facts.contenders for part in (tag("h3", escaped(run.name)), *show(run))]
+
+
 def _tree_section(facts: RunFacts) -> Markup:
-    auxo = facts.methods.get("auxo")
-    roots = cohort_tree(auxo) if auxo else ()
+    parts = _each_contender(facts, _tree_parts) or [note("No method that could make cohorts has begun.")]
+    return section("Cohort tree", *parts)
+
+
+def _tree_parts(run: MethodFacts) -> list[Markup]:
+    roots = cohort_tree(run)
     if not roots:
-        return _section("Cohort tree", _note("Auxo has not closed a round."))
+        return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
     caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
-    caption += " Bars are their clients by true group, which Auxo never sees." if has_groups else ""
-    opening = () if auxo and auxo.partitions else (_note(_why_one_model(auxo)),)
-    return _section("Cohort tree", *opening, _figure(lambda width: draw_tree(roots, width), caption))
+    caption += " Bars are their clients by true group, which only an oracle is told." if has_groups else ""
+    opening = [] if run.partitions or len(roots) > 1 else [note(_why_one_model(run))]
+    return [*opening, figure(lambda width: draw_tree(roots, width), caption)]
 
 
-def _why_one_model(auxo: MethodFacts | None) -> str:
+def _why_one_model(run: MethodFacts) -> str:
     text = "No partition happened: all clients share one model."
-    if auxo and auxo.stops:
-        text += f" Auxo stopped looking after round {auxo.stops[0].round}: no groups it saw were worth a partition."
+    if run.stops:
+        text += (
+            f" {run.name} stopped looking after round {run.stops[0].round}: no groups it saw were worth a partition."
+        )
     return text
 
 
 def _clients_section(facts: RunFacts) -> Markup:
+    title, comes = "Client by client", "they come at the end of a method"
     chart = client_curve(facts)
     if chart is None:
-        return _section("Client by client", _note("No client scores were written; they come at the end of a method."))
+        return section(title, note(f"No client scores were written; {comes}."))
     caption = "Heavy strokes are the means of the worst and the best tenth of clients."
     drawn = {line.name for line in chart.lines}
-    if missing := [NAMES[method] for method in ("base", "auxo") if NAMES[method] not in drawn]:
-        caption += f" There are no client scores of {' and '.join(missing)}; they come at the end of a method."
-    compared = better_and_worse(facts)
-    opening: tuple[Markup, ...] = ()
-    if compared is not None:
-        better, same, worse = (number(count) for count in compared)
-        words = f"Against the base, Auxo serves {better} clients better, {same} the same and {worse} worse."
-        opening = (tag("p", escaped(words)),)
-    return _section("Client by client", *opening, _chart_figure(chart, caption))
+    shown = [run for run in (facts.base, *facts.contenders) if run is not None]
+    if missing := [run.name for run in shown if run.name not in drawn]:
+        caption += f" There are no client scores of {' and '.join(missing)}; {comes}."
+    opening = [words for run in facts.contenders if (words := _served(facts.base, run)) is not None]
+    return section(title, *opening, chart_figure(chart, caption))
+
+
+def _served(base: MethodFacts | None, run: MethodFacts) -> Markup | None:
+    compared = None if base is None else better_and_worse(base, run)
+    if compared is None:
+        return None
+    better, same, worse = (number(count) for count in compared)
+    words = f"Against the base, {run.name} serves {better} clients better, {same} the same and {worse} worse."
+    return tag("p", escaped(words))
 
 
 def _criterion_section(facts: RunFacts) -> Markup:
-    title = "What the partition criterion saw"
-    auxo = facts.methods.get("auxo")
-    gain = criterion_chart(auxo) if auxo else None
-    heterogeneity = heterogeneity_chart(auxo) if auxo else None
-    parts = []
-    if gain is None:
-        parts.append(_note("The criterion had nothing to judge: no round had enough participants seen before."))
-    else:
-        caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
-        parts.append(_chart_figure(gain, caption))
+    nothing = [_nothing_judged()]
+    return section("What the partition criterion saw", *(_each_contender(facts, _criterion_parts) or nothing))
+
+
+def _criterion_parts(run: MethodFacts) -> list[Markup]:
+    gain, heterogeneity = criterion_chart(run), heterogeneity_chart(run)
+    caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
+    parts = [_nothing_judged() if gain is None else chart_figure(gain, caption)]
     if heterogeneity is not None:
         caption = "Heterogeneity is the mean squared distance of normalised updates to their mean."
-        parts.append(_chart_figure(heterogeneity, caption))
-    return _section(title, *parts)
+        parts.append(chart_figure(heterogeneity, caption))
+    return parts
+
+
+def _nothing_judged() -> Markup:
+    return note("The criterion had nothing to judge: no round had enough participants seen before.")
 
 
 def _rounds_section(facts: RunFacts) -> Markup:
     if not facts.methods:
-        return _section("Rounds", _note("No method has begun."))
+        return section("Rounds", note("No method has begun."))
     incidents = incidents_table(facts)
     tail = (
-        _note("No update was rejected and no round was empty.")
+        note("No update was rejected and no round was empty.")
         if incidents is None
         else joined([tag("h3", escaped("Rejected updates and empty rounds")), incidents])
     )
@@ -244,27 +263,9 @@ def _rounds_section(facts: RunFacts) -> Markup:
         "Late, failed and rejected updates were wasted, and so were those of misfits: newcomers whose updates did not "
         "fit the cohort. At a restart, clustering threw its labels away."
     )
-    return _section("Rounds", tag("p", escaped(words), class_="soft"), rounds_table(facts), tail)
+    return section("Rounds", tag("p", escaped(words), class_="soft"), rounds_table(facts), tail)
 
 
 def _config_section(facts: RunFacts) -> Markup:
     config = tag("pre", escaped(facts.config_text))
-    return _section("Configuration", tag("details", tag("summary", escaped("The complete configuration")), config))
-
-
-def _section(title: str, *parts: Markup) -> Markup:
-    return tag("section", tag("h2", escaped(title)), *parts)
-
-
-def _note(words: str) -> Markup:
-    return tag("p", escaped(words), class_="soft")
-
-
-def _chart_figure(chart: LineChart, caption: str) -> Markup:
-    return _figure(lambda width: draw(chart, width), caption)
-
-
-def _figure(render: Callable[[int], Markup], caption: str) -> Markup:
-    # Two layouts instead of one that shrinks: on a phone, scaled-down words could not be read.
-    wide, narrow = tag("div", render(_WIDE), class_="wide"), tag("div", render(_NARROW), class_="narrow")
-    return tag("figure", wide, narrow, tag("figcaption", escaped(caption)))
+    return section("Configuration", tag("details", tag("summary", escaped("The complete configuration")), config))

@@ -68,6 +68,7 @@ font:12.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .leaf{fill:var(--auxo);stroke:var(--auxo)}
 .part{stroke:var(--bg);stroke-width:.8}
 .c-base{--c:var(--base)}.c-auxo{--c:var(--auxo)}.c-oracle{--c:var(--oracle)}.c-ink{--c:var(--soft)}
+.c-m0{--c:var(--k1)}.c-m1{--c:var(--k3)}.c-m2{--c:var(--k4)}.c-m3{--c:var(--k5)}
 .c-k0{--c:var(--k0)}.c-k1{--c:var(--k1)}.c-k2{--c:var(--k2)}.c-k3{--c:var(--k3)}.c-k4{--c:var(--k4)}.c-k5{--c:var(--k5)}
 .g-0{fill:var(--g0)}.g-1{fill:var(--g1)}.g-2{fill:var(--g2)}.g-3{fill:var(--g3)}.g-4{fill:var(--g4)}.g-5{fill:var(--g5)}
 .g-6{fill:var(--g6)}

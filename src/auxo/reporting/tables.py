@@ -1,13 +1,16 @@
 """The report's tables: the methods side by side, and what became of every cohort's rounds."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from auxo.experiments.summary import MethodSummary
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.markup import Markup, escaped, tag
-from auxo.reporting.number_format import ABSENT, NAMES, counted, duration, number, percent
+from auxo.reporting.method_names import method_colours
+from auxo.reporting.number_format import ABSENT, counted, duration, number, percent
+from auxo.reporting.page import scrolling
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,30 @@ class _Totals:
 
 
 def comparison_table(facts: RunFacts) -> Markup:
-    """Return the methods side by side, one column each."""
+    """Return the methods side by side, one column each; what is known of none has no row."""
+    colours = method_colours(facts.methods)
     runs = list(facts.methods.values())
-    rows = [
-        _comparison_row("Final mean accuracy", runs, [_of_outcome(run, "accuracy") for run in runs]),
-        _comparison_row(f"Worst {percent(0.1, 0)} of clients", runs, [_of_outcome(run, "worst_10") for run in runs]),
-        _comparison_row(f"Best {percent(0.1, 0)} of clients", runs, [_of_outcome(run, "best_10") for run in runs]),
-        _comparison_row("Variance across clients, %²", runs, [_variance(run) for run in runs]),
-        _comparison_row("… beyond what small test sets explain", runs, [_variance_beyond(run) for run in runs]),
-        _comparison_row("Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", runs, _times(facts, runs)),
-        _comparison_row("Device-hours used", runs, [_device_hours(run, wasted=False) for run in runs]),
-        _comparison_row("Device-hours wasted", runs, [_device_hours(run, wasted=True) for run in runs]),
+    cells: list[tuple[str, list[str]]] = [
+        ("Final mean accuracy", _ends(runs, lambda end: percent(end.final_accuracy))),
+        (f"Worst {percent(0.1, 0)} of clients", _ends(runs, lambda end: percent(end.worst_10))),
+        (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: percent(end.best_10))),
+        ("Variance across clients, %²", _ends(runs, lambda end: number(end.variance))),
+        ("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial))),
+        ("Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", _times(facts, runs)),
+        ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
+        ("Device-hours wasted", [_device_hours(run, wasted=True) for run in runs]),
+        ("Models downloaded", [number(run.evaluations[-1].downloads) if run.evaluations else ABSENT for run in runs]),
+        ("Cohorts", _ends(runs, lambda end: number(end.cohorts))),
     ]
-    heads = [tag("th", escaped(NAMES[run.method]), scope="col", class_=run.method) for run in runs]
+    optional = [
+        ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
+        ("Share of the oracle\N{RIGHT SINGLE QUOTATION MARK}s gain", [_share(run) for run in runs]),
+    ]
+    cells += [(title, row) for title, row in optional if set(row) != {ABSENT}]
+    rows = [_comparison_row(title, [colours[run.method] for run in runs], row) for title, row in cells]
+    heads = [tag("th", escaped(run.name), scope="col", class_=colours[run.method]) for run in runs]
     head = tag("thead", tag("tr", tag("td"), *heads))
-    return _scrolling(tag("table", head, tag("tbody", *rows)))
+    return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
 def rounds_table(facts: RunFacts) -> Markup:
@@ -52,10 +64,10 @@ def rounds_table(facts: RunFacts) -> Markup:
     head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
     bodies = []
     for run in facts.methods.values():
-        title = tag("th", escaped(NAMES[run.method]), scope="rowgroup", colspan=len(heads))
+        title = tag("th", escaped(run.name), scope="rowgroup", colspan=len(heads))
         rows = [_totals_row(cohort, totals) for cohort, totals in _totals_by_cohort(run).items()]
         bodies.append(tag("tbody", tag("tr", title), *rows))
-    return _scrolling(tag("table", head, *bodies))
+    return scrolling(tag("table", head, *bodies))
 
 
 def incidents_table(facts: RunFacts) -> Markup | None:
@@ -74,29 +86,24 @@ def incidents_table(facts: RunFacts) -> Markup | None:
         return None
     heads = [tag("th", escaped(words), scope="col", class_="words") for words in ("Method", "What", "Reason")]
     head = tag("thead", tag("tr", *heads, tag("th", escaped("How often"), scope="col")))
-    return _scrolling(tag("table", head, tag("tbody", *rows)))
+    return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
-def _scrolling(table: Markup) -> Markup:
-    # A wide table scrolls by itself on a phone; tabindex lets the keyboard scroll it too.
-    return tag("div", table, class_="scroll", tabindex=0)
-
-
-def _comparison_row(title: str, runs: Sequence[MethodFacts], cells: Sequence[str]) -> Markup:
-    written = (tag("td", escaped(cell), class_=run.method) for run, cell in zip(runs, cells, strict=True))
+def _comparison_row(title: str, classes: Sequence[str], cells: Sequence[str]) -> Markup:
+    written = (tag("td", escaped(cell), class_=of) for of, cell in zip(classes, cells, strict=True))
     return tag("tr", tag("th", escaped(title), scope="row"), *written)
 
 
-def _of_outcome(run: MethodFacts, name: str) -> str:
-    return percent(getattr(run.outcome, name)) if run.outcome else ABSENT
+def _ends(runs: Sequence[MethodFacts], write: Callable[[MethodSummary], str]) -> list[str]:
+    return [ABSENT if run.end is None else write(run.end) for run in runs]
 
 
-def _variance(run: MethodFacts) -> str:
-    return number(run.outcome.variance) if run.outcome else ABSENT
+def _two_digits(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"
 
 
-def _variance_beyond(run: MethodFacts) -> str:
-    return number(run.outcome.variance_beyond_binomial) if run.outcome else ABSENT
+def _share(run: MethodFacts) -> str:
+    return percent(run.brought.oracle_gain_share, 0)
 
 
 def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
@@ -162,7 +169,7 @@ def _by_reason(events: Iterable[UpdateRejected | EmptyRound]) -> list[tuple[str,
 def _incident_row(run: MethodFacts, what: str, reason: str, count: int) -> Markup:
     return tag(
         "tr",
-        tag("th", escaped(NAMES[run.method]), scope="row"),
+        tag("th", escaped(run.name), scope="row"),
         tag("td", escaped(what), class_="words"),
         tag("td", escaped(reason), class_="words"),
         tag("td", escaped(number(count))),

@@ -52,12 +52,12 @@ class _Placed:
     markup: Markup
 
 
-def cohort_tree(auxo: MethodFacts) -> tuple[Node, ...]:
-    """Return the tree's roots; one, unless the run was made by something other than Auxo."""
-    last = auxo.evaluations[-1] if auxo.evaluations else None
+def cohort_tree(run: MethodFacts) -> tuple[Node, ...]:
+    """Return the tree's roots; one, unless a method begins with several cohorts."""
+    last = run.evaluations[-1] if run.evaluations else None
     scores = {score.cohort: score for score in last.cohorts} if last else {}
-    partitions = {partition.cohort: partition for partition in auxo.partitions}
-    compositions = _compositions(auxo)
+    partitions = {partition.cohort: partition for partition in run.partitions}
+    compositions = _compositions(run)
 
     def node(cohort: str, born_s: float) -> Node:
         partition = partitions.get(cohort)
@@ -69,8 +69,8 @@ def cohort_tree(auxo: MethodFacts) -> tuple[Node, ...]:
             return Node(cohort, clients=0 if last and last.time_s > born_s else None)
         return Node(cohort, clients=score.clients, accuracy=score.accuracy, groups=compositions.get(cohort))
 
-    born = {child for partition in auxo.partitions for child in partition.children}
-    seen = dict.fromkeys((*(closed.cohort for closed in auxo.rounds), *scores, *partitions))
+    born = {child for partition in run.partitions for child in partition.children}
+    seen = dict.fromkeys((*(closed.cohort for closed in run.rounds), *scores, *partitions))
     return tuple(node(cohort, 0.0) for cohort in seen if cohort not in born)
 
 
@@ -222,8 +222,8 @@ def _describe(roots: tuple[Node, ...]) -> str:
     return f"Cohort tree with {counted(len(leaves), 'leaf cohort')}. {ends}."
 
 
-def _compositions(auxo: MethodFacts) -> dict[str, dict[int, int]]:
-    clients = auxo.clients
+def _compositions(run: MethodFacts) -> dict[str, dict[int, int]]:
+    clients = run.clients
     if clients is None or clients.group is None:
         return {}
     compositions = {}

@@ -17,7 +17,7 @@ def start(rules: Federation, initial: InitialModel) -> CoordinatorState:
     begin = rules.algorithm.begin(initial)
     servers = [rules.aggregator.initial(weights) for weights in begin.models]
     root = CohortState(servers[0], memory=rules.algorithm.memory(None), selection=rules.selector.begin())
-    state = CoordinatorState(CohortTree(), {ROOT: root})
+    state = CoordinatorState(CohortTree(), {ROOT: root}, begin.table)
     if begin.partition is None:
         return state
     state = _partitioned(rules, state, ROOT, begin.partition)

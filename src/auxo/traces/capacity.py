@@ -14,7 +14,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 from auxo.simulation.devices import SyntheticDevices
 from auxo.traces.trace import Speeds, check_speeds
 from auxo.traces.trace_file import arrow
@@ -41,13 +41,13 @@ def read_capacity(latency: Path, bandwidth: Path | None = None, seed: int = 0) -
     is the same part of download as there.
 
     Raises:
-        DatasetError: a file is missing, damaged or lacks a column, or has no row that can be used.
+        FileError: a file is missing, damaged or lacks a column, or has no row that can be used.
     """
     table = _read(latency, "model", "resnet_ms")
     is_measured = np.isfinite(table.numbers) & (table.numbers != 0)
     rows = np.flatnonzero(is_measured)
     if not len(rows):
-        raise dataset_error(latency, "resnet_ms", "at least one time that is not zero", "none", "check the file")
+        raise file_error(latency, "resnet_ms", "at least one time that is not zero", "none", "check the file")
     drawn = SyntheticDevices().draw(len(rows), seed)
     download_bps, upload_bps = drawn.download_bps, drawn.upload_bps
     if bandwidth is not None:
@@ -65,7 +65,7 @@ def _wifi_bps(path: Path) -> FloatArray:
     is_wifi = np.array([text.lower() == "wifi" for text in table.texts], dtype=np.bool_)
     measured = _BPS_PER_KBPS * table.numbers[is_wifi & (table.numbers > 0) & (table.numbers < np.inf)]
     if not len(measured):
-        raise dataset_error(path, "network", "at least one row on WiFi with a bandwidth", "none", "check the file")
+        raise file_error(path, "network", "at least one row on WiFi with a bandwidth", "none", "check the file")
     return measured
 
 
@@ -86,18 +86,16 @@ def _read(path: Path, texts: str, numbers: str) -> _Table:
     try:
         table = parquet.read_table(path)
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "a parquet table", "no such file", "check the path") from error
+        raise file_error(path, "file", "a parquet table", "no such file", "check the path") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-        raise dataset_error(path, "file", "a parquet table", got, "get the file again") from error
+        raise file_error(path, "file", "a parquet table", got, "get the file again") from error
     for name in (texts, numbers):
         if name not in table.column_names:
             got = ", ".join(table.column_names)
-            raise dataset_error(
-                path, name, f"the columns {texts} and {numbers}", got, "check that it is the right file"
-            )
+            raise file_error(path, name, f"the columns {texts} and {numbers}", got, "check that it is the right file")
     kind = table.schema.field(numbers).type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise dataset_error(path, numbers, "numbers", str(kind), "check that it is the right file")
+        raise file_error(path, numbers, "numbers", str(kind), "check that it is the right file")
     values = [float("nan") if value is None else float(value) for value in table.column(numbers).to_pylist()]
     return _Table(tuple(str(text) for text in table.column(texts).to_pylist()), np.array(values, dtype=np.float64))

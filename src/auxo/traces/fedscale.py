@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.simulation.devices import SyntheticDevices
 from auxo.traces.plain_pickle import read_plain_pickle
 from auxo.traces.trace import Sessions, Speeds, check_sessions, check_speeds, usable_sessions, usable_speeds
@@ -24,21 +24,21 @@ _MOST_BITS = 128  # of a whole number that is shown as it is: Python refuses to 
 _REMEDY = "check that this is FedScale's file, or leave such devices out with --skip-bad"
 
 
-def read_fedscale_capacity(path: Path, skip_bad: bool = False) -> tuple[Speeds, DatasetError | None]:
+def read_fedscale_capacity(path: Path, skip_bad: bool = False) -> tuple[Speeds, FileError | None]:
     """Return the speeds in a capacity file, and with ``skip_bad`` the first error of those left out.
 
     Training a sample costs as many forward passes as `SyntheticDevices` says.
 
     Raises:
-        DatasetError: the file is no such file, or a device in it is wrong and ``skip_bad`` is not set.
+        FileError: the file is no such file, or a device in it is wrong and ``skip_bad`` is not set.
     """
     entries = _entries(path)
     columns = np.full((2, len(entries)), np.nan)
-    error: DatasetError | None = None
+    error: FileError | None = None
     for row, (device, entry) in enumerate(entries.items()):
         try:
             columns[:, row] = [_number(path, row, device, entry, key) for key in ("computation", "communication")]
-        except DatasetError as wrong:
+        except FileError as wrong:
             if not skip_bad:
                 raise
             error = error or wrong
@@ -52,7 +52,7 @@ def read_fedscale_capacity(path: Path, skip_bad: bool = False) -> tuple[Speeds, 
     return _some(kept, error or another), error or another
 
 
-def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sessions, DatasetError | None]:
+def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sessions, FileError | None]:
     """Return the sessions in an availability file; arguments and errors as with `read_fedscale_capacity`.
 
     Times are rounded to whole seconds, and sessions that are then empty are left out. FedScale does not say when in
@@ -63,12 +63,12 @@ def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sess
     names: list[str] = []
     spans: list[int] = []
     lists: list[IntArray] = []
-    error: DatasetError | None = None
+    error: FileError | None = None
     for row, (device, entry) in enumerate(entries.items()):
         try:
             lists.append(_intervals(path, row, device, entry))
             spans.append(round(_number(path, row, device, entry, "finish_time")))
-        except DatasetError as wrong:
+        except FileError as wrong:
             if not skip_bad:
                 raise
             del lists[len(names) :]
@@ -78,7 +78,7 @@ def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sess
         most -= len(lists[-1])
         if most < 0:
             got = "one list for very many devices"
-            raise dataset_error(path, f"row {row}, device {device!r}", "lists of its own", got, _REMEDY)
+            raise file_error(path, f"row {row}, device {device!r}", "lists of its own", got, _REMEDY)
     offsets = np.concatenate([[0], np.cumsum([len(intervals) for intervals in lists])]).astype(np.int64)
     intervals = np.concatenate([np.zeros((0, 2), dtype=np.int64), *lists])
     sessions = Sessions(
@@ -91,7 +91,7 @@ def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sess
     return _some(kept, error or another), error or another
 
 
-def _some(kept: _Kept, error: DatasetError | None) -> _Kept:
+def _some(kept: _Kept, error: FileError | None) -> _Kept:
     if not kept.devices and error is not None:
         raise error
     return kept
@@ -102,20 +102,20 @@ def _entries(path: Path) -> dict[str, object]:
     value = read_plain_pickle(path)
     if not isinstance(value, dict) or not value:
         got = "an empty dict" if value == {} else f"a {type(value).__name__}"
-        raise dataset_error(path, "file", "a dict with an entry for each device", got, "check that it is the right one")
+        raise file_error(path, "file", "a dict with an entry for each device", got, "check that it is the right one")
     entries = {key if isinstance(key, str) else _shown(key): entry for key, entry in value.items()}
     if len(entries) < len(value):
-        raise dataset_error(path, "keys", "each device once", "a number and a text that read alike", _REMEDY)
+        raise file_error(path, "keys", "each device once", "a number and a text that read alike", _REMEDY)
     return entries
 
 
 def _field(path: Path, row: int, device: str, entry: object, key: str) -> object:
     place = f"row {row}, device {device!r}"
     if not isinstance(entry, dict):
-        raise dataset_error(path, place, "a dict", f"a {type(entry).__name__}", _REMEDY)
+        raise file_error(path, place, "a dict", f"a {type(entry).__name__}", _REMEDY)
     if key not in entry:
         got = ", ".join(repr(name) for name in list(entry)[:8]) or "nothing"
-        raise dataset_error(path, place, f"the key {key!r}", got, _REMEDY)
+        raise file_error(path, place, f"the key {key!r}", got, _REMEDY)
     value: object = entry[key]
     return value
 
@@ -123,7 +123,7 @@ def _field(path: Path, row: int, device: str, entry: object, key: str) -> object
 def _number(path: Path, row: int, device: str, entry: object, key: str) -> float:
     value = _field(path, row, device, entry, key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise dataset_error(path, f"row {row}, device {device!r}, {key}", "a number", _shown(value), _REMEDY)
+        raise file_error(path, f"row {row}, device {device!r}, {key}", "a number", _shown(value), _REMEDY)
     return float(value)
 
 
@@ -141,7 +141,7 @@ def _intervals(path: Path, row: int, device: str, entry: object) -> IntArray:
     starts, ends = (_times(path, row, device, entry, key) for key in ("active", "inactive"))
     if len(starts) != len(ends):
         place = f"row {row}, device {device!r}, inactive"
-        raise dataset_error(path, place, f"{len(starts)} times, as in active", f"{len(ends)}", _REMEDY)
+        raise file_error(path, place, f"{len(starts)} times, as in active", f"{len(ends)}", _REMEDY)
     intervals: IntArray = np.rint(np.stack([starts, ends], axis=1)).astype(np.int64)
     kept: IntArray = intervals[intervals[:, 0] != intervals[:, 1]]
     return kept
@@ -151,9 +151,9 @@ def _times(path: Path, row: int, device: str, entry: object, key: str) -> FloatA
     value = _field(path, row, device, entry, key)
     place = f"row {row}, device {device!r}, {key}"
     if not isinstance(value, list | tuple):
-        raise dataset_error(path, place, "a list of seconds", f"a {type(value).__name__}", _REMEDY)
+        raise file_error(path, place, "a list of seconds", f"a {type(value).__name__}", _REMEDY)
     if not value:
         return np.zeros(0)
     if not all(type(time) in (int, float) and abs(time) < 1e15 for time in value):
-        raise dataset_error(path, place, "a list of seconds", "other values in it", _REMEDY)
+        raise file_error(path, place, "a list of seconds", "other values in it", _REMEDY)
     return np.array(value, dtype=np.float64)

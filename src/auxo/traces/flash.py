@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
-from auxo.files.errors import dataset_error
+from auxo.files.errors import file_error
 from auxo.simulation.availability import DAY_S
 from auxo.traces.trace import Sessions, check_sessions
 
@@ -23,7 +23,7 @@ def read_flash(path: Path) -> Sessions:
     """Return the sessions with midnight at second 0; one that lasts over the end of its span is cut in two.
 
     Raises:
-        DatasetError: the file is missing, damaged, of another kind, or has sessions that cannot be.
+        FileError: the file is missing, damaged, of another kind, or has sessions that cannot be.
     """
     arrays = _load(path)
     offsets, active, inactive = arrays["offset"], arrays["active"], arrays["inactive"]
@@ -32,12 +32,12 @@ def read_flash(path: Path) -> Sessions:
     for name, length in expected.items():
         if len(arrays[name]) != length:
             got = f"{len(arrays[name])}"
-            raise dataset_error(path, name, f"{length} values, to fit the other arrays", got, "get the file again")
+            raise file_error(path, name, f"{length} values, to fit the other arrays", got, "get the file again")
     if phones == 0:
-        raise dataset_error(path, "device", "at least one device", "none", "check that it is the right file")
+        raise file_error(path, "device", "at least one device", "none", "check that it is the right file")
     if offsets[0] != 0 or offsets[-1] != len(active) or (np.diff(offsets) < 0).any():
         wanted = f"values that ascend from 0 to {len(active)}"
-        raise dataset_error(path, "offset", wanted, "others", "get the file again")
+        raise file_error(path, "offset", wanted, "others", "get the file again")
     names = tuple(str(device) for device in arrays["device"].tolist())
     recorded = Sessions(names, arrays["span"], offsets, active, inactive)
     check_sessions(path, recorded)
@@ -72,19 +72,19 @@ def _load(path: Path) -> dict[str, NDArray[np.int64]]:
             loaded = np.load(file, allow_pickle=False)
             arrays = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else None
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "an npz file", "no such file", "check the path") from error
+        raise file_error(path, "file", "an npz file", "no such file", "check the path") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         got = f"one that cannot be read ({type(error).__name__})"
-        raise dataset_error(path, "file", "an npz file of plain arrays", got, "get it again") from error
+        raise file_error(path, "file", "an npz file of plain arrays", got, "get it again") from error
     if arrays is None:
-        raise dataset_error(path, "file", "an npz file", "a single array", "check that it is the right file")
+        raise file_error(path, "file", "an npz file", "a single array", "check that it is the right file")
     missing = [name for name in ARRAYS if name not in arrays]
     if missing:
         got = ", ".join(arrays) or "none"
-        raise dataset_error(path, ", ".join(missing), f"the arrays {', '.join(ARRAYS)}", got, "add what is missing")
+        raise file_error(path, ", ".join(missing), f"the arrays {', '.join(ARRAYS)}", got, "add what is missing")
     arrays = {name: arrays[name] for name in ARRAYS}
     for name, array in arrays.items():
         if array.ndim != 1 or array.dtype.kind not in "iu":
             got = f"{array.dtype} of shape {array.shape}"
-            raise dataset_error(path, name, "a row of whole numbers", got, "save it as such")
+            raise file_error(path, name, "a row of whole numbers", got, "save it as such")
     return {name: array.astype(np.int64) for name, array in arrays.items()}

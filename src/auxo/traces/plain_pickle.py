@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import final
 
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 _NUMBERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT")
 _TEXTS = ("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
@@ -27,14 +27,14 @@ def read_plain_pickle(path: Path) -> object:
     Time and memory are in proportion to the size of the file. Parts that the file mentions twice are shared.
 
     Raises:
-        DatasetError: the file is missing, damaged, or holds anything but plain data; then the opcode is named.
+        FileError: the file is missing, damaged, or holds anything but plain data; then the opcode is named.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "a pickle", "no such file", "check the path") from error
+        raise file_error(path, "file", "a pickle", "no such file", "check the path") from error
     except IsADirectoryError as error:
-        raise dataset_error(path, "file", "a pickle", "a folder", "name the file in it") from error
+        raise file_error(path, "file", "a pickle", "a folder", "name the file in it") from error
     machine = _Machine()
     actions: dict[str, Callable[[], None]] = machine.actions()
     position: int | None = 0
@@ -54,13 +54,13 @@ def read_plain_pickle(path: Path) -> object:
             elif name not in ("PROTO", "FRAME"):
                 place, expected = f"byte {at}, opcode {name}", "plain data only"
                 got = "an opcode that imports, calls or builds other objects"
-                raise dataset_error(path, place, expected, got, f"nothing was executed; {_REMEDY}")
-    except DatasetError:
+                raise file_error(path, place, expected, got, f"nothing was executed; {_REMEDY}")
+    except FileError:
         raise
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         got = f"a damaged or cut one ({str(error) or type(error).__name__})"
-        raise dataset_error(path, f"byte {position}", "a whole pickle", got, "get the file again") from error
-    raise dataset_error(path, f"byte {position}", "a whole pickle", "one without an end", "get the file again")
+        raise file_error(path, f"byte {position}", "a whole pickle", got, "get the file again") from error
+    raise file_error(path, f"byte {position}", "a whole pickle", "one without an end", "get the file again")
 
 
 @final

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray, IntArray
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 
 LONGEST_SPAN_S = 2**31 - 1
 """A span is shorter than 68 years; our choice, so that sums of a million spans stay far from overflow."""
@@ -90,7 +90,7 @@ def check_sessions(path: str | Path, sessions: Sessions, rows: IntArray | None =
         rows: (devices,) row of each device in the file, for the error; None: they are counted from 0.
 
     Raises:
-        DatasetError: they are not; it names the first row and device that is wrong.
+        FileError: they are not; it names the first row and device that is wrong.
     """
     _check(path, sessions.devices, _session_rules(sessions), rows)
 
@@ -100,13 +100,13 @@ def check_speeds(path: str | Path, speeds: Speeds, rows: IntArray | None = None)
     _check(path, speeds.devices, _speed_rules(speeds), rows)
 
 
-def usable_sessions(path: str | Path, sessions: Sessions) -> tuple[Sessions, DatasetError | None]:
+def usable_sessions(path: str | Path, sessions: Sessions) -> tuple[Sessions, FileError | None]:
     """Return the sessions of the devices that pass `check_sessions`, and the first error if there is one."""
     rows, error = _usable(path, sessions.devices, _session_rules(sessions))
     return (sessions if error is None else sessions.of(rows)), error
 
 
-def usable_speeds(path: str | Path, speeds: Speeds) -> tuple[Speeds, DatasetError | None]:
+def usable_speeds(path: str | Path, speeds: Speeds) -> tuple[Speeds, FileError | None]:
     """Return the speeds of the devices that pass `check_speeds`, and the first error if there is one."""
     rows, error = _usable(path, speeds.devices, _speed_rules(speeds))
     return (speeds if error is None else speeds.of(rows)), error
@@ -154,15 +154,13 @@ def _check(path: str | Path, devices: tuple[str, ...], rules: Iterable[_Rule], r
         first = {name: row for row, name in reversed(list(enumerate(devices)))}
         row = next(row for row, name in enumerate(devices) if first[name] != row)
         place = f"row {row if rows is None else rows[row]}, device"
-        raise dataset_error(path, place, "each device once", f"{devices[row]!r} again", "give each a name of its own")
+        raise file_error(path, place, "each device once", f"{devices[row]!r} again", "give each a name of its own")
     error = _first_error(path, devices, rules, rows)
     if error is not None:
         raise error
 
 
-def _usable(
-    path: str | Path, devices: tuple[str, ...], rules: tuple[_Rule, ...]
-) -> tuple[IntArray, DatasetError | None]:
+def _usable(path: str | Path, devices: tuple[str, ...], rules: tuple[_Rule, ...]) -> tuple[IntArray, FileError | None]:
     is_usable = np.ones(len(devices), dtype=np.bool_)
     for rule in rules:
         wrong = np.flatnonzero(rule.is_broken)
@@ -172,7 +170,7 @@ def _usable(
 
 def _first_error(
     path: str | Path, devices: tuple[str, ...], rules: Iterable[_Rule], rows: IntArray | None
-) -> DatasetError | None:
+) -> FileError | None:
     for rule in rules:
         if not rule.is_broken.any():
             continue
@@ -181,5 +179,5 @@ def _first_error(
         row = device if rows is None else int(rows[device])
         interval = "" if rule.device is None else f"[{at - int(np.searchsorted(rule.device, device))}]"
         place = f"row {row}, device {devices[device]!r}, {rule.column}{interval}"
-        return dataset_error(path, place, rule.expected, f"{rule.values[at]}", rule.remedy)
+        return file_error(path, place, rule.expected, f"{rule.values[at]}", rule.remedy)
     return None

@@ -20,7 +20,7 @@ import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
 from auxo.files.atomic_write import whole_file
-from auxo.files.errors import DatasetError, dataset_error
+from auxo.files.errors import FileError, file_error
 from auxo.traces.trace import Sessions, Speeds, Trace, check_sessions, check_speeds
 
 FORMAT = "1"
@@ -33,13 +33,13 @@ def arrow(path: str | Path) -> ModuleType:
     """Return the module pyarrow, which is wanted for a file.
 
     Raises:
-        DatasetError: it is not installed.
+        FileError: it is not installed.
     """
     try:
         import pyarrow  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         remedy = "install it with: pip install 'auxo[data]'"
-        raise dataset_error(path, "file", "pyarrow, to work with such files", "none installed", remedy) from error
+        raise file_error(path, "file", "pyarrow, to work with such files", "none installed", remedy) from error
     module: ModuleType = pyarrow
     return module
 
@@ -48,7 +48,7 @@ def write_trace(trace: Trace, path: Path) -> None:
     """Write a trace file, which appears when it is complete.
 
     Raises:
-        DatasetError: the trace is wrong, or there is no place for the file.
+        FileError: the trace is wrong, or there is no place for the file.
     """
     pa = arrow(path)
     sessions, speeds = trace.sessions, trace.speeds
@@ -57,7 +57,7 @@ def write_trace(trace: Trace, path: Path) -> None:
     for name in () if speeds is None else speeds.devices:
         rows.setdefault(name, len(rows))
     if not rows:
-        raise dataset_error(path, "trace", "at least one device", "none", "check what it is made from")
+        raise file_error(path, "trace", "at least one device", "none", "check what it is made from")
     columns: dict[str, Any] = {"device": pa.array(list(rows), pa.string())}
     if sessions is not None:
         check_sessions(path, sessions)
@@ -87,7 +87,7 @@ def read_trace(path: Path) -> Trace:
     """Return what a trace file holds, checked.
 
     Raises:
-        DatasetError: the file is missing, damaged, of another kind, or has values that cannot be.
+        FileError: the file is missing, damaged, of another kind, or has values that cannot be.
     """
     pa = arrow(path)
     try:
@@ -96,14 +96,14 @@ def read_trace(path: Path) -> Trace:
         # A file may be cut so that only its values are wrong; this looks at offsets and texts, too.
         table.validate(full=True)
     except FileNotFoundError as error:
-        raise dataset_error(path, "file", "a trace file", "no such file", "check the path") from error
+        raise file_error(path, "file", "a trace file", "no such file", "check the path") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-        raise dataset_error(path, "file", "a trace file (Arrow)", got, _REMEDY) from error
+        raise file_error(path, "file", "a trace file (Arrow)", got, _REMEDY) from error
     metadata = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     if metadata.get("auxo.traces") != FORMAT:
         got = f"version {metadata['auxo.traces']!r}" if "auxo.traces" in metadata else "an Arrow file of another kind"
-        raise dataset_error(path, "auxo.traces", f"version {FORMAT} in its metadata", got, _REMEDY)
+        raise file_error(path, "auxo.traces", f"version {FORMAT} in its metadata", got, _REMEDY)
     groups = [[name for name in group if name in table.column_names] for group in (SESSION_COLUMNS, SPEED_COLUMNS)]
     missing = [
         name
@@ -114,22 +114,22 @@ def read_trace(path: Path) -> Trace:
     missing = [*(["device"] if "device" not in table.column_names else []), *missing]
     if missing:
         expected = f"device with {', '.join(SESSION_COLUMNS)} or {', '.join(SPEED_COLUMNS)}, or with all of them"
-        raise dataset_error(path, f"columns {', '.join(missing)}", expected, ", ".join(table.column_names), _REMEDY)
+        raise file_error(path, f"columns {', '.join(missing)}", expected, ", ".join(table.column_names), _REMEDY)
     if table.num_rows == 0:
-        raise dataset_error(path, "rows", "at least one device", "none", _REMEDY)
+        raise file_error(path, "rows", "at least one device", "none", _REMEDY)
     try:
         return _from_table(path, pa, table)
-    except DatasetError:
+    except FileError:
         raise
     except (ValueError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise dataset_error(path, "columns", "those of a trace file", f"others ({error})", _REMEDY) from error
+        raise file_error(path, "columns", "those of a trace file", f"others ({error})", _REMEDY) from error
 
 
 def _from_table(path: Path, pa: ModuleType, table: Any) -> Trace:
     column = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
     if column["device"].null_count:
         row = int(_is_null(column["device"]).argmax())
-        raise dataset_error(path, f"row {row}, device", "a name", "nothing", "name it, or drop the row")
+        raise file_error(path, f"row {row}, device", "a name", "nothing", "name it, or drop the row")
     devices = [str(device) for device in column["device"].to_pylist()]
     sessions: Sessions | None = None
     speeds: Speeds | None = None
@@ -142,9 +142,9 @@ def _from_table(path: Path, pa: ModuleType, table: Any) -> Trace:
             at = int((np.diff(offsets) != np.diff(other)).argmax())
             place = f"row {rows[at]}, device {devices[rows[at]]!r}, online_end_s"
             expected, got = (f"{ends_of[at + 1] - ends_of[at]}" for ends_of in (offsets, other))
-            raise dataset_error(path, place, f"{expected} values, as in online_start_s", got, "pair them up")
+            raise file_error(path, place, f"{expected} values, as in online_start_s", got, "pair them up")
         if not pa.types.is_integer(spans.type):
-            raise dataset_error(path, "span_s", "whole seconds (int64)", str(spans.type), "round them")
+            raise file_error(path, "span_s", "whole seconds (int64)", str(spans.type), "round them")
         names = tuple(devices[row] for row in rows.tolist())
         sessions = Sessions(names, _numbers(spans, np.int64), offsets, start_s, end_s) if names else None
         if sessions is not None:
@@ -155,7 +155,7 @@ def _from_table(path: Path, pa: ModuleType, table: Any) -> Trace:
         for speed in SPEED_COLUMNS:
             kind = column[speed].type
             if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-                raise dataset_error(path, speed, "numbers (float64)", str(kind), _REMEDY)
+                raise file_error(path, speed, "numbers (float64)", str(kind), _REMEDY)
             values.append(_numbers(column[speed].take(pa.array(rows)), np.float64))
         names = tuple(devices[row] for row in rows.tolist())
         speeds = Speeds(names, *values) if names else None
@@ -172,21 +172,21 @@ def _rows_there(path: Path, column: dict[str, Any], group: tuple[str, ...]) -> I
         row = int(partly.argmax())
         name = group[int(is_null[:, row].argmax())]
         expected = f"values in all of {', '.join(group)}, or in none"
-        raise dataset_error(path, f"row {row}, {name}", expected, "nothing", "fill it in, or empty the others")
+        raise file_error(path, f"row {row}, {name}", expected, "nothing", "fill it in, or empty the others")
     return np.flatnonzero(~is_null[0])
 
 
 def _lists(path: Path, pa: ModuleType, lists: Any, name: str, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Return a column of lists as the offsets of each and all values in a row."""
     if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
-        raise dataset_error(path, name, "a list of whole seconds (int64) for each device", str(lists.type), _REMEDY)
+        raise file_error(path, name, "a list of whole seconds (int64) for each device", str(lists.type), _REMEDY)
     if not pa.types.is_integer(lists.type.value_type) and len(lists.flatten()):
-        raise dataset_error(path, name, "whole seconds (int64)", str(lists.type.value_type), "round them")
+        raise file_error(path, name, "whole seconds (int64)", str(lists.type.value_type), "round them")
     values = lists.flatten()
     lengths = np.diff(np.asarray(lists.offsets))
     if values.null_count:
         at = int(np.repeat(rows, lengths)[_is_null(values).argmax()])
-        raise dataset_error(path, f"row {at}, {name}", "times without gaps", "nothing in a list", "drop the interval")
+        raise file_error(path, f"row {at}, {name}", "times without gaps", "nothing in a list", "drop the interval")
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), _numbers(values, np.int64)
 
 

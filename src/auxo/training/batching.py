@@ -7,7 +7,7 @@ machines, and two runs on one, train in the same way and get the same bits.
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.match_sequential import find_chain
-from auxo.training.kernels.stacked_module import StackedModule, Unstackable, stack_module
-from auxo.training.kernels.stacked_training import StackedTraining
+from auxo.training.kernels import Stacking, Unstackable, build_stacked, find_stackings
 from auxo.training.local_samples import PADDING, local_batches
 from auxo.training.trainer import Batching, Job, LocalTraining
 from auxo.training.vmap_training import VmapTraining
@@ -28,7 +26,6 @@ from auxo.training.vmap_training import VmapTraining
 _CACHE_BYTES = 24 * 2**20
 _MOST_AT_ONCE = 64  # our choice: little more is gained
 _VMAP_PARAMETERS = 1_000_000  # larger models gain nothing by it, one by one takes less memory; our choice
-_FEWEST_INPUTS = 48  # of a layer whose weights are worth moving late; our choice
 _CLOSE = 1e-4  # difference over the largest entry of an update: rounding gives 1e-6, anything wrong far more
 _NUMBER_TRIED = 3  # clients
 _MISMATCH = (
@@ -63,20 +60,19 @@ class TrainsAlone(Protocol):
 
 
 @dataclass(frozen=True)
-class WayToTrain:
-    """A way that has been chosen; a value, so that every process builds the same."""
+class BatchingPlan:
+    """How participants train together, once it has been chosen; a value, so that every process builds the same."""
 
     kind: Literal["stacked", "vmap", "one-by-one"] = "one-by-one"
     at_once: int = 1  # participants that train together
-    input_layers: tuple[str, ...] = ()  # stacked linear layers that take the raw inputs as they are
-    is_chain: bool = False  # stacked: the module is a plain chain of layers, taken by hand
+    stacking: Stacking = field(default_factory=Stacking)  # of "stacked"
     note: str | None = None  # why not a faster one, if there is something to say
 
     def build(self, module: nn.Module) -> TrainsTogether | None:
         """Return what trains the module in this way; None for one by one.
 
         Raises:
-            ValueError: the module is not the one for which the way was chosen.
+            ValueError: the module is not the one for which the plan was made.
         """
         match self.kind:
             case "one-by-one":
@@ -84,21 +80,10 @@ class WayToTrain:
             case "vmap":
                 return VmapTraining(copy.deepcopy(module))  # what goes wrong in it must not stay in the module
             case "stacked":
-                stacked = stack_module(module)
-                if isinstance(stacked, Unstackable):
-                    raise ValueError(f"module: cannot be stacked: {stacked.reason}")
-                layers = dict(stacked.linear)
-                if not set(self.input_layers) <= set(layers):
-                    raise ValueError(
-                        f"module: expected linear layers {', '.join(self.input_layers)}, got {list(layers)}"
-                    )
-                chain = find_chain(module, stacked.module) if self.is_chain else None
-                if self.is_chain and chain is None:
-                    raise ValueError("module: expected a plain chain of layers, got one that does more")
-                return StackedTraining(stacked, tuple(layers[name] for name in self.input_layers), chain)
+                return build_stacked(module, self.stacking)
 
 
-ONE_BY_ONE = WayToTrain()
+ONE_BY_ONE = BatchingPlan()
 
 
 @dataclass(frozen=True)
@@ -125,18 +110,18 @@ class _Trial:
             self.module(self.inputs())
             return not torch.equal(before, torch.get_rng_state())
 
-    def rejects(self, way: WayToTrain) -> str | None:
-        """Return what speaks against a way; None when it gives the same updates."""
+    def rejects(self, plan: BatchingPlan) -> str | None:
+        """Return what speaks against a plan; None when it gives the same updates."""
         found = np.empty_like(self.expected)
         try:
-            trains = way.build(self.module)
+            trains = plan.build(self.module)
             assert trains is not None  # noqa: S101 - one by one is not tried against itself
             with warnings.catch_warnings():
                 # What torch maps by a loop of its own is not worth mapping, and it says so.
                 warnings.filterwarnings("error", message="There is a performance drop", category=UserWarning)
                 # Twice, for a module may hold on to something that it meets again the second time.
-                self._train(trains, way.at_once, found)
-                self._train(trains, way.at_once, found)
+                self._train(trains, plan.at_once, found)
+                self._train(trains, plan.at_once, found)
         except _CAN_GO_WRONG as error:
             return (
                 f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no reason'}"
@@ -155,15 +140,15 @@ class _Trial:
             trains.train(self.weights, self.data, self.batches[some], LocalTraining(), out[some])
 
 
-def choose_way(
+def choose_batching(
     module: nn.Module, weights: Float32Array, data: FederatedData, train_alone: TrainsAlone, batching: Batching
-) -> WayToTrain:
+) -> BatchingPlan:
     """Return how to train the module on these data: the fastest way that gives the right updates.
 
-    Ways are tried on a few steps of the first clients, with a batch that is not full among them.
+    Plans are tried on a few steps of the first clients, with a batch that is not full among them.
 
     Raises:
-        ValueError: the way asked for does not work for this module.
+        ValueError: the batching asked for does not work for this module.
     """
     batches = _tried_batches(data)
     if batching == "one-by-one" or not batches:
@@ -175,37 +160,35 @@ def choose_way(
         reasons.append("it draws random numbers")
     if _has_hooks(module):
         reasons.append("it has hooks, which may do something only later")
-    for way in () if reasons else _candidates(trial, batching):
-        if isinstance(way, Unstackable):
-            reasons.append(f"stacked: {way.reason}")
+    for plan in () if reasons else _candidates(trial, batching):
+        if isinstance(plan, Unstackable):
+            reasons.append(f"stacked: {plan.reason}")
             continue
-        reason = trial.rejects(way)
+        reason = trial.rejects(plan)
         if reason is None:
-            return way
-        reasons.append(f"{way.kind}: {reason}")
+            return plan
+        reasons.append(f"{plan.kind}: {reason}")
     if batching != "auto":
         raise ValueError(f'batching: "{batching}" does not work for this model ({"; ".join(reasons)}); use "auto"')
     said = "; ".join(dict.fromkeys(reasons))
-    return WayToTrain(note=f"participants train one by one, which is slower, as the model allows no more ({said})")
+    return BatchingPlan(note=f"participants train one by one, which is slower, as the model allows no more ({said})")
 
 
-def _candidates(trial: _Trial, batching: Batching) -> list[WayToTrain | Unstackable]:
-    found: list[WayToTrain | Unstackable] = []
+def _candidates(trial: _Trial, batching: Batching) -> list[BatchingPlan | Unstackable]:
+    found: list[BatchingPlan | Unstackable] = []
+    activations = _activations(trial)
     if batching in ("auto", "stacked"):
-        stacked = stack_module(trial.module)
-        if isinstance(stacked, Unstackable):
-            found.append(stacked)
+        stackings = find_stackings(trial.module, trial.inputs())
+        if isinstance(stackings, Unstackable):
+            found.append(stackings)
         else:
-            layers = _on_raw_inputs(stacked, trial)
-            late = sum(layer.inputs * layer.outputs for name, layer in stacked.linear if name in layers)
-            chain = find_chain(trial.module, stacked.module)
-            is_chain = chain is not None and chain.is_worth_it(trial.data.features)
-            fastest = WayToTrain("stacked", _at_once(trial, late), layers, is_chain)
-            plain = WayToTrain("stacked", _at_once(trial, 0))
-            found += dict.fromkeys([fastest, replace(fastest, is_chain=False), plain])
+            for stacking in stackings:
+                # Deferred weights are not touched while they train.
+                weights = len(trial.weights) - stacking.n_deferred(trial.module)
+                found.append(BatchingPlan("stacked", _at_once(weights, activations), stacking))
     small = len(trial.weights) <= _VMAP_PARAMETERS
     if batching == "vmap" or (batching == "auto" and small):
-        found.append(WayToTrain("vmap", max(1, _at_once(trial, 0))))
+        found.append(BatchingPlan("vmap", _at_once(len(trial.weights), activations)))
     return found
 
 
@@ -237,35 +220,8 @@ def _tried_batches(data: FederatedData) -> tuple[IntArray, ...]:
     return tuple(tried)
 
 
-def _on_raw_inputs(stacked: StackedModule, trial: _Trial) -> tuple[str, ...]:
-    """Return the names of the linear layers whose input is the module's own, at most reshaped."""
-    x = trial.inputs()
-    found: list[str] = []
-    hooks = []
-
-    def watch(name: str) -> None:
-        def look(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-            if not given or not isinstance(given[0], Tensor):
-                return
-            if given[0].data_ptr() == x.data_ptr() and given[0].shape[1:].numel() == x.shape[1:].numel():
-                found.append(name)
-
-        hooks.append(trial.module.get_submodule(name).register_forward_pre_hook(look))
-
-    for name, layer in stacked.linear:
-        if layer.inputs == x.shape[1:].numel() >= _FEWEST_INPUTS:
-            watch(name)
-    try:
-        with torch.no_grad():
-            trial.module(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return tuple(found)
-
-
-def _at_once(trial: _Trial, late: int) -> int:
-    """Return how many participants fit into the cache; ``late`` weights are not touched while they train."""
+def _activations(trial: _Trial) -> int:
+    """Return how many numbers the module's layers return for a batch."""
     sizes = [0]
 
     def add(layer: nn.Module, given: tuple[Tensor, ...], made: object) -> None:
@@ -280,5 +236,10 @@ def _at_once(trial: _Trial, late: int) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    numbers = len(trial.weights) - late + 2 * sum(sizes)  # activations and their gradients
+    return sum(sizes)
+
+
+def _at_once(weights: int, activations: int) -> int:
+    """Return how many participants with so many weights and activations fit into the cache."""
+    numbers = weights + 2 * activations  # and their gradients
     return int(np.clip(_CACHE_BYTES // (4 * max(1, numbers)), 1, _MOST_AT_ONCE))

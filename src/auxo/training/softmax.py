@@ -7,9 +7,10 @@ import numpy as np
 
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.deferred_softmax import LateSoftmax, errors_at
-from auxo.training.kernels.stacked_batches import StackedBatches
+from auxo.training.cross_entropy import turn_into_gradient
+from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches, sample_counts
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
 _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
@@ -74,7 +75,8 @@ class SoftmaxTrainer:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
                 matrix, bias = self._unpack(weights[np.newaxis])
-                LateSoftmax(matrix[0], bias[0], settings.learning_rate).train(data, batches, out)
+                kernel = DeferredSoftmax(matrix[0], bias[0], settings.learning_rate, settings.proximal)
+                kernel.train(data, batches, out)
             else:
                 out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
 
@@ -106,6 +108,8 @@ class SoftmaxTrainer:
             self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
             if settings.weight_decay:
                 gradient += settings.weight_decay * here
+            if settings.proximal:
+                gradient += settings.proximal * (here - weights)
             if settings.momentum:
                 velocity *= settings.momentum
                 velocity += gradient
@@ -122,7 +126,7 @@ class SoftmaxTrainer:
         matrix, bias = self._unpack(params)
         errors = np.matmul(x, matrix)
         errors += bias[:, np.newaxis]
-        errors_at(errors, y, shares)
+        turn_into_gradient(errors, y, shares)
         matrix_gradient, bias_gradient = self._unpack(out)
         np.matmul(x.transpose(0, 2, 1), errors, out=matrix_gradient)
         np.sum(errors, axis=1, out=bias_gradient)

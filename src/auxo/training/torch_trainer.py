@@ -13,7 +13,7 @@ from torch.nn import functional
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.batching import ONE_BY_ONE, TrainsTogether, WayToTrain, choose_way
+from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
 from auxo.training.local_samples import PADDING, local_batches, sample_counts
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
@@ -46,7 +46,8 @@ class TorchTrainer:
     built, and the module must leave its buffers alone. ``initialise`` sets the weights a run starts from; pass one that
     does nothing to start from a pretrained module.
 
-    Participants train one by one unless ``way`` says otherwise; `suited_to` finds a faster way for a module and data.
+    Participants train one by one unless ``batching`` says otherwise; `suited_to` finds a faster plan for a module and
+    data.
 
     While a job runs, torch computes on one thread. One by one, its default generator is lent a state of the job's own,
     so dropout draws the same numbers whoever runs the job. Both are put back afterwards. Use one trainer for each
@@ -58,7 +59,7 @@ class TorchTrainer:
 
     module_factory: Callable[[], nn.Module]
     initialise: Callable[[nn.Module, np.random.Generator], None] = kaiming_uniform
-    way: WayToTrain = ONE_BY_ONE
+    batching: BatchingPlan = ONE_BY_ONE
     _module: nn.Module = field(init=False, repr=False, compare=False)
     _together: TrainsTogether | None = field(init=False, repr=False, compare=False)
 
@@ -66,12 +67,12 @@ class TorchTrainer:
         module = self._build()
         _check_module(module)
         object.__setattr__(self, "_module", module)
-        object.__setattr__(self, "_together", self.way.build(module))
+        object.__setattr__(self, "_together", self.batching.build(module))
 
     def suited_to(self, data: FederatedData, batching: Batching = "auto") -> "TorchTrainer":
         """Return a trainer that trains the module on such data as fast as it can.
 
-        Its ``way.note`` says why participants do not train side by side, if they do not.
+        Its ``batching.note`` says why participants do not train side by side, if they do not.
 
         Raises:
             ValueError: ``batching`` asks for a way that does not give the right updates.
@@ -82,7 +83,7 @@ class TorchTrainer:
             return self._descend(weights, data, batches, LocalTraining(), stream(0, "trial")) - weights
 
         with _one_thread(), _lent_generator(stream(0, "trial")):
-            return replace(self, way=choose_way(self._module, weights, data, alone, batching))
+            return replace(self, batching=choose_batching(self._module, weights, data, alone, batching))
 
     @property
     def n_params(self) -> int:
@@ -109,8 +110,8 @@ class TorchTrainer:
         A participant whose training diverges gives back an update that is not finite; it is not an error here.
         """
         self._check_weights(weights)
-        for first in range(0, len(jobs), self.way.at_once):
-            some = jobs[first : first + self.way.at_once]
+        for first in range(0, len(jobs), self.batching.at_once):
+            some = jobs[first : first + self.batching.at_once]
             rows = np.empty((len(some), self.n_params), dtype=np.float32)
             if out is not None:
                 rows = out[first : first + len(some)]
@@ -181,6 +182,7 @@ class TorchTrainer:
         self._module.train()
         parameters = [parameter for _, parameter in _trainable(self._module)]
         velocities = [torch.zeros_like(parameter) for parameter in parameters] if settings.momentum else None
+        starts = [parameter.detach().clone() for parameter in parameters] if settings.proximal else []
         with _one_thread(), _lent_generator(rng):
             for batch in batches:
                 positions = batch[batch != PADDING]
@@ -192,6 +194,11 @@ class TorchTrainer:
                         gradients = tuple(
                             gradient.add(parameter, alpha=settings.weight_decay)
                             for parameter, gradient in zip(parameters, gradients, strict=True)
+                        )
+                    if settings.proximal:
+                        gradients = tuple(
+                            gradient.add(parameter - start, alpha=settings.proximal)
+                            for parameter, start, gradient in zip(parameters, starts, gradients, strict=True)
                         )
                     if velocities is not None:
                         for velocity, gradient in zip(velocities, gradients, strict=True):

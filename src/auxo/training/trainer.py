@@ -13,14 +13,18 @@ Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """Hyperparameters of a participant's local SGD (paper, section 7.1: batch 6, rate 0.05)."""
+    """Hyperparameters of a participant's local SGD (paper, section 7.1: batch 6, rate 0.05).
+
+    A step is that of `torch.optim.SGD` with FedProx's term (Li et al., MLSys 2020) added to the gradient: ``proximal``
+    times the weights minus those that training started from. It keeps long local training near the cohort's model.
+    """
 
     learning_rate: float = 0.05
     batch_size: int = 6
     epochs: int = 1
     momentum: float = 0.0
     weight_decay: float = 0.0
-    proximal: float = 0.0
+    proximal: float = 0.0  # FedProx's mu
 
     def __post_init__(self) -> None:
         if not (0 < self.learning_rate < float("inf")):
@@ -33,6 +37,8 @@ class LocalTraining:
             raise ValueError(f"momentum: expected a value in [0, 1), got {self.momentum}")
         if not (0 <= self.weight_decay < float("inf")):
             raise ValueError(f"weight_decay: expected a number >= 0, got {self.weight_decay}")
+        if not (0 <= self.proximal < float("inf")):
+            raise ValueError(f"proximal: expected a number >= 0, got {self.proximal}")
 
 
 @dataclass(frozen=True)

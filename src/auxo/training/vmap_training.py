@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.stacked_batches import StackedBatches
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
 
@@ -41,6 +41,8 @@ class VmapTraining:
             gradient = gradient_of(params[:active], x, y, shares)
             if settings.weight_decay:
                 gradient = gradient.add(params[:active], alpha=settings.weight_decay)
+            if settings.proximal:
+                gradient = gradient.add(params[:active] - start, alpha=settings.proximal)
             if velocities is not None:
                 gradient = velocities[:active].mul_(settings.momentum).add_(gradient)
             params[:active].sub_(gradient, alpha=settings.learning_rate)

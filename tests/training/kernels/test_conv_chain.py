@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from auxo.training.trainer import LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 from tests.training.kernels.test_linear_chain import SETTINGS, chain_of
+from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 
@@ -15,8 +15,9 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from auxo.models.small_models import LeafCnn, SmallCnn  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
-from auxo.training.kernels.conv_chain import ImageChain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
+from auxo.training.kernels import Stacking  # noqa: E402
+from auxo.training.kernels.conv_chain import ConvChain  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 SIDE = 10
@@ -130,7 +131,7 @@ CHAINS: dict[str, Callable[[], nn.Module]] = {
 def test_chain_is_found(name: str) -> None:
     chain = chain_of(CHAINS[name]())
 
-    assert isinstance(chain, ImageChain)
+    assert isinstance(chain, ConvChain)
 
 
 @pytest.mark.parametrize("training", SETTINGS.values(), ids=SETTINGS)
@@ -138,9 +139,9 @@ def test_chain_is_found(name: str) -> None:
 def test_chain_trains_as_one_by_one(name: str, training: LocalTraining) -> None:
     data = population((SIDE * SIDE,))
     jobs = all_jobs(data)
-    way = WayToTrain("stacked", 5, is_chain=True)
+    plan = BatchingPlan("stacked", 5, Stacking(is_sequential=True))
 
-    found = updates(TorchTrainer(CHAINS[name], way=way), data, jobs, training)
+    found = updates(TorchTrainer(CHAINS[name], batching=plan), data, jobs, training)
 
     assert largest_difference(found, updates(TorchTrainer(CHAINS[name]), data, jobs, training)) < 1e-4
 
@@ -150,9 +151,9 @@ def test_images_without_channels_are_images(features: tuple[int, ...]) -> None:
     factory = Shared if len(features) == 2 else lambda: SmallCnn(SIDE, CLASSES)
     data, training = population(features), LocalTraining(learning_rate=0.01, batch_size=4)
     jobs = all_jobs(data)
-    way = WayToTrain("stacked", 5, is_chain=True)
+    plan = BatchingPlan("stacked", 5, Stacking(is_sequential=True))
 
-    found = updates(TorchTrainer(factory, way=way), data, jobs, training)
+    found = updates(TorchTrainer(factory, batching=plan), data, jobs, training)
 
     assert largest_difference(found, updates(TorchTrainer(factory), data, jobs, training)) < 1e-4
 
@@ -169,7 +170,7 @@ def test_pixels_that_are_all_equal_train_as_one_by_one(width: int) -> None:
 
     found, expected = (
         np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
-        for trainer in (replace(plain, way=WayToTrain("stacked", 5, is_chain=True)), plain)
+        for trainer in (replace(plain, batching=BatchingPlan("stacked", 5, Stacking(is_sequential=True))), plain)
     )
 
     assert largest_difference(found, expected) < 1e-4
@@ -180,7 +181,7 @@ def test_network_is_the_one_of_training() -> None:
     jobs = all_jobs(data)
     trainer = TorchTrainer(OtherwiseInEvaluation).suited_to(data)
 
-    assert trainer.way.is_chain
+    assert trainer.batching.stacking.is_sequential
     found = updates(trainer, data, jobs, training)
     assert largest_difference(found, updates(TorchTrainer(OtherwiseInEvaluation), data, jobs, training)) < 1e-4
 
@@ -209,7 +210,9 @@ def test_what_cannot_be_followed_is_no_chain(say: Callable[[Tensor], Tensor]) ->
 
 def test_way_is_refused_for_a_module_that_is_no_chain() -> None:
     with pytest.raises(ValueError, match="expected a plain chain"):
-        WayToTrain("stacked", 3, is_chain=True).build(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
+        BatchingPlan("stacked", 3, Stacking(is_sequential=True)).build(
+            nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+        )
 
 
 def test_images_may_come_as_such() -> None:
@@ -218,7 +221,7 @@ def test_images_may_come_as_such() -> None:
     jobs = all_jobs(data)
     trainer = TorchTrainer(factory).suited_to(data)
 
-    assert trainer.way.is_chain
+    assert trainer.batching.stacking.is_sequential
     found = updates(trainer, data, jobs, training)
     assert largest_difference(found, updates(TorchTrainer(factory), data, jobs, training)) < 1e-4
 
@@ -253,8 +256,8 @@ def test_whatever_does_more_is_no_chain_of_images(module: nn.Module) -> None:
 
 
 def test_few_products_are_left_to_the_library() -> None:
-    assert chain_of(LeafCnn(28, CLASSES)).is_worth_it((28, 28))  # type: ignore[union-attr]
-    assert not chain_of(SmallCnn(8, CLASSES)).is_worth_it((8, 8))  # type: ignore[union-attr]
+    assert chain_of(LeafCnn(28, CLASSES)).is_faster_for((28, 28))  # type: ignore[union-attr]
+    assert not chain_of(SmallCnn(8, CLASSES)).is_faster_for((8, 8))  # type: ignore[union-attr]
 
 
 def test_large_images_are_left_to_the_library() -> None:
@@ -262,6 +265,6 @@ def test_large_images_are_left_to_the_library() -> None:
         nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64 * 64, CLASSES))
     )
 
-    assert isinstance(chain, ImageChain)
-    assert not chain.is_worth_it((16, 64, 64))
-    assert not chain.is_worth_it((16 * 64 * 64,))  # no image at all
+    assert isinstance(chain, ConvChain)
+    assert not chain.is_faster_for((16, 64, 64))
+    assert not chain.is_faster_for((16 * 64 * 64,))  # no image at all

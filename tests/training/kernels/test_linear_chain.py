@@ -3,16 +3,17 @@ from collections.abc import Callable
 import pytest
 
 from auxo.training.trainer import LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
 from auxo.models.small_models import Mlp  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
-from auxo.training.kernels.linear_chain import LinearChain, output_errors  # noqa: E402
-from auxo.training.kernels.match_sequential import Chain, find_chain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
+from auxo.training.kernels import Stacking  # noqa: E402
+from auxo.training.kernels.linear_chain import LinearChain, logit_gradient  # noqa: E402
+from auxo.training.kernels.match_sequential import Chain, match_sequential  # noqa: E402
 from auxo.training.kernels.stacked_module import StackedModule, stack_module  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 from tests.training.unusual_modules import (  # noqa: E402
@@ -30,7 +31,7 @@ FEATURES = 64
 def chain_of(module: nn.Module) -> Chain | None:
     stacked = stack_module(module)
     assert isinstance(stacked, StackedModule)
-    return find_chain(module, stacked.module)
+    return match_sequential(module, stacked.module)
 
 
 class ByHand(nn.Module):
@@ -69,28 +70,30 @@ SETTINGS = {
     "weight decay": LocalTraining(learning_rate=0.01, batch_size=6, weight_decay=0.1),
     "momentum": LocalTraining(learning_rate=0.01, batch_size=6, momentum=0.9),
     "momentum and decay": LocalTraining(learning_rate=0.01, batch_size=5, epochs=2, momentum=0.9, weight_decay=0.1),
+    "proximal": LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0),
+    "proximal, momentum and decay": LocalTraining(0.01, 5, momentum=0.9, weight_decay=0.1, proximal=2.0),
 }
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_chain_is_found_with_all_its_links(name: str) -> None:
-    factory, links, _ = CHAINS[name]
+def test_chain_is_found_with_all_its_layers(name: str) -> None:
+    factory, layers, _ = CHAINS[name]
     chain = chain_of(factory())
 
     assert isinstance(chain, LinearChain)
-    assert len(chain.links) == links
+    assert len(chain.layers) == layers
 
 
 @pytest.mark.parametrize("training", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("is_late", [False, True], ids=["at every step", "late"])
+@pytest.mark.parametrize("is_deferred", [False, True], ids=["at every step", "deferred"])
 @pytest.mark.parametrize("name", CHAINS)
-def test_chain_trains_as_one_by_one(name: str, is_late: bool, training: LocalTraining) -> None:
-    factory, _, input_layers = CHAINS[name]
+def test_chain_trains_as_one_by_one(name: str, is_deferred: bool, training: LocalTraining) -> None:
+    factory, _, deferred = CHAINS[name]
     data = population((FEATURES,))
     jobs = all_jobs(data)
-    way = WayToTrain("stacked", 5, input_layers if is_late else (), is_chain=True)
+    plan = BatchingPlan("stacked", 5, Stacking(deferred if is_deferred else (), is_sequential=True))
 
-    found = updates(TorchTrainer(factory, way=way), data, jobs, training)
+    found = updates(TorchTrainer(factory, batching=plan), data, jobs, training)
 
     assert largest_difference(found, updates(TorchTrainer(factory), data, jobs, training)) < 1e-4
 
@@ -124,4 +127,4 @@ def test_errors_are_the_gradient_of_each_participants_mean_cross_entropy() -> No
     losses = nn.functional.cross_entropy(logits, labels, reduction="none")
     (expected,) = torch.autograd.grad((losses[:2].mean() + losses[3]), logits)
 
-    torch.testing.assert_close(output_errors(logits.detach(), labels, shares), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(logit_gradient(logits.detach(), labels, shares), expected, rtol=0, atol=1e-6)

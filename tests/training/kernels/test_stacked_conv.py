@@ -7,19 +7,19 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from auxo.training.kernels.stacked_conv import StackedConv, zeros_around  # noqa: E402
+from auxo.training.kernels.stacked_conv import StackedConv, zero_padding  # noqa: E402
 from auxo.training.kernels.stacked_module import StackedModule, stack_module  # noqa: E402
-from auxo.training.kernels.stacked_pooling import StackedPool, is_pool_of_four  # noqa: E402
+from auxo.training.kernels.stacked_pooling import StackedMaxPool, is_max_pool_2x2  # noqa: E402
 
 # Pooling.
 
 
 @pytest.mark.parametrize("size", [(4, 4), (2, 2), (5, 7), (6, 3), (2, 9)])
 def test_pool_and_its_gradient_are_those_of_the_library_for_equal_numbers_too(size: tuple[int, int]) -> None:
-    # Few different numbers, so that most squares have more than one largest.
+    # Few different numbers, so that most windows have more than one largest.
     numbers = stream(1, "ties").integers(3, size=(8, 5, *size)).astype(np.float32)
     ours, theirs = (torch.from_numpy(numbers).clone().requires_grad_() for _ in range(2))
-    pooled, expected = StackedPool()(ours), nn.MaxPool2d(2)(theirs)
+    pooled, expected = StackedMaxPool()(ours), nn.MaxPool2d(2)(theirs)
     errors = torch.arange(1.0, pooled.numel() + 1).view_as(pooled)
 
     pooled.backward(errors)
@@ -45,15 +45,15 @@ def test_pool_and_its_gradient_are_those_of_the_library_for_equal_numbers_too(si
     ],
     ids=str,
 )
-def test_only_a_pool_of_squares_of_four_is_replaced(layer: nn.Module, is_known: bool) -> None:
-    assert is_pool_of_four(layer) is is_known
+def test_only_max_pooling_over_2x2_is_replaced(layer: nn.Module, is_known: bool) -> None:
+    assert is_max_pool_2x2(layer) is is_known
 
 
 # Convolution.
 
 
 @pytest.mark.parametrize(
-    ("layer", "zeros"),
+    ("layer", "padding"),
     [
         (nn.Conv2d(1, 1, 3), (0, 0)),
         (nn.Conv2d(1, 1, 3, padding=(2, 1)), (2, 1)),
@@ -64,29 +64,29 @@ def test_only_a_pool_of_squares_of_four_is_replaced(layer: nn.Module, is_known: 
     ],
     ids=str,
 )
-def test_zeros_around_an_image_are_those_of_the_layer(layer: nn.Conv2d, zeros: tuple[int, int] | None) -> None:
-    assert zeros_around(layer) == zeros
+def test_zero_padding_is_that_of_the_layer(layer: nn.Conv2d, padding: tuple[int, int] | None) -> None:
+    assert zero_padding(layer) == padding
 
 
-@pytest.mark.parametrize("wants_dx", [False, True])
-def test_gradients_of_a_convolution_are_those_of_the_library(wants_dx: bool) -> None:
+@pytest.mark.parametrize("needs_dx", [False, True])
+def test_gradients_of_a_convolution_are_those_of_the_library(needs_dx: bool) -> None:
     layer = nn.Conv2d(8, 6, 3, stride=2, padding=1)
     made = stack_module(nn.Sequential(layer))
     assert isinstance(made, StackedModule)
     conv = made.module.get_submodule("0")
     assert isinstance(conv, StackedConv)
     assert conv.bias is not None
-    made.bench.active = 1
-    made.bench.weights = {conv.weight.first: layer.weight.detach().unsqueeze(0)}
+    made.sgd.active = 1
+    made.sgd.weights = {conv.weight.offset: layer.weight.detach().unsqueeze(0)}
     x, own = torch.rand(4, 8, 7, 8), stream(1, "errors")
     with torch.no_grad():
         y = layer(x)
     errors = torch.from_numpy(own.normal(size=tuple(y.shape)).astype(np.float32))
 
-    dx, dw, db = conv.gradients(x, errors, row=0, wants_dx=wants_dx)
+    dx, dw, db = conv.gradients(x, errors, row=0, needs_dx=needs_dx)
 
     x.requires_grad_()
     expected = torch.autograd.grad(layer(x), [x, *layer.parameters()], errors)
     torch.testing.assert_close((dw, db), expected[1:], rtol=1e-5, atol=1e-5)
-    if wants_dx:
+    if needs_dx:
         torch.testing.assert_close(dx, expected[0], rtol=1e-5, atol=1e-5)

@@ -8,8 +8,9 @@ from torch import nn  # noqa: E402
 
 from auxo.training.kernels.stacked_conv import StackedConv  # noqa: E402
 from auxo.training.kernels.stacked_layers import StackedAffine, StackedLinear  # noqa: E402
-from auxo.training.kernels.stacked_module import StackedModule, Unstackable, stack_module  # noqa: E402
-from auxo.training.kernels.stacked_pooling import StackedPool  # noqa: E402
+from auxo.training.kernels.stacked_module import StackedModule, stack_module  # noqa: E402
+from auxo.training.kernels.stacked_pooling import StackedMaxPool  # noqa: E402
+from auxo.training.kernels.stacking import Unstackable  # noqa: E402
 
 
 def small_net() -> nn.Sequential:
@@ -22,13 +23,13 @@ def test_layers_with_weights_are_replaced_and_know_where_these_lie() -> None:
     made = stack_module(small_net())
 
     assert isinstance(made, StackedModule)
-    kinds = [StackedConv, StackedAffine, StackedPool, nn.Flatten, StackedLinear, StackedLinear]
+    kinds = [StackedConv, StackedAffine, StackedMaxPool, nn.Flatten, StackedLinear, StackedLinear]
     assert [type(part) for part in made.module.children()] == kinds
     assert [parameter.shape for parameter in made.parameters] == [
         tuple(parameter.shape) for parameter in small_net().parameters()
     ]
     ends = [parameter.columns.stop for parameter in made.parameters]
-    assert [parameter.first for parameter in made.parameters] == [0, *ends[:-1]]
+    assert [parameter.offset for parameter in made.parameters] == [0, *ends[:-1]]
     assert ends[-1] == sum(parameter.numel() for parameter in small_net().parameters())
 
 
@@ -36,8 +37,8 @@ def test_linear_layers_are_told_by_name() -> None:
     made = stack_module(small_net())
 
     assert isinstance(made, StackedModule)
-    sizes = [(name, layer.inputs, layer.outputs) for name, layer in made.linear]
-    assert sizes == [("4", 16, 5), ("5", 5, 3)]
+    shapes = {name: weight.shape for name, weight in made.linear.items()}
+    assert shapes == {"4": (5, 16), "5": (3, 5)}
 
 
 def test_frozen_layers_stay_as_they_are() -> None:

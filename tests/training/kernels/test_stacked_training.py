@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
+from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
 from auxo.models.small_models import LeafCnn, Mlp, SmallCnn  # noqa: E402
-from auxo.training.batching import WayToTrain  # noqa: E402
+from auxo.training.batching import BatchingPlan  # noqa: E402
+from auxo.training.kernels import Stacking  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 FLAT, IMAGE = (24,), (2, 6, 7)  # an image has sides of which one is odd
@@ -112,11 +113,13 @@ SETTINGS = {
     "plain": LocalTraining(learning_rate=0.01, batch_size=4),
     "weight decay": LocalTraining(learning_rate=0.01, batch_size=6, weight_decay=0.1),
     "momentum and decay": LocalTraining(learning_rate=0.01, batch_size=5, epochs=2, momentum=0.9, weight_decay=0.1),
+    "proximal": LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0),
+    "proximal, momentum and decay": LocalTraining(0.01, 5, momentum=0.9, weight_decay=0.1, proximal=2.0),
 }
 
 
 def stacked(factory: Callable[[], nn.Module], at_once: int = AT_ONCE) -> TorchTrainer:
-    return TorchTrainer(factory, way=WayToTrain("stacked", at_once))
+    return TorchTrainer(factory, batching=BatchingPlan("stacked", at_once))
 
 
 @pytest.mark.parametrize("training", SETTINGS.values(), ids=SETTINGS)
@@ -134,10 +137,10 @@ def test_participants_train_together_as_one_by_one(
 
 @pytest.mark.parametrize(("factory", "features"), MODULES.values(), ids=MODULES)
 def test_layer_is_stacked_when_the_way_is_chosen(factory: Callable[[], nn.Module], features: tuple[int, ...]) -> None:
-    way = TorchTrainer(factory).suited_to(population(features)).way
+    plan = TorchTrainer(factory).suited_to(population(features)).batching
 
-    assert (way.kind, way.input_layers, way.note) == ("stacked", (), None)
-    assert way.at_once > 1
+    assert (plan.kind, plan.stacking.deferred, plan.note) == ("stacked", (), None)
+    assert plan.at_once > 1
 
 
 def small_net() -> nn.Module:
@@ -196,57 +199,75 @@ class WithNorms(nn.Module):
 
 
 ODD = 33  # hidden units: rows of such matrices do not begin at round places in memory
-SAME_BITS: dict[str, tuple[Callable[[], nn.Module], WayToTrain, tuple[int, ...]]] = {
-    "late chain": (partial(Mlp, 64, CLASSES), WayToTrain("stacked", 8, ("layers.1",), is_chain=True), (64,)),
-    "chain": (partial(Mlp, 64, CLASSES), WayToTrain("stacked", 8, is_chain=True), (64,)),
-    "late mlp": (partial(Mlp, 64, CLASSES), WayToTrain("stacked", 8, ("layers.1",)), (64,)),
-    "mlp": (partial(Mlp, 64, CLASSES), WayToTrain("stacked", 8), (64,)),
-    "late chain of odd sizes": (
+SAME_BITS: dict[str, tuple[Callable[[], nn.Module], BatchingPlan, tuple[int, ...]]] = {
+    "deferred chain": (
+        partial(Mlp, 64, CLASSES),
+        BatchingPlan("stacked", 8, Stacking(("layers.1",), is_sequential=True)),
+        (64,),
+    ),
+    "chain": (partial(Mlp, 64, CLASSES), BatchingPlan("stacked", 8, Stacking(is_sequential=True)), (64,)),
+    "deferred mlp": (partial(Mlp, 64, CLASSES), BatchingPlan("stacked", 8, Stacking(("layers.1",))), (64,)),
+    "mlp": (partial(Mlp, 64, CLASSES), BatchingPlan("stacked", 8), (64,)),
+    "deferred chain of odd sizes": (
         partial(Mlp, 49, CLASSES, ODD),
-        WayToTrain("stacked", 8, ("layers.1",), is_chain=True),
+        BatchingPlan("stacked", 8, Stacking(("layers.1",), is_sequential=True)),
         (7, 7),
     ),
-    "chain of odd sizes": (partial(Mlp, 49, CLASSES, ODD), WayToTrain("stacked", 8, is_chain=True), (7, 7)),
-    "late mlp of odd sizes": (partial(Mlp, 49, CLASSES, ODD), WayToTrain("stacked", 8, ("layers.1",)), (7, 7)),
-    "mlp of odd sizes": (partial(Mlp, 49, CLASSES, ODD), WayToTrain("stacked", 8), (7, 7)),
-    "one hidden unit": (partial(Mlp, 40, CLASSES, 1), WayToTrain("stacked", 8), (40,)),
-    "cnn": (partial(SmallCnn, 8, CLASSES), WayToTrain("stacked", 8), (8, 8)),
-    "chain of images": (partial(SmallCnn, 8, CLASSES), WayToTrain("stacked", 8, is_chain=True), (8, 8)),
+    "chain of odd sizes": (
+        partial(Mlp, 49, CLASSES, ODD),
+        BatchingPlan("stacked", 8, Stacking(is_sequential=True)),
+        (7, 7),
+    ),
+    "deferred mlp of odd sizes": (
+        partial(Mlp, 49, CLASSES, ODD),
+        BatchingPlan("stacked", 8, Stacking(("layers.1",))),
+        (7, 7),
+    ),
+    "mlp of odd sizes": (partial(Mlp, 49, CLASSES, ODD), BatchingPlan("stacked", 8), (7, 7)),
+    "one hidden unit": (partial(Mlp, 40, CLASSES, 1), BatchingPlan("stacked", 8), (40,)),
+    "cnn": (partial(SmallCnn, 8, CLASSES), BatchingPlan("stacked", 8), (8, 8)),
+    "chain of images": (
+        partial(SmallCnn, 8, CLASSES),
+        BatchingPlan("stacked", 8, Stacking(is_sequential=True)),
+        (8, 8),
+    ),
     "chain of odd images": (
         partial(LeafCnn, 9, CLASSES, hidden=ODD),
-        WayToTrain("stacked", 8, is_chain=True),
+        BatchingPlan("stacked", 8, Stacking(is_sequential=True)),
         (9, 9),
     ),
-    "cnn of an odd side": (partial(SmallCnn, 9, CLASSES, 3), WayToTrain("stacked", 8), (3, 9, 9)),
-    "norms": (WithNorms, WayToTrain("stacked", 8), IMAGE),
-    "embedding": (Tokens, WayToTrain("stacked", 8), FLAT),
+    "cnn of an odd side": (partial(SmallCnn, 9, CLASSES, 3), BatchingPlan("stacked", 8), (3, 9, 9)),
+    "norms": (WithNorms, BatchingPlan("stacked", 8), IMAGE),
+    "embedding": (Tokens, BatchingPlan("stacked", 8), FLAT),
 }
 
 
 @pytest.mark.parametrize("batch_size", [1, 6, 7])
-@pytest.mark.parametrize(("factory", "way", "features"), SAME_BITS.values(), ids=SAME_BITS)
+@pytest.mark.parametrize(("factory", "plan", "features"), SAME_BITS.values(), ids=SAME_BITS)
 def test_update_has_the_same_bits_whatever_the_other_jobs_are(
-    factory: Callable[[], nn.Module], way: WayToTrain, features: tuple[int, ...], batch_size: int
+    factory: Callable[[], nn.Module], plan: BatchingPlan, features: tuple[int, ...], batch_size: int
 ) -> None:
     data = population(features, counts=(7, 1, 0, 11, 4))
-    trainer = TorchTrainer(factory, way=way)
+    trainer = TorchTrainer(factory, batching=plan)
     jobs = all_jobs(data)
     training = LocalTraining(learning_rate=0.01, batch_size=batch_size)
-    alone = [delta.tobytes() for delta in updates(replace(trainer, way=replace(way, at_once=1)), data, jobs, training)]
+    alone = [
+        delta.tobytes() for delta in updates(replace(trainer, batching=replace(plan, at_once=1)), data, jobs, training)
+    ]
 
     for at_once in (3, len(jobs)):
         order = stream(at_once, "order").permutation(len(jobs))
-        together = replace(trainer, way=replace(way, at_once=at_once))
+        together = replace(trainer, batching=replace(plan, at_once=at_once))
         found = updates(together, data, [jobs[place] for place in order], training)
         differing = [jobs[place] for place, delta in zip(order, found, strict=True) if delta.tobytes() != alone[place]]
         assert differing == [], f"of {len(jobs)} jobs, {at_once} at once"
 
 
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
+@pytest.mark.parametrize("name", ["deferred chain", "chain", "deferred mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_updates_are_where_they_were_asked_for_with_the_same_bits(name: str) -> None:
-    factory, way, features = SAME_BITS[name]
+    factory, plan, features = SAME_BITS[name]
     data = population(features)
-    trainer, jobs = TorchTrainer(factory, way=way), all_jobs(data)
+    trainer, jobs = TorchTrainer(factory, batching=plan), all_jobs(data)
     weights = trainer.initial_weights(7)
     room = np.full((len(jobs) + 2, trainer.n_params), np.nan, dtype=np.float32)
     out = room[1:-1]
@@ -269,11 +290,11 @@ def full_of_nan(maker: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return make
 
 
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
+@pytest.mark.parametrize("name", ["deferred chain", "chain", "deferred mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_memory_that_nobody_has_written_to_is_not_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    factory, way, features = SAME_BITS[name]
+    factory, plan, features = SAME_BITS[name]
     data = population(features)
-    trainer, jobs = TorchTrainer(factory, way=way), all_jobs(data)
+    trainer, jobs = TorchTrainer(factory, batching=plan), all_jobs(data)
     expected = updates(trainer, data, jobs, LocalTraining())
 
     for owner, maker in ((torch, torch.empty), (torch, torch.empty_like), (Tensor, Tensor.new_empty)):
@@ -286,14 +307,14 @@ def test_memory_that_nobody_has_written_to_is_not_read(name: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("training", [LocalTraining(), LocalTraining(momentum=0.9, weight_decay=0.1)], ids=str)
-@pytest.mark.parametrize("name", ["late chain", "chain", "late mlp", "mlp", "cnn", "chain of images", "norms"])
+@pytest.mark.parametrize("name", ["deferred chain", "chain", "deferred mlp", "mlp", "cnn", "chain of images", "norms"])
 def test_diverging_participant_does_not_touch_its_neighbours(name: str, training: LocalTraining) -> None:
-    factory, way, features = SAME_BITS[name]
+    factory, plan, features = SAME_BITS[name]
     data = population(features)
     broken = 3  # has most samples, so it comes first among those that train together
     x = data.x.copy()
     x[data.train.of(broken)] = np.inf
-    trainer, jobs = TorchTrainer(factory, way=way), all_jobs(data)
+    trainer, jobs = TorchTrainer(factory, batching=plan), all_jobs(data)
 
     found = updates(trainer, replace(data, x=x), jobs, training)
     expected = updates(trainer, data, jobs, training)
@@ -305,10 +326,10 @@ def test_diverging_participant_does_not_touch_its_neighbours(name: str, training
             assert delta.tobytes() == sound.tobytes()
 
 
-@pytest.mark.parametrize("name", ["late chain", "late mlp", "cnn"])
+@pytest.mark.parametrize("name", ["deferred chain", "deferred mlp", "cnn"])
 def test_those_without_samples_do_not_move(name: str) -> None:
-    factory, way, features = SAME_BITS[name]
-    trainer, data = TorchTrainer(factory, way=way), population(features)
+    factory, plan, features = SAME_BITS[name]
+    trainer, data = TorchTrainer(factory, batching=plan), population(features)
     jobs = [Job(2, 0, None), Job(2, 1, 0)]
     out = np.full((2, trainer.n_params), np.nan, dtype=np.float32)
 

@@ -1,7 +1,7 @@
-"""Steps of a plain convolutional network for several participants at once, forwards and backwards by hand.
+"""Steps of a plain convolutional network for several participants at once, forward and backward by hand.
 
-Such a network is a row of convolutions, with ReLUs and poolings behind them, and linear layers in the end. The images'
-part is trained participant by participant (see `conv_stage`), the rest with all of them side by side.
+Such a network is a row of convolutions, with ReLUs and poolings behind them, and linear layers in the end. The
+convolutions are trained participant by participant (see `conv_stage`), the rest with all of them side by side.
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from auxo.training.kernels.conv_stage import Stage
+from auxo.training.kernels.conv_stage import ConvStage
 from auxo.training.kernels.linear_chain import LinearChain
-from auxo.training.kernels.participants_sgd import Bench
+from auxo.training.kernels.participants_sgd import ParticipantsSgd
 
 
 @dataclass(frozen=True)
-class ImageChain:
-    """Stages, and linear layers on the pixels of what the last of them returns.
+class ConvChain:
+    """Stages, and linear layers on the flattened outputs of the last of them.
 
     Args:
         stages: from the images on.
@@ -24,48 +24,48 @@ class ImageChain:
         shape: channels, height and width of the images, where samples do not come as such.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[ConvStage, ...]
     head: LinearChain
     shape: tuple[int, ...] | None = None
 
-    def lay_out(self, weights: dict[int, Tensor]) -> None:
-        """Let the participants' weights lie as they are used."""
+    def set_memory_format(self, weights: dict[int, Tensor]) -> None:
+        """Lay the participants' weights out as the steps read them."""
         for stage in self.stages:
-            stage.lay_out(weights)
+            stage.set_memory_format(weights)
 
-    def is_worth_it(self, features: tuple[int, ...]) -> bool:
+    def is_faster_for(self, features: tuple[int, ...]) -> bool:
         """Return whether it beats layer after layer for samples of this shape: not where images are large."""
         shape = self._shape(features)
         if len(shape) != 3:
             return False
         size: tuple[int, ...] = shape[1:]
         for number, stage in enumerate(self.stages):
-            if not stage.is_worth_it(size, is_raw=number == 0):
+            if not stage.is_faster_for(size, needs_dx=number > 0):
                 return False
-            size = stage.size_after(size)
+            size = stage.output_size(size)
         return True
 
-    def step(self, bench: Bench, x: Tensor, labels: Tensor, shares: Tensor) -> None:
+    def step(self, sgd: ParticipantsSgd, x: Tensor, labels: Tensor, shares: Tensor) -> None:
         """Take a step with ``x``, (active x batch, ...)."""
-        images = x.view(bench.active, -1, *self._shape(x.shape[1:]))
-        reached, passed = [], []
-        for job, kept in enumerate(bench.samples):
-            y, of_job = images[job, :kept].permute(2, 3, 0, 1), []
+        images = x.view(sgd.active, -1, *self._shape(x.shape[1:]))
+        outputs, saved = [], []
+        for job, samples in enumerate(sgd.samples):
+            y, of_job = images[job, :samples].permute(2, 3, 0, 1), []
             for number, stage in enumerate(self.stages):
-                y, of_stage = stage.forward(bench, job, y, is_raw=number == 0)
+                y, of_stage = stage.forward(sgd, job, y, needs_dx=number > 0)
                 of_job.append(of_stage)
-            reached.append(y)
-            passed.append(of_job)
-        height, width, _, channels = reached[0].shape
-        flat = x.new_zeros(bench.active, bench.batch, channels, height, width)
-        for rows, y in zip(flat, reached, strict=True):
+            outputs.append(y)
+            saved.append(of_job)
+        height, width, _, channels = outputs[0].shape
+        flat = x.new_zeros(sgd.active, sgd.batch, channels, height, width)
+        for rows, y in zip(flat, outputs, strict=True):
             rows[: y.shape[2]] = y.permute(2, 3, 0, 1)
-        errors = self.head.step_back(bench, flat.flatten(0, 1), labels, shares, wants_errors=True).view_as(flat)
-        for job, of_job in enumerate(passed):
-            dy: Tensor | None = errors[job, : reached[job].shape[2]].permute(2, 3, 0, 1).contiguous()
+        by_head = self.head.step_and_dx(sgd, flat.flatten(0, 1), labels, shares, needs_dx=True).view_as(flat)
+        for job, of_job in enumerate(saved):
+            dy: Tensor | None = by_head[job, : outputs[job].shape[2]].permute(2, 3, 0, 1).contiguous()
             for number in range(len(self.stages) - 1, -1, -1):
                 assert dy is not None  # noqa: S101 - only the first stage returns none
-                dy = self.stages[number].backward(bench, job, dy, of_job[number], is_raw=number == 0)
+                dy = self.stages[number].backward(sgd, job, dy, of_job[number], needs_dx=number > 0)
 
     def _shape(self, features: Sequence[int]) -> tuple[int, ...]:
         if self.shape is not None:

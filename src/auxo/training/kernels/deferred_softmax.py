@@ -1,77 +1,104 @@
-"""Softmax regression of many features, whose weights move once where plain SGD moves them at every step.
+"""Softmax regression of many features with deferred weights, in numpy; `deferred` says how and why.
 
-See `deferred_linear` for the idea. All of the model is a layer on the raw inputs here, and a bias: what a step needs of
-the weights is the outputs at their start and the errors since.
+All of the model is a layer on the raw inputs here, and a bias, which moves at every step.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.stacked_batches import StackedBatches
-
-_STRETCH_ROWS = 96  # samples after which the weights do move; our choice, see `deferred_linear`
+from auxo.training.cross_entropy import turn_into_gradient
+from auxo.training.kernels.deferred import Shrinkage, rows_in_stretch, stretch_steps
+from auxo.training.stacked_batches import StackedBatches
 
 
 @dataclass(frozen=True)
-class LateSoftmax:
+class _Stretch:
+    """What the participants still at work need while a stretch of steps lasts, those with most steps first."""
+
+    first_step: int
+    inputs: list[Float32Array]  # (rows, features) of each
+    outputs: Float32Array  # (participants, rows, classes) with the weights at its start, without the bias
+    gram: Float32Array  # (participants, rows, rows) inner products of the inputs
+    shrinkage: Shrinkage | None  # with FedProx's term alone
+
+
+@dataclass(frozen=True)
+class DeferredSoftmax:
     """Participants of one round in training, all from the same weights, at a constant rate."""
 
     matrix: Float32Array  # (features, classes)
     bias: Float32Array  # (classes,)
     rate: float
+    proximal: float = 0.0
 
     def train(self, data: FederatedData, batches: StackedBatches, out: Float32Array) -> None:
         """Write the updates of jobs to ``out``, (jobs, parameters), in the order in which they were given."""
-        jobs, (batch, classes) = len(batches.steps), (batches.y.shape[2], len(self.bias))
+        jobs, batch = len(batches.steps), batches.y.shape[2]
         biases = np.tile(self.bias, (jobs, 1))
         moved: list[Float32Array] = [self.matrix] * jobs  # their weights at the start of the stretch
-        stretch = max(1, _STRETCH_ROWS // batch)
-        for start in range(0, len(batches.active), stretch):
-            at_work = batches.active[start]
-            ends = np.minimum(batches.steps[:at_work], start + stretch)
-            rows = [batches.x_rows[start:end, job].ravel() for job, end in enumerate(ends)]
-            inputs = [data.numbers(own).reshape(len(own), -1) for own in rows]
-            outputs = np.empty((at_work, len(inputs[0]), classes), dtype=np.float32)
-            products = np.empty((at_work, len(inputs[0]), len(inputs[0])), dtype=np.float32)
+        steps = stretch_steps(batch)
+        for start in range(0, len(batches.active), steps):
+            inputs = [data.numbers(own).reshape(len(own), -1) for own in rows_in_stretch(batches, start)]
+            stretch = self._begin(start, inputs, moved, batch)
+            gradients = self._descend(stretch, batches, biases)
             for job, own in enumerate(inputs):
-                np.matmul(own, moved[job], out=outputs[job, : len(own)])
-                np.matmul(own, own.T, out=products[job, : len(own), : len(own)])
-            errors = np.empty_like(outputs)
-            for step in range(start, int(ends[0])):
-                active, row = batches.active[step], (step - start) * batch
-                here = slice(row, row + batch)
-                logits = outputs[:active, here] + biases[:active, np.newaxis]
-                if row:
-                    logits -= self.rate * np.matmul(products[:active, here, :row], errors[:active, :row])
-                errors_at(logits, batches.y[step, :active], batches.shares[step, :active])
-                errors[:active, here] = logits
-                biases[:active] -= self.rate * logits.sum(axis=1)
-            for job, own in enumerate(inputs):
-                is_done = batches.steps[job] <= start + stretch
-                self._move(moved, job, own, errors[job, : len(own)], out[batches.job_rows[job]] if is_done else None)
+                update = out[batches.job_rows[job]] if batches.steps[job] <= start + steps else None
+                moved[job] = self._move(stretch, job, moved[job], gradients[job, : len(own)], update)
         out[batches.job_rows, self.matrix.size :] = biases - self.bias
         out[batches.job_rows[batches.steps == 0]] = 0.0  # nobody has written there
 
+    def _begin(self, step: int, inputs: list[Float32Array], moved: list[Float32Array], batch: int) -> _Stretch:
+        jobs, rows = len(inputs), len(inputs[0])
+        shrinkage = Shrinkage.of(self.rate, self.proximal, batch, rows) if self.proximal else None
+        outputs = np.empty((jobs, rows, len(self.bias)), dtype=np.float32)
+        grams = np.empty((jobs, rows, rows), dtype=np.float32)
+        for job, own in enumerate(inputs):
+            base, gram = outputs[job, : len(own)], grams[job, : len(own), : len(own)]
+            np.matmul(own, moved[job], out=base)
+            np.matmul(own, own.T, out=gram)
+            if shrinkage is not None:
+                gram *= shrinkage.gram[: len(own), : len(own)]
+            if shrinkage is not None and moved[job] is not self.matrix:
+                kept = shrinkage.since_start[: len(own), np.newaxis]
+                base *= kept
+                base += (1 - kept) * (own @ self.matrix)
+        return _Stretch(step, inputs, outputs, grams, shrinkage)
+
+    def _descend(self, stretch: _Stretch, batches: StackedBatches, biases: Float32Array) -> Float32Array:
+        """Take the steps of a stretch, biases included, and return the gradients by the logits, row by row."""
+        batch = batches.y.shape[2]
+        gradients = np.empty_like(stretch.outputs)
+        for number in range(len(stretch.inputs[0]) // batch):
+            step, row = stretch.first_step + number, number * batch
+            active, here = batches.active[step], slice(row, row + batch)
+            logits = stretch.outputs[:active, here] + biases[:active, np.newaxis]
+            if row:
+                logits -= self.rate * np.matmul(stretch.gram[:active, here, :row], gradients[:active, :row])
+            turn_into_gradient(logits, batches.y[step, :active], batches.shares[step, :active])
+            gradients[:active, here] = logits
+            by_bias = logits.sum(axis=1)
+            if self.proximal:
+                by_bias += self.proximal * (biases[:active] - self.bias)
+            biases[:active] -= self.rate * by_bias
+        return gradients
+
     def _move(
-        self, moved: list[Float32Array], job: int, x: Float32Array, errors: Float32Array, update: Float32Array | None
-    ) -> None:
-        """Move a participant's weights by what a stretch has gathered; write its update if it is done."""
+        self, stretch: _Stretch, job: int, moved: Float32Array, dy: Float32Array, update: Float32Array | None
+    ) -> Float32Array:
+        """Return a participant's weights after what a stretch has gathered; write its update instead if it is done."""
+        x = stretch.inputs[job]
+        if stretch.shrinkage is not None:
+            dy = dy * stretch.shrinkage.until_end[-len(x) :, np.newaxis]
+            if moved is not self.matrix:
+                moved = moved - np.float32(1 - stretch.shrinkage.over(len(x))) * (moved - self.matrix)
         by = np.empty_like(self.matrix) if update is None else update[: self.matrix.size].reshape(self.matrix.shape)
-        np.matmul(x.T, errors, out=by)
+        np.matmul(x.T, dy, out=by)
         by *= -np.float32(self.rate)
         if update is None:
-            moved[job] = moved[job] + by
-        elif moved[job] is not self.matrix:
-            by += moved[job] - self.matrix
-
-
-def errors_at(logits: Float32Array, y: IntArray, shares: Float32Array) -> None:
-    """Turn logits, (participants, batch, classes), into the gradient of the mean cross entropy by them, in place."""
-    logits -= logits.max(axis=2, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(axis=2, keepdims=True)
-    logits.reshape(-1, logits.shape[2])[np.arange(y.size), y.ravel()] -= 1
-    logits *= shares[:, :, np.newaxis]
+            return moved + by
+        if moved is not self.matrix:
+            by += moved - self.matrix
+        return moved

@@ -1,4 +1,4 @@
-"""Steps of a plain chain of linear layers for several participants at once, forwards and backwards by hand.
+"""Steps of a plain chain of linear layers for several participants at once, forward and backward by hand.
 
 Such a chain is small, and there are many steps of it: autograd would take as long to find its way back as the products
 themselves. The products are those of `stacked_layers`, in the same order.
@@ -9,69 +9,70 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.participants_sgd import Bench, StackedParameter
+from auxo.training.kernels.participants_sgd import ParticipantsSgd
+from auxo.training.kernels.stacked_parameter import StackedParameter
 
 
 @dataclass(frozen=True)
-class Link:
-    """A linear layer of the chain."""
+class ChainLinear:
+    """A linear layer of the chain, and the ReLU behind it."""
 
     weight: StackedParameter
     bias: StackedParameter | None
-    is_rectified: bool  # a ReLU follows
+    has_relu: bool
 
 
 @dataclass(frozen=True)
 class LinearChain:
     """Linear layers, one after another, most of them with a ReLU behind them."""
 
-    links: tuple[Link, ...]
+    layers: tuple[ChainLinear, ...]
 
-    def lay_out(self, weights: dict[int, Tensor]) -> None:
-        """Let the participants' weights lie as they are used: they do."""
+    def set_memory_format(self, weights: dict[int, Tensor]) -> None:
+        """Lay the participants' weights out as the steps read them: they are."""
 
-    def is_worth_it(self, features: tuple[int, ...]) -> bool:
+    def is_faster_for(self, features: tuple[int, ...]) -> bool:
         """Return whether it beats layer after layer for samples of this shape: always."""
         return True
 
-    def step(self, bench: Bench, x: Tensor, labels: Tensor, shares: Tensor) -> None:
-        """Take a step with ``x``, (active x batch, ...), which a first layer that knows its inputs does not read."""
-        self.step_back(bench, x, labels, shares, wants_errors=False)
+    def step(self, sgd: ParticipantsSgd, x: Tensor, labels: Tensor, shares: Tensor) -> None:
+        """Take a step with ``x``, (active x batch, ...), which a deferred first layer does not read."""
+        self.step_and_dx(sgd, x, labels, shares, needs_dx=False)
 
-    def step_back(self, bench: Bench, x: Tensor, labels: Tensor, shares: Tensor, wants_errors: bool) -> Tensor:
-        """Take a step, and return the errors of the inputs, (active, batch, inputs), where they are wanted."""
-        reached = [x.reshape(bench.active, -1, x[0].numel())]
-        for link in self.links:
-            reached.append(self._forward(bench, link, reached[-1]))
-        errors = output_errors(reached[-1].flatten(0, 1), labels, shares).view_as(reached[-1])
-        for number in range(len(self.links) - 1, -1, -1):
-            link = self.links[number]
-            if link.is_rectified:
-                errors = torch.ops.aten.threshold_backward(errors, reached[number + 1], 0)
+    def step_and_dx(self, sgd: ParticipantsSgd, x: Tensor, labels: Tensor, shares: Tensor, needs_dx: bool) -> Tensor:
+        """Take a step, and return the gradient by the inputs, (active, batch, in features), where it is needed."""
+        activations = [x.reshape(sgd.active, -1, x[0].numel())]
+        for layer in self.layers:
+            activations.append(self._forward(sgd, layer, activations[-1]))
+        dy = logit_gradient(activations[-1].flatten(0, 1), labels, shares).view_as(activations[-1])
+        for number in range(len(self.layers) - 1, -1, -1):
+            layer = self.layers[number]
+            if layer.has_relu:
+                dy = torch.ops.aten.threshold_backward(dy, activations[number + 1], 0)
             # Before the weights move.
-            before = torch.bmm(errors, bench.weight(link.weight)) if number or wants_errors else errors
-            if bench.delayed is not None and bench.delayed.holds(link.weight.first):
-                bench.delayed.backward(link.weight.first, errors)
+            dx = torch.bmm(dy, sgd.weight(layer.weight)) if number or needs_dx else dy
+            if sgd.deferred is not None and sgd.deferred.holds(layer.weight.offset):
+                sgd.deferred.backward(layer.weight.offset, dy)
             else:
-                bench.descend_by_product(link.weight, errors.transpose(1, 2), reached[number])
-            if link.bias is not None:
-                bench.descend(link.bias, errors.sum(dim=1))
-            errors = before
-        return errors
+                sgd.descend_by_product(layer.weight, dy.transpose(1, 2), activations[number])
+            if layer.bias is not None:
+                sgd.descend(layer.bias, dy.sum(dim=1))
+            dy = dx
+        return dy
 
-    def _forward(self, bench: Bench, link: Link, x: Tensor) -> Tensor:
-        bias = None if link.bias is None else bench.weight(link.bias).unsqueeze(1)
-        if bench.delayed is not None and bench.delayed.holds(link.weight.first):
-            y = bench.delayed.forward(link.weight.first, bench.active)
+    def _forward(self, sgd: ParticipantsSgd, layer: ChainLinear, x: Tensor) -> Tensor:
+        bias = None if layer.bias is None else sgd.weight(layer.bias).unsqueeze(1)
+        if sgd.deferred is not None and sgd.deferred.holds(layer.weight.offset):
+            y = sgd.deferred.forward(layer.weight.offset, sgd.active)
             y = y if bias is None else y.add_(bias)
         elif bias is None:
-            y = torch.bmm(x, bench.weight(link.weight).transpose(1, 2))
+            y = torch.bmm(x, sgd.weight(layer.weight).transpose(1, 2))
         else:
-            y = torch.baddbmm(bias, x, bench.weight(link.weight).transpose(1, 2))
-        return y.relu_() if link.is_rectified else y
+            y = torch.baddbmm(bias, x, sgd.weight(layer.weight).transpose(1, 2))
+        return y.relu_() if layer.has_relu else y
 
 
-def output_errors(logits: Tensor, labels: Tensor, shares: Tensor) -> Tensor:
+def logit_gradient(logits: Tensor, labels: Tensor, shares: Tensor) -> Tensor:
     """Return the gradient of the participants' mean cross entropies by the logits, (active x batch, classes)."""
     shares = shares.unsqueeze(1)
     return torch.softmax(logits, dim=1).mul_(shares).scatter_add_(1, labels.unsqueeze(1), -shares)

@@ -1,7 +1,7 @@
-"""Pooling over squares of four.
+"""Max pooling with kernel size and stride 2 for the batches of several participants, which it need not tell apart.
 
 The library's own pooling goes from number to number with a branch for each, and took more time than a convolution. Here
-an image is taken apart into four of a quarter of the size, the upper left numbers of all squares and so on, and these
+an image is taken apart into four of a quarter of the size, the upper left numbers of all windows and so on, and these
 are compared as a whole. Of equal numbers the first is the maximum, row by row, as in the library.
 """
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 
-def is_below(first: Tensor, second: Tensor) -> Tensor:
-    """Return -1 (all bits set) where the first number is below the second, else 0.
+def less_mask(first: Tensor, second: Tensor) -> Tensor:
+    """Return -1 (all bits set) where the first number is less than the second, else 0.
 
     It is the sign of the difference, drawn out over the whole number: far faster than a comparison. Zero is added for
     the sake of -0.0 and 0.0, which are equal; their difference has a sign.
@@ -20,16 +20,14 @@ def is_below(first: Tensor, second: Tensor) -> Tensor:
     return (first - second).add_(0.0).view(torch.int32).bitwise_right_shift_(31)
 
 
-class _PoolStep(torch.autograd.Function):
-    """Maximum over squares of four."""
-
+class _MaxPoolStep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         batch, channels, height, width = x.shape
-        squares = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
-        left, right = squares.permute(5, 3, 0, 1, 2, 4).contiguous()
+        windows = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
+        left, right = windows.permute(5, 3, 0, 1, 2, 4).contiguous()
         upper, lower = torch.maximum(left, right)
-        ctx.x, ctx.is_right, ctx.is_lower = x, is_below(left, right), is_below(upper, lower)
+        ctx.x, ctx.is_right, ctx.is_lower = x, less_mask(left, right), less_mask(upper, lower)
         return torch.maximum(upper, lower)
 
     @staticmethod
@@ -38,24 +36,24 @@ class _PoolStep(torch.autograd.Function):
         height, width = x.shape[-2:]
         is_right = (upper_right ^ lower_right).bitwise_and_(is_lower).bitwise_xor_(upper_right)
         rows, columns = (torch.arange(0, size, 2, dtype=torch.int32) for size in (height, width))
-        at = (rows.unsqueeze(1) * width + columns).sub(is_right).sub_(is_lower, alpha=width)
+        indices = (rows.unsqueeze(1) * width + columns).sub(is_right).sub_(is_lower, alpha=width)
         back = torch.ops.aten.max_pool2d_with_indices_backward  # the library's way back is fast
-        return back(dy, x, [2, 2], [2, 2], [0, 0], [1, 1], False, at.long())  # type: ignore[no-any-return]
+        return back(dy, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices.long())  # type: ignore[no-any-return]
 
 
-class StackedPool(nn.Module):
-    """Maximum over squares of four."""
+class StackedMaxPool(nn.Module):
+    """`nn.MaxPool2d(2)`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for (active x batch, channels, height, width)."""
         height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2  # an odd row or column is left out
         if (height, width) != tuple(x.shape[-2:]):
             x = x[..., :height, :width]
-        return _PoolStep.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+        return _MaxPoolStep.apply(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def is_pool_of_four(layer: nn.Module) -> bool:
-    """Return whether `StackedPool` does what the layer does."""
+def is_max_pool_2x2(layer: nn.Module) -> bool:
+    """Return whether `StackedMaxPool` does what the layer does."""
     if type(layer) is not nn.MaxPool2d:
         return False
     pairs = [value if isinstance(value, tuple) else (value, value) for value in (layer.kernel_size, layer.stride)]

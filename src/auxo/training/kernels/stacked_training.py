@@ -9,11 +9,13 @@ from torch import Tensor
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.deferred_linear import DelayedInput, InputLayer
-from auxo.training.kernels.linear_chain import output_errors
+from auxo.training.kernels.deferred import rows_in_stretch, stretch_steps
+from auxo.training.kernels.deferred_linear import DeferredLinear
+from auxo.training.kernels.linear_chain import logit_gradient
 from auxo.training.kernels.match_sequential import Chain
-from auxo.training.kernels.stacked_batches import StackedBatches
 from auxo.training.kernels.stacked_module import StackedModule
+from auxo.training.kernels.stacked_parameter import StackedParameter
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
 
@@ -27,12 +29,12 @@ class StackedTraining:
 
     Args:
         stacked: the module.
-        input_layers: its linear layers that take the raw inputs as they are.
-        chain: the whole module, if it is no more than a chain of layers.
+        deferred_layers: the weights of its linear layers that take the raw inputs as they are.
+        chain: the whole module, if its layers' steps are taken by hand.
     """
 
     stacked: StackedModule
-    input_layers: tuple[InputLayer, ...] = ()
+    deferred_layers: tuple[StackedParameter, ...] = ()
     chain: Chain | None = None
 
     def train(
@@ -47,83 +49,81 @@ class StackedTraining:
         stack = StackedBatches.of(data, batches)
         start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         updates = [torch.from_numpy(out[job]) for job in stack.job_rows]
-        delayed = self._delayed(stack, start, updates, settings)
-        bench = self.stacked.bench
+        deferred = self._deferred(stack, start, updates, settings)
+        sgd = self.stacked.sgd
         jobs = len(batches)
-        moved = [parameter for parameter in self.stacked.parameters if not (delayed and delayed.holds(parameter.first))]
-        bench.weights = {
-            parameter.first: start[parameter.columns].view(parameter.shape).repeat(jobs, *[1] * len(parameter.shape))
-            for parameter in moved
+        at_every_step = [
+            parameter for parameter in self.stacked.parameters if not (deferred and deferred.holds(parameter.offset))
+        ]
+        weights_of = {
+            parameter.offset: parameter.of(start).repeat(jobs, *[1] * len(parameter.shape))
+            for parameter in at_every_step
         }
         if self.chain is not None:
-            self.chain.lay_out(bench.weights)
-        bench.velocities = {}
-        if settings.momentum:
-            bench.velocities = {first: torch.zeros_like(weight) for first, weight in bench.weights.items()}
-        bench.settings, bench.delayed, bench.batch = settings, delayed, stack.y.shape[2]
+            self.chain.set_memory_format(weights_of)
+        sgd.begin(weights_of, settings)
+        sgd.deferred, sgd.batch = deferred, stack.y.shape[2]
         try:
-            self._descend(data, stack, delayed)
-            for parameter in moved:
-                trained, before = bench.weights[parameter.first].flatten(1), start[parameter.columns]
+            self._descend(data, stack, deferred)
+            for parameter in at_every_step:
+                trained, before = sgd.weights[parameter.offset].flatten(1), start[parameter.columns]
                 for row, update in enumerate(updates):
                     torch.sub(trained[row], before, out=update[parameter.columns])
         finally:
-            bench.weights, bench.velocities, bench.delayed = {}, {}, None
+            sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
 
-    def _delayed(
+    def _deferred(
         self, stack: StackedBatches, start: Tensor, updates: Sequence[Tensor], settings: LocalTraining
-    ) -> DelayedInput | None:
+    ) -> DeferredLinear | None:
         # With momentum or decay the weights of a step are no longer the first ones plus a plain sum.
-        if not self.input_layers or settings.momentum or settings.weight_decay:
+        if not self.deferred_layers or settings.momentum or settings.weight_decay:
             return None
         steps = [int(n) for n in stack.steps]
-        return DelayedInput(self.input_layers, start, updates, steps, stack.y.shape[2], settings.learning_rate)
+        rate, proximal = settings.learning_rate, settings.proximal
+        return DeferredLinear(self.deferred_layers, start, updates, steps, stack.y.shape[2], rate, proximal)
 
-    def _descend(self, data: FederatedData, stack: StackedBatches, delayed: DelayedInput | None) -> None:
-        bench = self.stacked.bench
+    def _descend(self, data: FederatedData, stack: StackedBatches, deferred: DeferredLinear | None) -> None:
+        sgd = self.stacked.sgd
         features = data.features
-        stretch = DelayedInput.stretch_steps(stack.y.shape[2])
-        # An input layer has all its inputs already; what is passed through the module only has their shape. Were it
+        stretch = stretch_steps(stack.y.shape[2])
+        # A deferred layer has all its inputs already; what is passed through the module only has their shape. Were it
         # used by anything else after all, that would show.
         shape_alone = torch.full((1,), torch.nan).expand(*features)
         labels, shares = torch.from_numpy(stack.y).flatten(1), torch.from_numpy(stack.shares).flatten(1)
         self.stacked.module.train()
         for step, active in enumerate(stack.active):
-            bench.active = active
-            bench.samples = tuple(np.count_nonzero(stack.shares[step, :active], axis=1).tolist())
+            sgd.active = active
+            sgd.samples = tuple(np.count_nonzero(stack.shares[step, :active], axis=1).tolist())
             rows = stack.x_rows[step, :active].ravel()
-            if delayed is None:
+            if deferred is None:
                 x = torch.from_numpy(data.inputs(rows))
             else:
                 if step % stretch == 0:
-                    delayed.begin(_inputs_of(data, stack, step, step + stretch), step)
-                delayed.at(step)
+                    deferred.begin(_inputs_of(data, stack, step), step)
+                deferred.at(step)
                 x = shape_alone.expand(len(rows), *features)
-            bench.moved.clear()
+            sgd.stepped.clear()
             self._step(x, labels[step, : len(rows)], shares[step, : len(rows)])
-            bench.descend_without_gradient(self.stacked.parameters)
-            if delayed is not None and (step % stretch == stretch - 1 or step == len(stack.active) - 1):
-                delayed.end()
+            sgd.descend_without_gradient(self.stacked.parameters)
+            if deferred is not None and (step % stretch == stretch - 1 or step == len(stack.active) - 1):
+                deferred.end()
 
     def _step(self, x: Tensor, labels: Tensor, shares: Tensor) -> None:
-        bench = self.stacked.bench
+        sgd = self.stacked.sgd
         if self.chain is not None:
-            self.chain.step(bench, x, labels, shares)
+            self.chain.step(sgd, x, labels, shares)
             return
-        bench.calls.clear()
+        sgd.calls.clear()
         logits = self.stacked.module(x)
-        if len(set(bench.calls)) < len(bench.calls):
+        if len(set(sgd.calls)) < len(sgd.calls):
             # The first of two backward passes would move weights that the second still needs.
             raise LayerUsedTwiceError("the model uses a layer twice in one pass; set training.batching to one-by-one")
         with torch.no_grad():
-            errors = output_errors(logits, labels, shares)
-        logits.backward(errors)
+            dy = logit_gradient(logits, labels, shares)
+        logits.backward(dy)
 
 
-def _inputs_of(data: FederatedData, stack: StackedBatches, first: int, last: int) -> list[Tensor]:
-    """Return what each job still at work reads in steps ``first`` to ``last``, one after another."""
-    return [
-        torch.from_numpy(data.inputs(stack.x_rows[first : min(last, stack.steps[job]), job].ravel())).flatten(1)
-        for job in range(stack.active[first])
-    ]
+def _inputs_of(data: FederatedData, stack: StackedBatches, first: int) -> list[Tensor]:
+    """Return what each job still at work reads in the stretch that begins at step ``first``."""
+    return [torch.from_numpy(data.inputs(rows)).flatten(1) for rows in rows_in_stretch(stack, first)]

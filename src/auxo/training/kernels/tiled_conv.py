@@ -1,8 +1,8 @@
-"""Convolution of one participant's images by few products; see `winograd`.
+"""Convolution of one participant's images in tiles, by few multiplications; see `winograd`.
 
-Images lie pixel by pixel: (height, width, samples, channels). Then every change from pixels to points and back is a
-product of matrices as the numbers lie, and so are the sums over channels, one at each point; nothing is moved in
-between.
+Images are HWNC, (height, width, samples, channels): channels_last, with the samples inside. Then every transform is a
+product of matrices as the memory is laid out, and so are the sums over channels, one at each point; nothing is
+permuted in between.
 """
 
 from dataclasses import dataclass, field
@@ -14,89 +14,100 @@ from auxo.training.kernels.winograd import Axis, axis
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What the way back needs of the way there; at each point, (points of both axes, ...)."""
+class Transformed:
+    """What `forward` saves for `backward`: inputs and weight at each point, (points of both axes, ...)."""
 
-    inputs: Tensor  # (..., tiles x samples, channels)
-    filters: Tensor  # (..., channels, outputs)
+    inputs: Tensor  # (..., tiles x samples, in channels)
+    weight: Tensor  # (..., in channels, out channels)
 
 
 @dataclass(frozen=True)
 class TiledConv:
-    """Convolves images of one size with filters that move on by one pixel at a time.
+    """A convolution of stride 1 for images of one size.
 
     Args:
-        channels: of the inputs and of the outputs.
-        down: along the height.
-        across: along the width.
+        channels: in and out.
+        vertical: its transforms along the height.
+        horizontal: those along the width.
     """
 
     channels: tuple[int, int]
-    down: Axis
-    across: Axis
-    _values: Tensor = field(init=False, repr=False, compare=False)  # (points of both, taps of both)
+    vertical: Axis
+    horizontal: Axis
+    _weight_transform: Tensor = field(init=False, repr=False, compare=False)  # (points of both, kernel of both)
 
     def __post_init__(self) -> None:
-        values = torch.einsum("pk,ql->pqlk", self.across.values.double(), self.down.values.double())
-        points = self.across.points * self.down.points
-        object.__setattr__(self, "_values", values.reshape(points, -1).float())
+        both = torch.einsum(
+            "pk,ql->pqlk", self.horizontal.filter_transform.double(), self.vertical.filter_transform.double()
+        )
+        points = self.horizontal.points * self.vertical.points
+        object.__setattr__(self, "_weight_transform", both.reshape(points, -1).float())
 
     @staticmethod
-    def of(size: tuple[int, int], zeros: tuple[int, int], filters: tuple[int, ...]) -> "TiledConv":
-        """Return the convolution of images of a size with ``filters``, (outputs, inputs, height, width)."""
-        outputs, inputs, high, wide = filters
-        return TiledConv((inputs, outputs), axis(size[0], zeros[0], high), axis(size[1], zeros[1], wide))
+    def of(size: tuple[int, int], padding: tuple[int, int], weight_shape: tuple[int, ...]) -> "TiledConv":
+        """Return the convolution of images of a size with a weight of the shape that `nn.Conv2d` has."""
+        out_channels, in_channels, kernel_height, kernel_width = weight_shape
+        return TiledConv(
+            (in_channels, out_channels),
+            axis(size[0], padding[0], kernel_height),
+            axis(size[1], padding[1], kernel_width),
+        )
 
-    def products(self) -> int:
-        """Return how many products of two numbers an image takes."""
-        inputs, outputs = self.channels
-        down, across = self.down.points * self.down.tiles, self.across.points * self.across.tiles
-        spread = self.down.spread.shape[1] * across * (self.across.spread.shape[1] + down)
-        gather = self.down.outputs * across * (self.across.outputs + down)
-        return inputs * spread + down * across * inputs * outputs + outputs * gather
+    def multiplications(self) -> int:
+        """Return how many multiplications an image takes."""
+        in_channels, out_channels = self.channels
+        down = self.vertical.points * self.vertical.tiles
+        across = self.horizontal.points * self.horizontal.tiles
+        of_inputs = self.vertical.input_transform.shape[1] * across
+        of_inputs *= self.horizontal.input_transform.shape[1] + down
+        of_outputs = self.vertical.output_size * across * (self.horizontal.output_size + down)
+        return in_channels * of_inputs + down * across * in_channels * out_channels + out_channels * of_outputs
 
-    def forward(self, x: Tensor, filters: Tensor) -> tuple[Tensor, Seen]:
-        """Return the outputs, (height, width, samples, outputs).
+    def forward(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Transformed]:
+        """Return the outputs, (height, width, samples, out channels), and what `backward` needs.
 
         Args:
-            x: (height, width, samples, inputs).
-            filters: (height x width, inputs x outputs).
+            x: (height, width, samples, in channels).
+            weight: (kernel height x kernel width, in channels x out channels).
         """
         samples = x.shape[2]
-        inputs = self._to_points(x.flatten(2), self.across.spread, self.down.spread)
-        seen = Seen(
-            inputs.view(-1, self._rows(samples), x.shape[3]), torch.mm(self._values, filters).view(-1, *self.channels)
+        inputs = self._to_points(x.flatten(2), self.horizontal.input_transform, self.vertical.input_transform)
+        saved = Transformed(
+            inputs.view(-1, self._rows(samples), x.shape[3]),
+            torch.mm(self._weight_transform, weight).view(-1, *self.channels),
         )
-        at_points = torch.bmm(seen.inputs, seen.filters)
-        y = self._to_pixels(at_points, self.across.gather, self.down.gather)
-        return y.view(*y.shape[:2], samples, -1), seen
+        at_points = torch.bmm(saved.inputs, saved.weight)
+        y = self._to_pixels(at_points, self.horizontal.output_transform, self.vertical.output_transform)
+        return y.view(*y.shape[:2], samples, -1), saved
 
-    def backward(self, dy: Tensor, seen: Seen, wants_dx: bool) -> tuple[Tensor | None, Tensor]:
-        """Return the gradients by the inputs, if wanted, and by the filters, in the shapes that `forward` takes."""
-        samples, outputs = dy.shape[2:]
-        errors = self._to_points(dy.flatten(2), self.across.gather.t(), self.down.gather.t())
-        errors = errors.view(-1, self._rows(samples), outputs)
-        by_filters = torch.mm(self._values.t(), torch.bmm(seen.inputs.transpose(1, 2), errors).flatten(1))
-        if not wants_dx:
-            return None, by_filters
-        at_points = torch.bmm(errors, seen.filters.transpose(1, 2))
-        dx = self._to_pixels(at_points, self.across.spread.t(), self.down.spread.t())
-        return dx.view(*dx.shape[:2], samples, -1), by_filters
+    def backward(self, dy: Tensor, saved: Transformed, needs_dx: bool) -> tuple[Tensor | None, Tensor]:
+        """Return the gradients by the inputs, if needed, and by the weight, in the shapes that `forward` takes."""
+        samples, out_channels = dy.shape[2:]
+        errors = self._to_points(
+            dy.flatten(2), self.horizontal.output_transform.t(), self.vertical.output_transform.t()
+        )
+        errors = errors.view(-1, self._rows(samples), out_channels)
+        dw = torch.mm(self._weight_transform.t(), torch.bmm(saved.inputs.transpose(1, 2), errors).flatten(1))
+        if not needs_dx:
+            return None, dw
+        at_points = torch.bmm(errors, saved.weight.transpose(1, 2))
+        dx = self._to_pixels(at_points, self.horizontal.input_transform.t(), self.vertical.input_transform.t())
+        return dx.view(*dx.shape[:2], samples, -1), dw
 
     def _rows(self, samples: int) -> int:
-        return self.down.tiles * self.across.tiles * samples
+        return self.vertical.tiles * self.horizontal.tiles * samples
 
-    def _to_points(self, image: Tensor, across: Tensor, down: Tensor) -> Tensor:
+    def _to_points(self, image: Tensor, horizontal: Tensor, vertical: Tensor) -> Tensor:
         """Return (points across, points down x tiles down, tiles across x numbers) of (height, width, numbers)."""
-        points = self.across.points
-        rows = torch.bmm(across.expand(len(image), -1, -1), image)
+        points = self.horizontal.points
+        rows = torch.bmm(horizontal.expand(len(image), -1, -1), image)
         by_point = rows.view(len(image), points, -1).transpose(0, 1)
-        return torch.bmm(down.expand(points, -1, -1), by_point)
+        return torch.bmm(vertical.expand(points, -1, -1), by_point)
 
-    def _to_pixels(self, at_points: Tensor, across: Tensor, down: Tensor) -> Tensor:
-        """Return (height, width, numbers) of what lies at the points, the way back of `_to_points`."""
-        points, height = self.across.points, len(down)
-        at_points = at_points.view(points, self.down.points * self.down.tiles, -1)
+    def _to_pixels(self, at_points: Tensor, horizontal: Tensor, vertical: Tensor) -> Tensor:
+        """Return (height, width, numbers) of what is known at the points, the way back of `_to_points`."""
+        points, height = self.horizontal.points, len(vertical)
+        at_points = at_points.view(points, self.vertical.points * self.vertical.tiles, -1)
         rows = at_points.new_empty(height, points, at_points.shape[2])
-        torch.bmm(down.expand(points, -1, -1), at_points, out=rows.transpose(0, 1))
-        return torch.bmm(across.expand(height, -1, -1), rows.view(height, points * self.across.tiles, -1))
+        torch.bmm(vertical.expand(points, -1, -1), at_points, out=rows.transpose(0, 1))
+        return torch.bmm(horizontal.expand(height, -1, -1), rows.view(height, points * self.horizontal.tiles, -1))

@@ -1,4 +1,4 @@
-"""The layers that a module's input goes through one after another, if that is all that its forward pass does.
+"""The layers of a module that is an `nn.Sequential` in effect: its input goes from one to the next, and that is all.
 
 What a forward pass does by functions (``torch.relu``, ``x.flatten(1)`` ...) is returned as the layer that does so.
 """
@@ -12,13 +12,13 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from auxo.training.kernels.stacked_pooling import is_pool_of_four
+from auxo.training.kernels.stacked_pooling import is_max_pool_2x2
 
 _RELU = (functional.relu, torch.relu, "relu", torch.relu_, "relu_")
 
 
-def layers_in_order(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
-    """Return the layers with their names in the module, "" for those that functions stand for; None if there is more.
+def trace_sequential(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
+    """Return the layers with their names in the module, "" for those that functions stand for; None if it does more.
 
     A layer used twice comes twice.
     """
@@ -72,7 +72,7 @@ def _relu(inplace: bool = False) -> nn.Module:
 
 def _pool(*rest: Any, **named: Any) -> nn.Module | None:
     layer = nn.MaxPool2d(*rest, **named)
-    return layer if is_pool_of_four(layer) else None
+    return layer if is_max_pool_2x2(layer) else None
 
 
 def _flatten(start_dim: int = 0, end_dim: int = -1) -> nn.Module:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.files.errors import DatasetError
+from auxo.files.errors import FileError
 from auxo.traces.capacity import read_capacity
 
 pa = pytest.importorskip("pyarrow")
@@ -47,20 +47,20 @@ def test_bandwidths_can_come_from_a_table_of_measurements_on_wifi(tmp_path: Path
     ],
 )
 def test_a_table_of_another_kind_is_refused(columns: dict[str, list[object]], message: str, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(FileError) as error:
         read_capacity(table(tmp_path / "a.parquet", **columns))
     assert message in str(error.value)
 
 
 def test_missing_and_damaged_tables_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="got no such file"):
+    with pytest.raises(FileError, match="got no such file"):
         read_capacity(tmp_path / "absent.parquet")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 but no more")
-    with pytest.raises(DatasetError, match="one that cannot be read"):
+    with pytest.raises(FileError, match="one that cannot be read"):
         read_capacity(tmp_path / "a.parquet")
     good = table(tmp_path / "b.parquet", model=["a"], resnet_ms=[1.0])
     mobile = table(tmp_path / "c.parquet", network=["MOBILE"], down_kbps_mean=[1.0])
-    with pytest.raises(DatasetError, match="expected at least one row on WiFi"):
+    with pytest.raises(FileError, match="expected at least one row on WiFi"):
         read_capacity(good, mobile)
 
 

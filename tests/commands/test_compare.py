@@ -25,7 +25,7 @@ samples = [8, 12]
 test_samples = 5
 
 [training]
-algorithm = "fedavg"
+aggregator = "fedavg"
 rounds = 3
 participants = 20
 
@@ -73,10 +73,11 @@ def test_two_seeds_are_run_shown_and_written_and_the_same_command_goes_on_where_
     rows = {row["measure"]["key"]: row for row in found["rows"]}
     summaries = [json.loads(Path(f"runs/tiny-seeds/seed-{seed}/summary.json").read_text()) for seed in (0, 1)]
     for key, scale in (("final_accuracy", 100), ("perplexity", 1)):
-        means = {name: scale * sum(summary[name][key] for summary in summaries) / 2 for name in ("base", "auxo")}
-        assert rows[key]["base"] == pytest.approx(means["base"])
-        assert rows[key]["difference"]["mean"] == pytest.approx(means["auxo"] - means["base"])
-        assert rows[key]["difference"]["half_width"] is not None
+        scores = [summary["methods"] for summary in summaries]
+        means = {name: scale * sum(one[name][key] for one in scores) / 2 for name in ("base", "auxo")}
+        assert rows[key]["means"] == pytest.approx(means)
+        assert rows[key]["differences"]["auxo"]["mean"] == pytest.approx(means["auxo"] - means["base"])
+        assert rows[key]["differences"]["auxo"]["half_width"] is not None
     assert len(list(Path("runs/tiny-seeds").glob("seed-*/report.html"))) == 2
 
 
@@ -85,6 +86,9 @@ def test_runs_of_other_settings_are_left_alone() -> None:
     other = auxo("compare", "study.toml", "--seeds", "1", "--set", "training.rounds=2")
     assert other.exit_code == 2
     assert "holds a run of another configuration (training.rounds: 3, now 2); choose another folder" in other.stderr
+    other = auxo("compare", "study.toml", "--seeds", "1", "--set", "auxo.affinity.exploration=0.2")
+    assert other.exit_code == 2
+    assert "holds a run of another configuration (auxo.affinity.exploration: 0.1, now 0.2)" in other.stderr
 
 
 def test_a_name_that_is_neither_a_file_nor_a_reference_lists_the_references() -> None:

@@ -2,10 +2,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.training.kernels.stacked_batches import StackedBatches
 from auxo.training.local_samples import PADDING, local_batches
+from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining
-from tests.training.kernels.side_by_side import population
+from tests.training.side_by_side import population
 
 job_lists = st.lists(st.builds(Job, st.integers(0, 5), st.integers(0, 1), st.sampled_from([None, 0, 1])), min_size=1)
 trainings = st.builds(LocalTraining, batch_size=st.integers(1, 8), epochs=st.integers(1, 2))

@@ -8,8 +8,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from auxo.commands.traces import traces_app
-from auxo.files.errors import DatasetError
+from auxo.cli import app
 from auxo.traces.trace_file import read_trace
 
 pa = pytest.importorskip("pyarrow")
@@ -17,10 +16,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def traces(*arguments: object) -> Result:
-    result = CliRunner().invoke(traces_app, [str(argument) for argument in arguments], env={"COLUMNS": "140"})
-    if isinstance(result.exception, DatasetError):
-        raise result.exception
-    return result
+    return CliRunner().invoke(app, ["traces", *(str(argument) for argument in arguments)], env={"COLUMNS": "140"})
 
 
 @pytest.fixture
@@ -49,8 +45,9 @@ def test_bad_devices_stop_the_conversion_or_are_left_out_aloud(fedscale: tuple[P
         pickle.dumps({1: {"computation": 0, "communication": 1}, 2: {"computation": 1, "communication": 1}})
     )
     out = tmp_path / "a.arrow"
-    with pytest.raises(DatasetError, match="row 0, device '1'"):
-        traces("convert", "fedscale", capacity, availability, out)
+    refused = traces("convert", "fedscale", capacity, availability, out)
+    assert refused.exit_code == 2
+    assert "row 0, device '1'" in refused.stderr
     assert not out.exists()
     result = traces("convert", "fedscale", capacity, availability, out, "--skip-bad")
     assert "left out devices that cannot be used; the first: " in result.stderr
@@ -131,11 +128,13 @@ def test_a_share_that_is_none_is_refused(share: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(b"text")
-    with pytest.raises(DatasetError, match="expected a trace file"):
-        traces("describe", tmp_path / "a.arrow")
+    refused = traces("describe", tmp_path / "a.arrow")
+    assert refused.exit_code == 2
+    assert "a.arrow: file: expected a trace file" in refused.stderr
     traces("synthetic", tmp_path / "b.arrow", "--clients", 5, "--days", 1)
-    with pytest.raises(DatasetError, match="folder: expected one that exists"):
-        traces("describe", tmp_path / "b.arrow", "--html", tmp_path / "absent" / "page.html")
+    refused = traces("describe", tmp_path / "b.arrow", "--html", tmp_path / "absent" / "page.html")
+    assert refused.exit_code == 2
+    assert "page.html: folder: expected one that exists" in refused.stderr
 
 
 @pytest.mark.parametrize(

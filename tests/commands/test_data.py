@@ -13,8 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import auxo
-from auxo.commands.data import data_app
-from auxo.commands.data_drawing import size_edges
+from auxo.cli import app
 from auxo.datasets import catalogue
 from auxo.datasets.catalogue import LOADERS
 from auxo.datasets.client_samples import ClientSamples, SampleSource
@@ -27,7 +26,7 @@ CSV = "client,a,b,label,group\n" + "".join(
 
 
 def data(*arguments: str | Path) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(data_app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, ["data", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +84,7 @@ def test_small_clients_are_left_out_when_asked_and_noted_when_not() -> None:
 def test_a_bar_is_shown_on_a_terminal_only() -> None:
     assert "converting" not in data("convert", "mine.csv", "plain.arrow").stderr
     terminal = CliRunner(env={"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "TERM": "xterm", "CI": ""})
-    assert "converting mine" in terminal.invoke(data_app, ["convert", "mine.csv", "live.arrow"]).stderr
+    assert "converting mine" in terminal.invoke(app, ["data", "convert", "mine.csv", "live.arrow"]).stderr
 
 
 def test_a_file_that_exists_is_replaced_only_by_force() -> None:
@@ -183,21 +182,11 @@ def test_population_files_are_described_and_validated_too() -> None:
     assert "old.npz: 1 problem\n" in result.output
 
 
-def test_sizes_of_any_magnitude_have_ranges() -> None:
-    assert size_edges(1, 1) == [1, 2]
-    assert size_edges(20, 131) == [20, 50, 100, 200]
-    assert size_edges(0, 10**9)[-1] > 10**9
-
-
 @pytest.mark.parametrize(
     "arguments", [("convert", "mine.csv", "mine.arrow"), ("validate", "there.arrow"), ("describe", "mine.csv")]
 )
 def test_without_pyarrow_the_message_says_how_to_get_it(arguments: tuple[str, ...]) -> None:
-    program = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "from auxo.commands.data import data_app\n"
-        f"data_app({list(arguments)!r})"
-    )
+    program = f"import sys; sys.modules['pyarrow'] = None\nfrom auxo.cli import app\napp({['data', *arguments]!r})"
     Path("there.arrow").touch()
     environment = os.environ | {"PYTHONPATH": str(Path(auxo.__file__).parents[1])}
     result = subprocess.run(  # noqa: S603 - our own program

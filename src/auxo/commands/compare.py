@@ -1,0 +1,65 @@
+"""The command `auxo compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from auxo.commands.command_group import examples
+from auxo.commands.options import ConfigFile, DataFolder, JsonFile, Overrides, PopulationFile, all_overrides
+from auxo.commands.running import check_json, run_into
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import load_config
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.seeds import run_seeds
+from auxo.experiments.summary import Summary
+from auxo.files.atomic_write import write_whole
+from auxo.reporting.comparison_tables import comparison_over_seeds
+from auxo.reporting.report import write_report
+
+EXAMPLES = examples(
+    "auxo compare study.toml",
+    "auxo compare study.toml --seeds 5 --out runs/study",
+    "auxo compare writers --data DIR  # a reference that comes with Auxo, on data that do not",
+)
+
+
+def compare(  # noqa: PLR0913, PLR0917 - one for each option
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    population: PopulationFile = None,
+    data: DataFolder = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from that of the configuration on.")] = 3,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the runs, one directory a seed; seeds that are done there are kept. "
+            "Default: runs/NAME-seeds.",
+        ),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run an experiment with several seeds and compare its methods with the base by seed.
+
+    CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
+    seeds. Ctrl-C keeps the seeds that are done; the same command goes on where it stopped.
+    """
+    config = load_config(config_file, all_overrides(overrides, population, data=data))
+    check_json(json_file)
+    folder = out or Path("runs") / f"{config.name}-seeds"
+    messages = Console(stderr=True)
+
+    def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
+        messages.print(f"seed {of_seed.seed}", highlight=False)
+        summary = run_into(directory, of_seed, messages)
+        write_report(directory)
+        return summary
+
+    comparison = run_seeds(config, seeds, folder, run_seed)
+    Console().print("", comparison_over_seeds(comparison), sep="\n")
+    if json_file is not None:
+        write_whole(json_file, (folder / "comparison.json").read_bytes())
+    typer.echo(f"numbers: {folder / 'comparison.json'}; each seed's report: {folder}/seed-*/report.html")

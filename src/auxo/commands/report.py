@@ -1,0 +1,22 @@
+"""The command `auxo report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from auxo.commands.command_group import examples
+from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.report import write_report
+
+EXAMPLES = examples("auxo report runs/demo-0")
+
+
+def report(
+    run_directory: Annotated[Path, typer.Argument(metavar="RUN")],
+) -> None:
+    """Write the report of a run again and print where it is.
+
+    RUN is the directory that the run was written to; the run may be unfinished.
+    """
+    typer.echo(str(write_report(RunDirectory.open(run_directory))))

@@ -1,0 +1,94 @@
+"""Running an experiment from the command line: progress, Ctrl-C, the result on the terminal and as JSON, the report."""
+
+import json
+from itertools import chain, count
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from auxo.commands.command_group import INTERRUPTED
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, to_toml
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import ORACLE, Summary
+from auxo.files.atomic_write import write_whole
+from auxo.protocol.events import Event
+from auxo.reporting.method_names import contenders, words_for
+from auxo.reporting.progress import Budget, OnEvent, show_progress
+from auxo.reporting.report import write_report
+from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
+
+
+def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
+    """Run an experiment, show and report it."""
+    check_json(json_file)
+    directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
+    summary = run_into(directory, config, Console(stderr=True))
+    if json_file is not None:
+        write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
+    _show_result(summary, directory)
+    if ORACLE in config.methods and ORACLE not in summary.methods:
+        typer.echo("oracle: left out, because these clients have no known groups to tell apart")
+    typer.echo(f"report: {write_report(directory)}")
+
+
+def check_json(json_file: Path | None) -> None:
+    """Refuse a place for --json where nothing can be written, before hours of training.
+
+    Raises:
+        ConfigError: there is no such folder, or the path is one.
+    """
+    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+
+
+def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
+    """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
+    try:
+        # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
+        from auxo.experiments.runner import run_experiment  # noqa: PLC0415
+
+        with show_progress(Budget.of(config), messages) as show:
+            on_event = _announcing(show, messages, f"writing to {directory.path}")
+            return run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
+    except ConfigError:  # found only with the data at hand
+        directory.discard()
+        raise
+    except KeyboardInterrupt:
+        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _print_note(note: str, messages: Console) -> None:
+    messages.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
+    """Return ``show`` with a line before the first event: a run that cannot begin should not claim that it does."""
+    is_announced = False
+
+    def on_event(method: str, event: Event) -> None:
+        nonlocal is_announced
+        if not is_announced:
+            messages.print(words, highlight=False, markup=False, soft_wrap=True)
+            is_announced = True
+        show(method, event)
+
+    return on_event
+
+
+def _show_result(summary: Summary, directory: RunDirectory) -> None:
+    console = Console()
+    trees = {name: directory.events(name).events for name in contenders(directory.methods())}
+    for name, events in trees.items():
+        heading = f"\n{words_for(name).name}" if len(trees) > 1 else ""
+        console.print(heading, cohort_tree_text(events), sep="\n", highlight=False, markup=False)
+    console.print("", comparison_table(summary), sep="\n")
+
+
+def _free_directory(config: Config) -> Path:
+    """Return runs/NAME-SEED, or the first of runs/NAME-SEED-2, -3 ... that is not taken."""
+    first = Path("runs") / f"{config.name}-{config.seed}"
+    candidates = chain([first], (first.with_name(f"{first.name}-{number}") for number in count(2)))
+    return next(path for path in candidates if not path.exists())

@@ -1,0 +1,52 @@
+"""How methods are called and coloured: the base, Auxo and the oracle in words of their own, others by their names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import cycle
+
+from auxo.experiments.summary import BASE, ORACLE
+
+AUXO = "auxo"
+
+_OTHER_COLOURS = ("m0", "m1", "m2", "m3")
+"""In the style sheet, for methods without a colour of their own; more methods than that use them again."""
+
+
+@dataclass(frozen=True)
+class MethodWords:
+    """A method in a sentence, at the head of a table's row, and as one of those compared."""
+
+    name: str
+    title: str
+    description: str
+
+
+_KNOWN = {
+    BASE: MethodWords("base", "base: one model for all", "one model for everybody (base)"),
+    AUXO: MethodWords("Auxo", "Auxo: cohorts found", "cohorts found while training (Auxo)"),
+    ORACLE: MethodWords("oracle", "oracle: true groups", "an oracle that is told the true groups"),
+}
+
+
+def words_for(method: str) -> MethodWords:
+    """Return how a method is called.
+
+    >>> words_for("auxo").name, words_for("fedavg-2").title
+    ('Auxo', 'fedavg-2')
+    """
+    return _KNOWN.get(method, MethodWords(method, method, method))
+
+
+def method_colours(methods: Iterable[str]) -> dict[str, str]:
+    """Return each method's class in the style sheet.
+
+    >>> method_colours(["base", "fedavg-2", "oracle"])
+    {'base': 'base', 'fedavg-2': 'm0', 'oracle': 'oracle'}
+    """
+    others = cycle(_OTHER_COLOURS)
+    return {method: method if method in _KNOWN else next(others) for method in methods}
+
+
+def contenders(methods: Iterable[str]) -> tuple[str, ...]:
+    """Return the methods that are on trial: neither the base that they are held against nor the oracle."""
+    return tuple(method for method in methods if method not in {BASE, ORACLE})

@@ -1,0 +1,112 @@
+"""Seeds in a table and in sentences, whatever the methods are called."""
+
+import io
+import math
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from auxo.experiments.comparison import Comparison, compare, interval
+from auxo.experiments.summary import Summary
+from auxo.reporting.comparison_tables import comparison_over_seeds, findings, markdown_row, signed, verdicts
+from tests.experiments.made_summaries import brought, made_method, made_summary
+
+
+def summary(seed: int, base: float, auxo: float, **changes: Any) -> Summary:
+    return made_summary(seed, base=made_method(base), auxo=made_method(auxo, **changes))
+
+
+def shown(comparison: Comparison) -> list[list[str]]:
+    """Return the cells of the table, row by row, and the lines below it as rows of one cell."""
+    console = Console(file=io.StringIO(), width=80)
+    console.print(comparison_over_seeds(comparison))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    return [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("auxo", "words"),
+    [([0.6, 0.6, 0.61], "better"), ([0.4, 0.41, 0.4], "worse"), ([0.51, 0.49, 0.5], "do not differ")],
+)
+def test_a_verdict_says_what_the_interval_says(auxo: list[float], words: str) -> None:
+    (told,) = verdicts(compare([summary(seed, 0.5, accuracy) for seed, accuracy in enumerate(auxo)]))
+    assert told.startswith("Auxo ")
+    assert words in told
+
+
+def test_one_seed_gives_no_verdict() -> None:
+    assert "one seed" in verdicts(compare([summary(0, 0.5, 0.9)]))[0]
+
+
+def test_without_a_base_it_is_said_that_nothing_is_compared() -> None:
+    runs = [made_summary(seed, auxo=made_method(0.5), mine=made_method(0.6)) for seed in range(2)]
+    assert verdicts(compare(runs)) == ['no method is called "base", so there are no differences']
+    assert all("difference (95 %)" not in row for row in shown(compare(runs)))
+
+
+def test_the_table_has_a_line_for_each_method_with_its_difference_and_fits_80_columns() -> None:
+    runs = [
+        Summary(
+            "toy",
+            seed,
+            "finished",
+            {
+                "base": made_method(0.5),
+                "auxo": made_method(0.6 + seed / 100, cohorts=4),
+                "fedavg-2": made_method(0.45),
+                "oracle": made_method(0.7),
+            },
+        )
+        for seed in range(2)
+    ]
+    rows = shown(compare(runs))
+    assert ["toy, 2 seeds"] in rows
+    assert ["", "", "mean", "difference (95 %)"] in rows
+    at = rows.index(["final accuracy", "base", "50.00 %", ""])
+    assert rows[at + 1][:3] == ["", "Auxo", "60.50 %"]
+    assert rows[at + 1][3].startswith("+10.50 ± ")
+    assert rows[at + 2] == ["", "fedavg-2", "45.00 %", "\N{MINUS SIGN}5.00 ± 0.00"]
+    assert rows[at + 3] == ["", "oracle", "70.00 %", "+20.00 ± 0.00"]
+    told = findings(compare(runs))
+    assert "Auxo, cohorts, by seed: 4, 4" in told
+    assert "fedavg-2, cohorts, by seed: 1, 1" in told
+    assert "Auxo is better than the base, beyond chance" in told
+    assert "fedavg-2 is worse than the base, beyond chance" in told
+    assert not any(line.startswith("oracle") for line in told)
+
+
+def test_one_contender_needs_no_name_before_its_findings() -> None:
+    runs = [summary(seed, 0.5, 0.6, against_base=brought(2.0, 1.5, 0.9)) for seed in range(2)]
+    assert findings(compare(runs))[:4] == [
+        "speed-up to the base's best accuracy, in time: 2.00 x",
+        "speed-up to the base's best accuracy, in participations: 1.50 x",
+        "cohorts, by seed: 1, 1",
+        "share of the oracle's gain, by seed: 90 %, 90 %",
+    ]
+
+
+def test_a_speed_up_that_a_seed_never_had_is_never() -> None:
+    told = findings(compare([summary(0, 0.5, 0.4), summary(1, 0.5, 0.6, against_base=brought(2.0))]))
+    assert "in time: never" in told[0]
+
+
+def test_perplexity_is_the_main_figure_of_documents_where_it_was_measured() -> None:
+    text = [
+        made_summary(seed, base=made_method(0.5, perplexity=7.0 + seed), auxo=made_method(0.5, perplexity=6.5 + seed))
+        for seed in range(2)
+    ]
+    row = markdown_row(compare(text), "auxo")
+    assert row[:4] == ("7.500", "7.000", "\N{MINUS SIGN}0.500 ± 0.000", "-")
+    assert markdown_row(compare([summary(0, 0.5, 0.6)]), "auxo")[:3] == ("50.00 %", "60.00 %", "+10.00")
+
+
+def test_documents_need_the_base_and_the_method() -> None:
+    with pytest.raises(ValueError, match="expected one that was run beside the base, got 'auxo'"):
+        markdown_row(compare([made_summary(0, auxo=made_method(0.5))]), "auxo")
+
+
+def test_signs_are_written_out() -> None:
+    assert signed(interval([math.pi]), 2) == "+3.14"
+    assert signed(interval([-1.0, -1.0]), 1) == "\N{MINUS SIGN}1.0 ± 0.0"

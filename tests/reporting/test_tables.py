@@ -1,0 +1,66 @@
+"""The report's tables: methods side by side, and rounds added up."""
+
+from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import EmptyRound, Event, UpdateRejected
+from auxo.reporting.facts import RunFacts, gather
+from auxo.reporting.number_format import duration
+from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
+from tests.reporting.made_runs import AUXO, BASE, HOUR, finished, record, several, words
+
+
+def seen(facts: RunFacts) -> str:
+    return words(comparison_table(facts))
+
+
+def test_comparison_shows_every_number_of_the_summary(run: RunDirectory) -> None:
+    table = seen(gather(finished(run)))
+    assert "Final mean accuracy 62.0 % 93.0 %" in table
+    assert "Worst 10 % of clients 32.0 % 63.0 %" in table
+    assert "Best 10 % of clients 67.0 % 98.0 %" in table
+    assert "Variance across clients, %² 310 310" in table
+    assert "beyond what small test sets explain 210 210" in table
+    assert "Device-hours used 10 10" in table
+    assert "Device-hours wasted 2 (17 %) 2 (17 %)" in table
+    assert "Cohorts 1 2" in table
+    assert "Agreement with the true groups (ARI) \N{EN DASH} 0.91" in table
+    assert "oracle" not in table
+
+
+def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
+    # Auxo climbs from 0.40 to 0.93 between hours 1 and 4, so it passes 0.62 at 1 + 3 * 22 / 53 hours.
+    reached = words(duration((1 + 3 * 22 / 53) * HOUR))
+    assert f"best accuracy 8 h {reached} " in seen(gather(finished(run)))
+
+
+def test_method_that_never_gets_there_is_said_not_to(run: RunDirectory) -> None:
+    record(run, base=BASE, auxo=AUXO[:2])
+    assert "not reached" in seen(gather(run))
+
+
+def test_rounds_are_added_up_for_each_cohort(run: RunDirectory) -> None:
+    facts = gather(finished(run))
+    table = words(rounds_table(facts))
+    assert "Auxo 0 2 200 24 10 2 6 0 1 15 min" in table
+    assert "0.1 1 100 12 5 1 3 0 0 15 min" in table
+    assert incidents_table(facts) is None
+
+
+def test_rejections_and_empty_rounds_are_counted_by_reason(run: RunDirectory) -> None:
+    rejections = tuple(UpdateRejected(HOUR, "0", 1, client, "not finite") for client in ("a", "b", "a"))
+    trouble: tuple[Event, ...] = (*rejections, EmptyRound(HOUR, "0", 2, "nobody on line"))
+    table = incidents_table(gather(record(finished(run), auxo=trouble)))
+    assert table is not None
+    assert "Auxo update rejected (2 clients) not finite 3" in words(table)
+    assert "Auxo empty round nobody on line 1" in words(table)
+
+
+def test_every_method_has_a_column_in_the_order_they_ran(run: RunDirectory) -> None:
+    facts = gather(several(run))
+    table = seen(facts)
+    assert table.split("Final")[0].split() == ["base", "Auxo", "fedavg-2", "grouped+", "oracle"]
+    assert "Final mean accuracy 62.0 % 93.0 % 55.0 % 81.0 % 94.0 %" in table
+    assert "Cohorts 1 2 1 3 4" in table
+    absent = "\N{EN DASH}"
+    assert f"gain {absent} {absent} {absent} 60 % {absent}" in table
+    assert '<th scope="col" class="m1">grouped+</th>' in comparison_table(facts)
+    assert " grouped+ 0 2 200" in words(rounds_table(facts))
