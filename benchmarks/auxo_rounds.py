@@ -6,16 +6,17 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from auxo.experiments.methods import local_training, plans, world
 from peers import workload as work
 
 from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
-from auxo.experiments.config import Config, DevicesConfig, Method, PopulationConfig, TrainingConfig
+from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
+from auxo.experiments.method_runs import local_training, method_runs
+from auxo.experiments.world import make_world
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import Event, RoundClosed
-from auxo.runtime.coordinator import Coordinator
+from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
 from auxo.simulation.virtual_time import Simulation
 from auxo.training.softmax import SoftmaxTrainer
@@ -25,7 +26,7 @@ Placed = Literal["one process", "processes", "ray"]
 
 
 def rounds_s(
-    workload: str, rounds: int, warmup: int, placed: Placed = "processes", method: Method = "base"
+    workload: str, rounds: int, warmup: int, placed: Placed = "processes", method: str = "base"
 ) -> tuple[list[float], float]:
     """Return the seconds of each round after the warm-up, and the training loss after the last one.
 
@@ -33,8 +34,7 @@ def rounds_s(
     """
     data = as_population(work.make_samples())
     trainer = _trainer(workload, data)
-    start = first_weights(workload, trainer)
-    return timed(trainer, start, data, (warmup, rounds), placed, method)
+    return timed(trainer, first_weights(workload, trainer), data, (warmup, rounds), placed, method)
 
 
 def timed(
@@ -43,7 +43,7 @@ def timed(
     data: FederatedData,
     rounds: tuple[int, int],
     placed: Placed = "processes",
-    method: Method = "base",
+    method: str = "base",
 ) -> tuple[list[float], float]:
     """Return the same for any model and population, all of which takes part in every round.
 
@@ -57,7 +57,7 @@ def timed(
     """
     warmup, total = rounds[0], sum(rounds)
     training = TrainingConfig(
-        algorithm="fedavg",
+        aggregator="fedavg",
         rounds=total,
         participants=data.n_clients,
         learning_rate=work.LEARNING_RATE,
@@ -65,9 +65,9 @@ def timed(
     )
     devices = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
     population = PopulationConfig(clients=data.n_clients)  # not drawn: the data are here
-    config = Config(population=population, training=training, devices=devices, methods=(method,))
-    plan = plans(method, config, data)[0]
-    inner = InProcess(trainer, data, local_training(training), seed=work.SEED)
+    config = Config(seed=work.SEED, population=population, training=training, devices=devices, methods=(method,))
+    rules = method_runs(method, config, data, trainer.n_params)[0].rules
+    inner = InProcess(trainer, data, local_training(config), seed=work.SEED)
     closed_at: list[float] = []
 
     def note(event: Event) -> None:
@@ -75,11 +75,8 @@ def timed(
             closed_at.append(time.perf_counter())
 
     with _engine(inner, placed) as engine:
-        coordinator = Coordinator(
-            plan.settings, trainer.n_params, data.n_clients, total, work.SEED, matching=plan.matching
-        )
-        simulation = Simulation(coordinator, world(config, data, engine), note)
-        state = simulation.start(coordinator.start(weights))
+        simulation = Simulation(rules, make_world(config, data, engine), note)
+        state = simulation.start(start(rules, lambda number: weights))
         started = time.perf_counter()
         # A cohort that has been partitioned makes several shorter rounds; the benchmark is over before that.
         while not simulation.is_over(state):

@@ -23,12 +23,16 @@ from rich.console import Console
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, Participants, close_round, examine
+from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.aggregators import FedAvg
+from auxo.core.claims import Claims
+from auxo.core.cohort_algorithm import Closing, Participants
+from auxo.core.cohort_state import CohortState
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.gathering import Gathered, examine
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.types import Float32Array
+from auxo.core.types import ROOT, Float32Array, FloatArray
 from auxo.models.resnet import ResNet18
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Job, LocalTraining
@@ -102,7 +106,7 @@ def measure() -> Record:
     )
 
 
-def _examine(updates: list[Float32Array]) -> tuple[float, np.ndarray, np.ndarray]:
+def _examine(updates: list[Float32Array]) -> tuple[float, FloatArray, FloatArray]:
     """Return the seconds it takes to examine 200 updates one after another, and what is kept of them."""
     rng = stream(work.SEED, "clustering-cost")
     fingerprint = Fingerprint(len(updates[0]))
@@ -112,33 +116,51 @@ def _examine(updates: list[Float32Array]) -> tuple[float, np.ndarray, np.ndarray
         for number in range(DISTINCT)
     ]
     started = time.perf_counter()
-    found = [examine(distinct[number % DISTINCT], 40, fingerprint) for number in range(PARTICIPANTS)]
+    found = [examine(distinct[number % DISTINCT], 40, None, fingerprint) for number in range(PARTICIPANTS)]
     seconds = time.perf_counter() - started
     kept = [examined for examined in found if not isinstance(examined, str)]
     return seconds, np.array([one.direction for one in kept]), np.array([one.length for one in kept])
 
 
-def _cluster(directions: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
+def _cluster(directions: FloatArray, lengths: FloatArray) -> tuple[float, float]:
     """Return the seconds of what closing a round does with fingerprints, and the memory it needs at most in MiB."""
-    settings, everybody = AuxoSettings(aggregator=FedAvg()), np.arange(PARTICIPANTS)
+    algorithm, aggregator, everybody = Auxo(), FedAvg(), np.arange(PARTICIPANTS)
     rng = stream(work.SEED, "clustering-cost", "close")
-    participants = Participants(
+    claims = Claims(
         vouched=np.ones(PARTICIPANTS, dtype=np.bool_),
         known=np.ones(PARTICIPANTS, dtype=np.bool_),
         label=rng.integers(0, CLUSTERS, PARTICIPANTS),
         label_by_fold=rng.integers(0, CLUSTERS, (PARTICIPANTS, 2)),
         generation=np.ones(PARTICIPANTS, dtype=np.int64),
-        fold=everybody % 2,
     )
-    folded = Folded(np.zeros(1), everybody, everybody < 0, directions, lengths, everybody, 0, ())
-    state = CohortState(server=settings.aggregator.initial(np.zeros(1, dtype=np.float32)), round=settings.start_round)
-    outlook = Outlook(progress=0.3, total_participants=PARTICIPANTS, cohorts=2, check_ins=1000.0)
-    state = close_round(state, participants, folded, outlook, settings, rng).state  # the first one starts centres
+    gathered = Gathered(
+        movements=(np.zeros(1),),
+        rows=everybody,
+        late=everybody < 0,
+        model=np.zeros_like(everybody),
+        losses=np.full(PARTICIPANTS, np.nan),
+        directions=directions,
+        lengths=lengths,
+        aggregated=everybody,
+        misfits=0,
+        rejected=(),
+    )
+    server = aggregator.initial(np.zeros(1, dtype=np.float32))
+    closing = Closing(
+        cohort=ROOT,
+        states=(CohortState(server, round=algorithm.start_round, memory=AuxoMemory()),),
+        participants=Participants(everybody, (ROOT,), everybody % 2, np.zeros_like(everybody), claims),
+        outlook=Outlook(progress=0.3, total_participants=PARTICIPANTS, cohorts=2, check_ins=1000.0),
+        share=PARTICIPANTS,
+    )
+    first = algorithm.close(closing, gathered, aggregator, rng)  # starts the centres
+    assert first is not None  # noqa: S101 - there are updates
+    closing = replace(closing, states=first.states)
     started = time.perf_counter()
-    close_round(replace(state, round=state.round + 1), participants, folded, outlook, settings, rng)
+    algorithm.close(closing, gathered, aggregator, rng)
     seconds = time.perf_counter() - started
     tracemalloc.start()
-    close_round(replace(state, round=state.round + 1), participants, folded, outlook, settings, rng)
+    algorithm.close(closing, gathered, aggregator, rng)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return seconds, peak / 2**20

@@ -24,27 +24,29 @@ from auxo.experiments.config_file import parse_config
 from auxo.experiments.runner import has_groups, run_method
 from auxo.protocol.events import Partitioned
 
+LETTER = "the paper's rules, all of them"  # a method of its own
 VARIANTS: dict[str, tuple[str, ...]] = {
     "Auxo as it is": (),
-    "the paper's rules, all of them": ('auxo.variant="paper"', 'training.rate_scaling="linear"'),
-    "criterion: Lemma 1 to the letter": ('auxo.criterion="lemma"',),
-    "judge labels on the samples they come from": ("auxo.cross_fit=false",),
-    "two clusters, never more (K = 2)": ("auxo.max_children=2",),
-    "partition without waiting for labels": ("auxo.wait_for_labels=0.0",),
-    "label of the last visit only": ("auxo.label_memory=0.0",),
-    "margins of labels do not count": ("auxo.label_trust=0.0",),
-    "no memory of centres": ("auxo.centre_memory=0.0",),
-    "centres contain the client": ("auxo.leave_one_out=false",),
-    "predicted rewards add up": ("auxo.accumulate_predictions=true", "auxo.label_trust=0.0"),
-    "directions alone make rewards": ("auxo.weigh_length=false",),
-    "avg + std over all participants": ("auxo.scale_by_known=false",),
-    "newcomers that do not fit are aggregated": ("auxo.admit_misfits=true",),
-    "late participants learn nothing": ("auxo.late_feedback=false",),
-    "clustering from the first round on": ("auxo.start_round=1",),
-    "clustering from round 30 on": ("auxo.start_round=30",),
-    "no partition before 45 % of the run": ("auxo.partition_from=0.45",),
-    "linear scaling of the server's rate": ('training.rate_scaling="linear"',),
+    LETTER: (),
+    "criterion: Lemma 1 to the letter": ('criterion="lemma"',),
+    "judge labels on the samples they come from": ("cross_fit=false",),
+    "two clusters, never more (K = 2)": ("clustering.clusters=2",),
+    "partition without waiting for labels": ("criterion.limits.labelled=0.0",),
+    "label of the last visit only": ("affinity.label_memory=0.0",),
+    "margins of labels do not count": ("affinity.label_trust=0.0",),
+    "no memory of centres": ("clustering.centre_memory=0.0",),
+    "centres contain the client": ("clustering.leave_one_out=false", "rewards.leave_one_out=false"),
+    "predicted rewards add up": ("affinity.accumulate_predictions=true", "affinity.label_trust=0.0"),
+    "directions alone make rewards": ("rewards.weigh_length=false",),
+    "avg + std over all participants": ("rewards.scale_by_known=false",),
+    "newcomers that do not fit are aggregated": ("admit_misfits=true",),
+    "late participants learn nothing": ("late_feedback=false",),
+    "clustering from the first round on": ("start_round=1",),
+    "clustering from round 30 on": ("start_round=30",),
+    "no partition before 45 % of the run": ("criterion.limits.begin=0.45",),
+    "linear scaling of the server's rate": ('rate_scaling="linear"',),
 }
+"""Settings of [auxo] that put one rule back."""
 POPULATIONS = ("concept", "label", "homogeneous", "homogeneous-skew", "extra-low-availability", "extra-writers")
 
 
@@ -72,15 +74,9 @@ def run_population(name: str, seed: int, folder: Path | None, variants: Sequence
     oracle = run_method("oracle", config, data).final.accuracy if has_groups(data) else None
     outcomes = []
     for variant in variants:
-        changed = parse_config("", VARIANTS[variant])
-        scaling = {"rate_scaling": changed.training.rate_scaling}
-        result = run_method(
-            "auxo",
-            config.model_copy(
-                update={"auxo": changed.auxo, "training": config.training.model_copy(update=scaling)},
-            ),
-            data,
-        )
+        auxo = parse_config("", [f"auxo.{setting}" for setting in VARIANTS[variant]]).parts["auxo"]
+        changed = config.model_copy(update={"parts": {**config.parts, "auxo": auxo}})
+        result = run_method("paper" if variant == LETTER else "auxo", changed, data)
         ours = result.final
         outcomes.append(
             Outcome(

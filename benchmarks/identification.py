@@ -26,8 +26,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from auxo.algorithms.auxo import Auxo
 from auxo.core.metrics import oracle_gain_share
-from auxo.experiments.config import AuxoConfig, Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
+from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.populations import make_population
 from auxo.experiments.runner import has_groups, run_method
 from auxo.population.federated_data import FederatedData
@@ -35,9 +36,7 @@ from auxo.population.population_file import PopulationFileError, load_population
 from auxo.protocol.events import Partitioned
 
 # A strong base: softmax regression, the better of FedAvg and FedYogi at the best of the rates 0.05, 0.1 and 0.2.
-TRAINING = TrainingConfig(
-    algorithm="fedavg", learning_rate=0.1, batch_size=10, rounds=200, participants=200, rate_scaling="none"
-)
+TRAINING = TrainingConfig(aggregator="fedavg", learning_rate=0.1, batch_size=10, rounds=200, participants=200)
 EVERYBODY = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
 DIGITS = PopulationConfig(source="digits", clients=2000, groups=4)
 HALF_A_DAY_S = 43_200.0
@@ -150,14 +149,14 @@ def from_file(path: Path, seeds: int) -> Workload:
     return Workload(str(path.with_suffix("")), seeds, seeds, lambda seed, folder: (given(data, seed), data))
 
 
-def run_one(workload: Workload, seed: int, folder: Path | None, auxo: AuxoConfig) -> Record | None:
+def run_one(workload: Workload, seed: int, folder: Path | None, auxo: Auxo) -> Record | None:
     """Run the three methods; None where the population's data are not there."""
     started = time.perf_counter()
     made = workload.make(seed, folder)
     if made is None:
         return None
     config, data = made
-    config = config.model_copy(update={"auxo": auxo})
+    config = config.model_copy(update={"parts": {**config.parts, "auxo": auxo}})
     base = run_method("base", config, data)
     ours = run_method("auxo", config, data)
     oracle = run_method("oracle", config, data).final.accuracy if has_groups(data) else None
@@ -183,12 +182,12 @@ def run_one(workload: Workload, seed: int, folder: Path | None, auxo: AuxoConfig
 _workloads: dict[str, Workload] = {}  # by name; filled before workers are forked, so that they have it too
 
 
-def _job(name: str, seed: int, folder: Path | None, auxo: AuxoConfig) -> Record | None:
+def _job(name: str, seed: int, folder: Path | None, auxo: Auxo) -> Record | None:
     return run_one(_workloads[name], seed, folder, auxo)
 
 
 def run_all(
-    jobs: Sequence[tuple[str, int]], folder: Path | None, auxo: AuxoConfig, workers: int, console: Console
+    jobs: Sequence[tuple[str, int]], folder: Path | None, auxo: Auxo, workers: int, console: Console
 ) -> Iterator[Record]:
     """Yield records as they come, with a progress bar on a terminal and a line each elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -254,7 +253,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as variant=paper"
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as criterion.rounds=5"
     )
     return parser.parse_args(argv)
 
@@ -283,7 +282,7 @@ def main(argv: Sequence[str]) -> None:
         console.width = 160  # a table in a log is read in an editor
     try:
         chosen = _chosen(arguments)
-        auxo = parse_config("", [f"auxo.{setting}" for setting in arguments.set]).auxo
+        auxo = parse_config("", [f"auxo.{setting}" for setting in arguments.set]).parts["auxo"]
     except (PopulationFileError, ConfigError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
     folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)

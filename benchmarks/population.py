@@ -26,13 +26,16 @@ from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
 import numpy as np
-from auxo.runtime.cohort_round import Closing, CohortRules, Training, close_cohort, returned_by
 from rich.console import Console
 from rich.table import Table
 
-from auxo.algorithms.auxo import AuxoSettings, CohortState, Folded, RoundOutcome
+from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.affinity import AffinitySettings, FeedbackColumns, Requests
+from auxo.core.aggregators import FedYogi
+from auxo.core.cohort_algorithm import Closing
+from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.matching import ByRequest, CheckIns
 from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
@@ -40,7 +43,8 @@ from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.protocol.events import Event, RoundClosed
-from auxo.runtime.coordinator import Coordinator, CoordinatorState
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
+from auxo.runtime.federation import Federation
 from auxo.simulation.availability import DayNight, DayNightPattern
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import SyntheticDevices
@@ -131,10 +135,10 @@ class MadeUp:
         groups, own = rng.standard_normal((4, PARAMETERS)), rng.standard_normal((64, PARAMETERS))
         return MadeUp(tuple((groups[number % 4] + noise).astype(np.float32) for number, noise in enumerate(own)))
 
-    def run_round(self, rules: CohortRules, closing: Closing, training: Training) -> RoundOutcome | Folded:
-        """Return what `close_cohort` makes of the updates."""
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        """Return what `close_round` makes of the updates."""
         answers = (LocalUpdate(self.updates[job.client_row % len(self.updates)], 20) for job in training.jobs)
-        return close_cohort(rules, closing, returned_by(training, answers))
+        return close_round(rules, closing, returned_by(training, answers))
 
 
 class Stopwatch:
@@ -163,7 +167,7 @@ class Stopwatch:
             ("availability", DayNight, "online_until_s"),
             ("availability", DayNight, "next_change_s"),
             ("requests", ClientRecords, "request"),
-            ("matching", Coordinator, "match"),
+            ("matching", ByRequest, "match"),
             ("folding and clustering", MadeUp, "run_round"),
             ("opening", Simulation, "_open"),
             ("all but training", Simulation, "step"),
@@ -204,14 +208,13 @@ def requests_of_any_age(tree: CohortTree, check_ins: int) -> Requests:
 def measure_matching(repeats: int = 9) -> MatchingRecord:
     """Return how long the coordinator takes for a million check-ins."""
     tree = eight_leaves()
-    rules, state = Coordinator(AuxoSettings(), PARAMETERS, PARTICIPANTS, 100), CoordinatorState(tree, {})
-    clients, requests = np.arange(CHECK_INS), requests_of_any_age(tree, CHECK_INS)
+    check_ins = CheckIns(np.arange(CHECK_INS), requests_of_any_age(tree, CHECK_INS))
     watch = Stopwatch()
-    match = watch.timed("matching", rules.match)
+    match = watch.timed("matching", ByRequest().match)
     seconds = []
     for number in range(repeats):
         watch.spent.clear()
-        match(state, clients, requests, stream(number, "match"))
+        match(CoordinatorState(tree, {}), check_ins, stream(number, "match"))
         seconds.append(watch.spent["matching"])
     return MatchingRecord(CHECK_INS, float(np.median(seconds)))
 
@@ -269,9 +272,9 @@ def measure_population(clients: int) -> list[Record]:
 
 def _measured(world: World, kind: str, share: float, online: int) -> Iterator[PartRecord]:
     clients, tree = world.data.n_clients, eight_leaves()
-    settings = AuxoSettings(criterion=KeepAll())
-    rules = Coordinator(settings, PARAMETERS, PARTICIPANTS, total_rounds=10_000, overcommit=OVERCOMMIT)
-    cohort = CohortState(settings.aggregator.initial(np.zeros(PARAMETERS, dtype=np.float32)))
+    algorithm, aggregator = Auxo(criterion=KeepAll()), FedYogi()
+    rules = Federation(algorithm, aggregator, PARAMETERS, PARTICIPANTS, total_rounds=10_000, overcommit=OVERCOMMIT)
+    cohort = CohortState(aggregator.initial(np.zeros(PARAMETERS, dtype=np.float32)), memory=AuxoMemory())
     closed: list[Event] = []
 
     def note(event: Event) -> None:
@@ -281,7 +284,8 @@ def _measured(world: World, kind: str, share: float, online: int) -> Iterator[Pa
     simulation = Simulation(rules, world, note)
     state = simulation.start(CoordinatorState(tree, dict.fromkeys(tree.leaves, cohort)))
     chosen = np.sort(stream(0, "taken-part").permutation(clients)[: round(share * clients)])
-    state = replace(state, records=fill(state.records, chosen, settings.affinity))
+    assert isinstance(state.clients, ClientRecords)  # noqa: S101 - Auxo's clients have them
+    state = replace(state, clients=fill(state.clients, chosen, algorithm.affinity))
     for part, seconds in measure_rounds(simulation, state, closed).items():
         yield PartRecord(clients, online, kind, part, seconds)
 

@@ -47,6 +47,10 @@ PARTS = {
     "core/grouping": "clustering and rewards",
     "core/rewards": "clustering and rewards",
     "core/partition": "clustering and rewards",
+    "core/claims": "clustering and rewards",
+    "core/evidence": "clustering and rewards",
+    "core/gate": "clustering and rewards",
+    "core/gathering": "clustering and rewards",
     "algorithms/": "clustering and rewards",
 }
 # What local training of images does besides.
@@ -93,7 +97,7 @@ def profile(workload: str, rounds: int) -> list[dict[str, object]]:
     config = Config(
         population=PopulationConfig(clients=work.PARTICIPANTS),
         training=TrainingConfig(
-            algorithm="fedavg",
+            aggregator="fedavg",
             model=MODELS[workload],
             rounds=rounds,
             participants=work.PARTICIPANTS,

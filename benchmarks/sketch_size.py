@@ -9,7 +9,6 @@ import os
 import sys
 
 from auxo.experiments.config import (
-    AuxoConfig,
     Config,
     DevicesConfig,
     Heterogeneity,
@@ -37,9 +36,13 @@ def main() -> None:
                 ),
                 devices=DevicesConfig(kind="equal", overcommit=0.0),
                 training=TrainingConfig(
-                    algorithm="fedavg", learning_rate=0.05, batch_size=10, rounds=60, participants=100
+                    aggregator="fedavg",
+                    learning_rate=0.05,
+                    batch_size=10,
+                    rounds=60,
+                    participants=100,
+                    sketch_size=size,
                 ),
-                auxo=AuxoConfig(sketch_size=size),
                 run=RunConfig(evaluate_every=60),
             )
             final = run_method("auxo", config, make_population(config)).final

@@ -1,4 +1,4 @@
-"""The base of a reference configuration at other learning rates and algorithms: is it well tuned?
+"""The base of a reference configuration at other learning rates and aggregators: is it well tuned?
 
     python benchmarks/tune_base.py writers --data DIR --rates 0.01 0.02 0.05 --server-rates 0.003 0.006 0.01
 
@@ -32,12 +32,12 @@ def main() -> None:
     records: list[dict[str, object]] = []
     for server_rate in (None, *arguments.server_rates):
         for rate in arguments.rates:
-            algorithm = "fedavg" if server_rate is None else "fedyogi"
-            final = run_method("base", _config(arguments, algorithm, server_rate, rate), data).final
+            aggregator = "fedavg" if server_rate is None else "fedyogi"
+            final = run_method("base", _config(arguments, aggregator, server_rate, rate), data).final
             records.append(
                 {
                     "reference": str(arguments.reference),
-                    "algorithm": algorithm,
+                    "aggregator": aggregator,
                     "server_learning_rate": server_rate,
                     "learning_rate": rate,
                     "accuracy": final.accuracy,
@@ -50,26 +50,26 @@ def main() -> None:
     console.print(_table(records))
 
 
-def _config(arguments: argparse.Namespace, algorithm: str, server_rate: float | None, rate: float) -> Config:
+def _config(arguments: argparse.Namespace, aggregator: str, server_rate: float | None, rate: float) -> Config:
     settings = [
-        f"training.algorithm={algorithm}",
+        f"training.aggregator={aggregator}",
         f"training.learning_rate={rate}",
-        f"training.server_learning_rate={1.0 if server_rate is None else server_rate}",  # FedAvg's own is 1
+        f"{aggregator}.server_learning_rate={1.0 if server_rate is None else server_rate}",  # FedAvg's own is 1
     ]
     return load_config(arguments.reference, [*arguments.set, *settings])
 
 
 def _table(records: list[dict[str, object]]) -> Table:
     rates = sorted({float(str(record["learning_rate"])) for record in records})
-    table = Table("algorithm", *(f"{rate:g}" for rate in rates), title="the base by the clients' learning rate")
-    rows = dict.fromkeys((str(record["algorithm"]), record["server_learning_rate"]) for record in records)
-    for algorithm, server_rate in rows:
+    table = Table("aggregator", *(f"{rate:g}" for rate in rates), title="the base by the clients' learning rate")
+    rows = dict.fromkeys((str(record["aggregator"]), record["server_learning_rate"]) for record in records)
+    for aggregator, server_rate in rows:
         mine = {
             float(str(record["learning_rate"])): record
             for record in records
-            if (record["algorithm"], record["server_learning_rate"]) == (algorithm, server_rate)
+            if (record["aggregator"], record["server_learning_rate"]) == (aggregator, server_rate)
         }
-        title = algorithm if server_rate is None else f"{algorithm}, server {server_rate}"
+        title = aggregator if server_rate is None else f"{aggregator}, server {server_rate}"
         table.add_row(title, *(_cell(mine.get(rate)) for rate in rates))
     return table
 

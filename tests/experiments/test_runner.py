@@ -401,6 +401,8 @@ def test_ifca_finds_the_groups_that_the_base_cannot_serve(tmp_path: Path) -> Non
     assert ifca.accuracy > base.accuracy + 0.1
     assert ifca.ari == 1.0
     assert (len(ifca.cohorts), ifca.lost) == (2, 0)
+    # A quarter more are invited than count; two rounds of the warm start send one model, all others send both.
+    assert (base.downloads, ifca.downloads) == (24 * 50, 2 * 50 + 22 * 50 * 2)
     assert (ifca.matched_accuracy, ifca.matched_ari) == (ifca.accuracy, ifca.ari)
     clients = directory.read_clients("ifca")
     assert clients is not None

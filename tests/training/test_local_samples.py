@@ -80,7 +80,10 @@ def test_jobs_have_the_batches_together_that_each_has_alone(
     counts: list[int], training: LocalTraining, folds: list[int | None]
 ) -> None:
     data = population(counts)
-    jobs = [Job(row, visit=row + 1, fold=fold) for row, fold in zip(range(len(counts)), folds, strict=False)]
+    jobs = [
+        Job(row, visit=row + 1, fold=fold, epochs=(None, 1, 4)[row % 3])
+        for row, fold in zip(range(len(counts)), folds, strict=False)
+    ]
     together = local_batches(data, jobs, training, seed=1)
 
     assert len(together) == len(jobs)
@@ -89,6 +92,27 @@ def test_jobs_have_the_batches_together_that_each_has_alone(
         used = np.unique(batches[batches != PADDING])
         np.testing.assert_array_equal(used, local_positions(data, job))
         assert count == len(used)
+
+
+@pytest.mark.parametrize("fold", [None, 0, 1])
+def test_a_job_with_epochs_of_its_own_does_the_first_of_them(fold: int | None) -> None:
+    data, training = population([7, 12]), LocalTraining(batch_size=4, epochs=3)
+    jobs = [Job(1, visit=2, fold=fold, epochs=epochs) for epochs in (1, 2, 3, 5, None)]
+    one, two, three, five, usual = local_batches(data, jobs, training, seed=1)
+    steps = len(one)
+
+    assert [len(batches) for batches in (two, three, five)] == [2 * steps, 3 * steps, 5 * steps]
+    np.testing.assert_array_equal(two[:steps], one)
+    np.testing.assert_array_equal(three[: 2 * steps], two)
+    np.testing.assert_array_equal(usual, three)
+    np.testing.assert_array_equal(five[: 3 * steps], three)
+
+
+def test_a_job_that_chooses_among_models_has_the_batches_of_one_that_does_not() -> None:
+    data, training = population([7, 12]), LocalTraining(batch_size=4, epochs=3)
+    named, chooser = local_batches(data, [Job(1, 2, None), Job(1, 2, None, model=-1)], training, seed=1)
+
+    np.testing.assert_array_equal(named, chooser)
 
 
 def test_every_sample_is_first_about_as_often_as_any_other() -> None:

@@ -1,0 +1,105 @@
+"""Participants that are offered several models: whose they train, and in whose memory."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from auxo.core.types import Float32Array
+from auxo.training.model_choice import train_offered
+from auxo.training.trainer import Job, LocalUpdate
+
+MODELS = [np.full(3, number, dtype=np.float32) for number in (10, 20, 30)]
+CHOOSER = -1
+
+
+def train(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+    """Yield updates that say whose they are, and of which model."""
+    for row, job in enumerate(jobs):
+        delta = np.zeros(3, dtype=np.float32) if out is None else out[row]
+        delta[:] = weights + job.client_row / 100
+        yield LocalUpdate(delta, examples=job.client_row)
+
+
+def nearest(weights: Float32Array, job: Job) -> float:
+    """Return least for the model whose number is the client's, counted round and round."""
+    return abs(float(weights[0]) / 10 - 1 - job.client_row % 3)
+
+
+def jobs_of(models: Sequence[int]) -> list[Job]:
+    return [Job(row, visit=0, fold=None, model=model) for row, model in enumerate(models)]
+
+
+def unasked(weights: Float32Array, job: Job) -> float:
+    raise AssertionError("nobody compares models")
+
+
+def test_a_single_model_is_trained_by_everybody_without_a_look_at_losses() -> None:
+    found = list(train_offered(MODELS[:1], jobs_of([CHOOSER, 0, 0]), train, unasked, None))
+
+    assert [update.model for update in found] == [0, 0, 0]
+    assert [update.loss for update in found] == [None, None, None]
+    np.testing.assert_allclose([update.delta[0] for update in found], [10.0, 10.01, 10.02], rtol=1e-6)
+
+
+def test_a_job_trains_the_model_that_it_names_without_a_look_at_losses() -> None:
+    found = list(train_offered(MODELS, jobs_of([2, 0, 1, 2]), train, unasked, None))
+
+    assert [update.model for update in found] == [2, 0, 1, 2]
+    assert [update.examples for update in found] == [0, 1, 2, 3]
+    assert [update.loss for update in found] == [None] * 4
+    np.testing.assert_allclose([update.delta[0] for update in found], [30.0, 10.01, 20.02, 30.03], rtol=1e-6)
+
+
+def test_a_job_that_names_none_trains_the_model_with_the_least_loss_and_tells_it() -> None:
+    found = list(train_offered(MODELS, jobs_of([CHOOSER] * 6), train, nearest, None))
+
+    assert [update.model for update in found] == [0, 1, 2, 0, 1, 2]
+    assert [update.loss for update in found] == [0.0] * 6
+    np.testing.assert_allclose([update.delta[0] for update in found], [10.0, 20.01, 30.02, 10.03, 20.04, 30.05])
+
+
+def test_jobs_of_either_kind_come_back_in_their_own_order() -> None:
+    found = list(train_offered(MODELS, jobs_of([CHOOSER, 0, CHOOSER, 0]), train, nearest, None))
+
+    assert [update.model for update in found] == [0, 0, 2, 0]
+    assert [update.loss for update in found] == [0.0, None, 0.0, None]
+    assert [update.examples for update in found] == [0, 1, 2, 3]
+
+
+def test_of_equals_the_first_is_taken() -> None:
+    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, lambda weights, job: 1.5, None))
+
+    assert (found[0].model, found[0].loss) == (0, 1.5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_model_that_has_diverged_is_nobodys_choice(bad: float) -> None:
+    def loss(weights: Float32Array, job: Job) -> float:
+        return bad if weights[0] < 30 else 9.0
+
+    found = list(train_offered(MODELS, jobs_of([CHOOSER] * 3), train, loss, None))
+
+    assert [(update.model, update.loss) for update in found] == [(2, 9.0)] * 3
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_where_all_have_diverged_there_is_no_loss_to_tell(bad: float) -> None:
+    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, lambda weights, job: bad, None))
+
+    assert (found[0].model, found[0].loss) == (0, None)
+
+
+@pytest.mark.parametrize("models", [1, 3])
+def test_updates_lie_in_the_rows_of_the_memory_that_is_given(models: int) -> None:
+    jobs, out = jobs_of([CHOOSER] * 5), np.full((5, 3), np.nan, dtype=np.float32)
+    found = list(train_offered(MODELS[:models], jobs, train, nearest, out))
+    alone = list(train_offered(MODELS[:models], jobs, train, nearest, None))
+
+    for row, update in enumerate(found):
+        assert np.shares_memory(update.delta, out[row])
+        np.testing.assert_array_equal(update.delta, alone[row].delta)
+
+
+def test_no_jobs_have_no_updates() -> None:
+    assert list(train_offered(MODELS, [], train, nearest, None)) == []
