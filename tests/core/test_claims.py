@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.core.affinity import Requests
-from auxo.core.claims import Claims
+from auxo.core.aggregators import FedAvg
+from auxo.core.claims import Claims, plan_members_first
+from auxo.core.cohort_algorithm import Opening
+from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import own
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
 from tests.core.made_updates import claims
@@ -29,6 +34,12 @@ def requests(n: int, cohort: CohortId = ROOT) -> Requests:
         supported=np.ones(n, dtype=np.bool_),
         participations=np.arange(n),
     )
+
+
+def opening(asked: Requests) -> Opening:
+    n = len(asked.cohort)
+    state = CohortState(FedAvg().initial(np.zeros(2, dtype=np.float32)))
+    return Opening(ROOT, TREE, state, CheckIns(np.arange(n), asked), everybody(n), progress=0.5)
 
 
 def everybody(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -102,11 +113,15 @@ def test_taking_rows_takes_them_of_every_column() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.booleans(), max_size=12))
 def test_members_come_first_and_nobody_is_lost_or_overtaken_by_his_like(known: list[bool]) -> None:
-    brought = replace(claims(len(known)), known=np.array(known, dtype=np.bool_))
-    rows = brought.members_first().tolist()
+    asked = replace(requests(len(known)), ranked_first=np.array(known, dtype=np.bool_))
+    plan = plan_members_first(opening(asked), fold=np.arange(len(known)))
 
     members = [row for row, is_known in enumerate(known) if is_known]
-    assert rows == members + [row for row, is_known in enumerate(known) if not is_known]
+    others = [row for row, is_known in enumerate(known) if not is_known]
+    assert plan.rows.tolist() == plan.fold.tolist() == members + others
+    assert own(Claims, plan.notes).known.tolist() == [True] * len(members) + [False] * len(others)
+    assert plan.offered == (ROOT,)
+    assert not plan.model.any()
 
 
 def test_claims_leave_the_requests_they_are_taken_from_untouched() -> None:
@@ -114,7 +129,8 @@ def test_claims_leave_the_requests_they_are_taken_from_untouched() -> None:
     before = to_bytes(asked)
     brought = Claims.of(asked, vouched, ROOT)
     brought_before = to_bytes(brought)
-    brought.take(brought.members_first()).held_out_label(np.arange(6) % 3 - 1)
+    brought.take(np.arange(6)[::-1]).held_out_label(np.arange(6) % 3 - 1)
+    plan_members_first(opening(asked))
 
     assert to_bytes(asked) == before
     assert vouched.all()

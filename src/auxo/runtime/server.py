@@ -111,12 +111,14 @@ class Server:
         return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
 
     def weights(self, cohort: CohortId) -> Float32Array:
-        """Return the cohort's model, flattened; a copy.
+        """Return the cohort's model, flattened; a copy. Participants are sent those that their task offers.
 
         Raises:
-            KeyError: the cohort does not train now.
+            KeyError: the cohort has no model now.
         """
-        return self._rules.of(self._state, cohort).server.weights.copy()
+        if cohort not in self._state.cohorts:
+            raise KeyError(f"{cohort}: not a cohort with a model; these have one: {_listed(self._state.cohorts)}")
+        return self._state.cohorts[cohort].server.weights.copy()
 
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
