@@ -777,9 +777,11 @@ def test_a_cohort_that_does_not_train_is_named_together_with_those_that_do() -> 
     before = server.to_bytes()
 
     for cohort in (ROOT, LEFT, CohortId("0.7")):
-        for call in (server.weights, server.round, lambda cohort: server.open_round(cohort, [])):
+        for call in (server.round, lambda cohort: server.open_round(cohort, [])):
             with pytest.raises(KeyError, match=rf"{cohort}: not a cohort that trains now; .* 0\.1, 0\.0\.0, 0\.0\.1"):
                 call(cohort)
+        with pytest.raises(KeyError, match=rf"{cohort}: not a cohort with a model; .* 0\.1, 0\.0\.0, 0\.0\.1"):
+            server.weights(cohort)
     assert server.to_bytes() == before
 
 
