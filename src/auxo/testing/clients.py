@@ -36,7 +36,7 @@ def says_whether_partial_work_counts(client: ClientAlgorithm) -> None:
 
 @CONTRACT.promise
 def trains(client: ClientAlgorithm) -> None:
-    """Participants that train so send finite updates, the same whenever they train, and stay put at most."""
+    """Participants that train so send finite updates, not all of them zero, and the same ones whenever they train."""
     one, other = (_updates(client) for _ in range(2))
     expect_same(one, other, "the same updates twice")
     for update in one:

@@ -16,7 +16,9 @@ _JUDGED = 200  # participants a round; enough for any criterion to make up its m
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
+    """What a criterion may be asked to judge."""
+
     evidence: tuple[RoundEvidence, ...]
     outlook: Outlook
 
@@ -45,6 +47,7 @@ def _evidence(window: int) -> Iterator[tuple[RoundEvidence, ...]]:
         nobody = _round(clusters, 0, 0.95)
         yield (nobody,) * (window + 2)
         yield (*(nobody,) * window, _round(clusters, _JUDGED, 0.95))
+        yield (*(_round(clusters, _JUDGED, 0.0),) * 2, *(_round(clusters, _JUDGED, 0.95),) * window)
         empty = _round(clusters, _JUDGED, 0.95, members=[30, *[0] * (clusters - 1)])
         yield (empty,) * (window + 2)
 
@@ -58,9 +61,10 @@ def _outlooks() -> Iterator[Outlook]:
         yield Outlook(progress, total_participants=100, cohorts=1, check_ins=0.0, labelled=0.0)
 
 
-def _cases(criterion: PartitionCriterion) -> list[_Case]:
+def cases(criterion: PartitionCriterion) -> list[Case]:
+    """Return what a criterion is tried with."""
     evidence = list(_evidence(criterion.window))
-    return [_Case(seen, outlook) for outlook in _outlooks() for seen in evidence]
+    return [Case(seen, outlook) for outlook in _outlooks() for seen in evidence]
 
 
 @CONTRACT.promise
@@ -74,7 +78,7 @@ def wants_some_evidence(criterion: PartitionCriterion) -> None:
     """The window is a whole number of at least one round, and what lies before it makes no difference."""
     window = criterion.window
     expect(is_whole(window) and window >= 1, "a whole window of at least 1", repr(window))
-    for case in _cases(criterion):
+    for case in cases(criterion):
         recent = criterion.judge(case.evidence[-window:], case.outlook)
         whole = criterion.judge(case.evidence, case.outlook)
         expect_same(recent, whole, f"the verdict of the last {window} rounds")
@@ -83,7 +87,7 @@ def wants_some_evidence(criterion: PartitionCriterion) -> None:
 @CONTRACT.promise
 def always_has_a_verdict(criterion: PartitionCriterion) -> None:
     """There is a verdict on any evidence: none, little, nobody judged, clusters without members."""
-    for case in _cases(criterion):
+    for case in cases(criterion):
         verdict = criterion.judge(case.evidence, case.outlook)
         expect(isinstance(verdict, Verdict), "a Verdict", verdict)
         is_number = verdict.gain is None or isfinite(verdict.gain)
@@ -95,7 +99,7 @@ def always_has_a_verdict(criterion: PartitionCriterion) -> None:
 def keeps_what_is_closed(criterion: PartitionCriterion) -> None:
     """It partitions nothing while its limits are not open, nor ever where they are closed."""
     closed = _with_limits(criterion, PartitionLimits.closed())
-    for case in _cases(criterion):
+    for case in cases(criterion):
         if not criterion.limits.is_open(case.outlook):
             _expect_kept(criterion.judge(case.evidence, case.outlook), f"at {case.outlook}")
         if closed is not None:
@@ -121,13 +125,13 @@ def partitions_as_it_may(criterion: PartitionCriterion) -> None:
     """The children of a partition share all members, every cluster leads to one of them, and the limits allow them."""
     open_now = _with_limits(criterion, PartitionLimits(begin=0.0, end=1.0, labelled=0.0, min_participants=2))
     for one in (criterion, *((open_now,) if open_now is not None else ())):
-        for case in _cases(one):
+        for case in cases(one):
             decision = one.judge(case.evidence, case.outlook).decision
             if isinstance(decision, Partition):
                 _expect_partition(decision, one.limits, case)
 
 
-def _expect_partition(partition: Partition, limits: PartitionLimits, case: _Case) -> None:
+def _expect_partition(partition: Partition, limits: PartitionLimits, case: Case) -> None:
     weights, routes, clusters = partition.weights, partition.routes, len(case.evidence[-1].members)
     is_shared = len(weights) >= 2 and min(weights) > 0 and isclose(sum(weights), 1.0, abs_tol=1e-9)
     expect(is_shared, "positive weights of two or more children that sum to 1", weights)
@@ -139,19 +143,19 @@ def _expect_partition(partition: Partition, limits: PartitionLimits, case: _Case
 @CONTRACT.promise
 def repeats_itself(criterion: PartitionCriterion) -> None:
     """The same evidence gives the same verdict, whatever has been judged in between."""
-    cases = _cases(criterion)
-    verdicts = [criterion.judge(case.evidence, case.outlook) for case in cases]
-    again = [criterion.judge(case.evidence, case.outlook) for case in reversed(cases)]
+    tried = cases(criterion)
+    verdicts = [criterion.judge(case.evidence, case.outlook) for case in tried]
+    again = [criterion.judge(case.evidence, case.outlook) for case in reversed(tried)]
     expect_same(verdicts, again[::-1], "the same verdicts in another order")
 
 
 @CONTRACT.promise
 def leaves_evidence_alone(criterion: PartitionCriterion) -> None:
     """Judging changes no evidence."""
-    for case in _cases(criterion):
+    for case in cases(criterion):
         evidence = list(case.evidence)
         criterion.judge(evidence, case.outlook)
-        expect_same(list(case.evidence), evidence, "the evidence as it was")
+        expect(tuple(evidence) == case.evidence, "the evidence as it was", evidence)
 
 
 CRITERION_CHECKS: tuple[Check[PartitionCriterion], ...] = (

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from auxo.core.affinity import Requests
-from auxo.core.cohort_algorithm import LEAST_LOSS, CohortAlgorithm, NeedsGroups, Outcome
+from auxo.core.cohort_algorithm import LEAST_LOSS, CohortAlgorithm, NeedsGroups, Opening, Outcome
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import NOWHERE, CheckIns, Matched
@@ -23,7 +23,7 @@ from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_ch
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import CLIENTS, TRAINER, Trial, in_process, initial_model, rules_of, true_groups
 from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
-from auxo.testing.witness import Notebook, SeenClose, SeenMatch, SeenPlan, Witness
+from auxo.testing.witness import SeenClose, SeenMatch, SeenPlan, Witness, taken
 
 Method = CohortAlgorithm | NeedsGroups
 
@@ -66,7 +66,7 @@ def begins_with_models(algorithm: CohortAlgorithm) -> None:
     """There is a model for the root, or one for each of its children, or one for all of these."""
     begin = algorithm.begin(initial_model)
     children = 1 if begin.partition is None else len(begin.partition.weights)
-    expect(len(begin.models) in {1, children}, f"1 or {children} models", len(begin.models))
+    expect(len(begin.models) in {1, children}, f"1 model or one for each of {children} cohorts", len(begin.models))
     for model in begin.models:
         is_fit = model.dtype == np.float32 and model.shape == (TRAINER.n_params,)
         expect(is_fit, f"weights of float32 ({TRAINER.n_params},)", f"{model.dtype} {model.shape}")
@@ -75,16 +75,17 @@ def begins_with_models(algorithm: CohortAlgorithm) -> None:
 @_promise
 def opens_rounds_for_every_leaf(algorithm: CohortAlgorithm) -> None:
     """Openers are never empty, and every leaf trains in the rounds of exactly one of them, until all have ended."""
-    trial = Trial.of(rules_of(algorithm))
-    trees = [state.coordinator.tree for state in trial.states()]
-    for tree in dict.fromkeys(trees):
-        openers = algorithm.openers(tree)
-        expect(len(openers) > 0, "at least one opener", "none")
-        unknown = [cohort for cohort in openers if cohort not in tree.index]
-        expect(not unknown, f"openers among {tree.cohorts}", unknown)
-        for leaf in tree.leaves:
-            by = [cohort for cohort in openers if leaf == cohort or leaf.startswith(f"{cohort}.")]
-            expect(len(by) == 1, f"one opener for the leaf {leaf}", by or "none")
+    for state in Trial.of(rules_of(algorithm)).states():
+        _expect_openers(algorithm.openers(state.coordinator.tree), state.coordinator.tree)
+
+
+def _expect_openers(openers: Sequence[CohortId], tree: CohortTree) -> None:
+    expect(len(openers) > 0, "at least one opener", "none")
+    unknown = [cohort for cohort in openers if cohort not in tree.index]
+    expect(not unknown, f"openers among {tree.cohorts}", unknown)
+    for leaf in tree.leaves:
+        by = [cohort for cohort in openers if leaf == cohort or leaf.startswith(f"{cohort}.")]
+        expect(len(by) == 1, f"one opener for the leaf {leaf}", by or "none")
 
 
 @_promise
@@ -95,10 +96,10 @@ def matches_openers_and_places_leaves(algorithm: CohortAlgorithm) -> None:
     for state in trial.states():
         trial.simulation.placement(state)
         _try_strangers(witness, state.coordinator)
-    for seen in witness.seen.matches:
-        _expect_among(seen, algorithm.openers(seen.state.tree), "an opener")
-    for seen in witness.seen.places:
-        _expect_among(seen, seen.state.tree.leaves, "a leaf")
+        for seen in taken(witness.seen.matches):
+            _expect_among(seen, algorithm.openers(seen.state.tree), "an opener")
+        for seen in taken(witness.seen.places):
+            _expect_among(seen, seen.state.tree.leaves, "a leaf")
 
 
 def _try_strangers(witness: Witness, state: CoordinatorState) -> None:
@@ -132,15 +133,15 @@ def _expect_among(seen: SeenMatch, cohorts: Sequence[CohortId], expected: str) -
 def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
     """A plan's rows are different rows of the selected, of whom there may be none, and each is asked what it can do."""
     witness = Witness(algorithm)
-    Trial.of(rules_of(witness)).end()
-    for seen in [*witness.seen.plans, *_of_nobody(algorithm, witness.seen)]:
-        _expect_plan(seen)
+    for _ in Trial.of(rules_of(witness)).states():
+        for seen in taken(witness.seen.plans):
+            _expect_plan(seen)
+            _expect_plan(_of_nobody(algorithm, seen.opening))
 
 
-def _of_nobody(algorithm: CohortAlgorithm, seen: Notebook) -> list[SeenPlan]:
-    opening = seen.plans[0].opening
+def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> SeenPlan:
     nobody = replace(opening, selected=opening.selected.take(np.arange(0)), vouched=opening.vouched[:0])
-    return [SeenPlan(nobody, algorithm.plan(nobody))]
+    return SeenPlan(nobody, algorithm.plan(nobody))
 
 
 def _expect_plan(seen: SeenPlan) -> None:
@@ -163,10 +164,10 @@ def _expect_plan(seen: SeenPlan) -> None:
 def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
     """A round that closes is one more round of every cohort that was offered, with a word for all who keep a record."""
     witness = Witness(algorithm)
-    Trial.of(rules_of(witness)).end()
-    for seen in witness.seen.closes:
-        if seen.outcome is not None:
-            _expect_outcome(algorithm, seen, seen.outcome)
+    for _ in Trial.of(rules_of(witness)).states():
+        for seen in taken(witness.seen.closes):
+            if seen.outcome is not None:
+                _expect_outcome(algorithm, seen, seen.outcome)
 
 
 def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcome) -> None:

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from auxo.core.gathering import Admission, Examined, Gathered
 from auxo.core.matching import CheckIns, Matched, Matching
 from auxo.core.own_state import OwnState
 from auxo.core.types import CohortId
+
+Note = TypeVar("Note")
 
 
 class Guard(Protocol):
@@ -72,6 +74,13 @@ class Notebook:
     places: list[SeenMatch] = field(default_factory=list)
     plans: list[SeenPlan] = field(default_factory=list)
     closes: list[SeenClose] = field(default_factory=list)
+
+
+def taken(notes: list[Note]) -> list[Note]:
+    """Return some of a notebook's pages, and tear them out: a wrong answer is best told before it does harm."""
+    pages = notes.copy()
+    notes.clear()
+    return pages
 
 
 @dataclass(frozen=True)
