@@ -6,7 +6,7 @@ Auxo is what stands between check-in and feedback; the data, the model, its trai
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo import AuxoSettings, Client, FedAvg, Server, TaskResult
+from auxo import Auxo, Client, Server, TaskResult
 
 CLIENTS, FEATURES, SAMPLES, ROUNDS, PARTICIPANTS = 120, 10, 40, 60, 40
 Array = NDArray[np.floating]
@@ -34,8 +34,7 @@ def accuracy(weights: Array, clients: list[int]) -> float:
 
 def main() -> dict[str, float]:
     """Train with Auxo and return each cohort's accuracy on the clients that ask for it."""
-    settings = AuxoSettings(aggregator=FedAvg())
-    server = Server(np.zeros(FEATURES, np.float32), participants=PARTICIPANTS, rounds=ROUNDS, settings=settings)
+    server = Server(np.zeros(FEATURES, np.float32), participants=PARTICIPANTS, rounds=ROUNDS, method=Auxo())
     clients = [Client(number) for number in range(CLIENTS)]
     days = np.random.default_rng(1)  # noqa: TID251
     while not server.is_over:

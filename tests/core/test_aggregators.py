@@ -1,3 +1,6 @@
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,15 +8,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from auxo.core.aggregators import (
-    AGGREGATORS,
     Aggregator,
     FedAvg,
     FedYogi,
+    RateScaling,
+    Report,
+    WeightedMean,
     Weighting,
+    rate_scale,
     update_weight,
-    weighted_mean,
 )
 from auxo.core.types import Float32Array, FloatArray
+
+AGGREGATORS: Mapping[str, Callable[..., Aggregator]] = {"fedavg": FedAvg, "fedyogi": FedYogi}
 
 
 def float32(*values: float) -> Float32Array:
@@ -23,13 +30,13 @@ def float32(*values: float) -> Float32Array:
 WEIGHTS = float32(0.5, -1.0, 2.0)
 DELTA = np.array([0.1, -0.2, 0.4])
 
-updates_and_weights = st.lists(
+updates_and_examples = st.lists(
     st.tuples(
         hnp.arrays(np.float32, 4, elements=st.floats(-10, 10, width=32)),
-        st.just(0.0) | st.floats(1e-6, 100),
+        st.integers(0, 100),
     ),
     min_size=1,
-    max_size=6,
+    max_size=20,
 )
 
 
@@ -114,7 +121,7 @@ def test_step_refuses_a_rate_scale_that_is_not_positive(aggregator: Aggregator, 
 
 
 def test_step_refuses_an_update_of_another_model(aggregator: Aggregator) -> None:
-    with pytest.raises(ValueError, match="mean_delta"):
+    with pytest.raises(ValueError, match="movement"):
         aggregator.step(aggregator.initial(WEIGHTS), np.zeros(4))
 
 
@@ -123,6 +130,32 @@ def test_step_refuses_an_update_of_another_model(aggregator: Aggregator) -> None
 def test_server_learning_rate_must_be_positive(name: str, rate: float) -> None:
     with pytest.raises(ValueError, match="server_learning_rate"):
         AGGREGATORS[name](server_learning_rate=rate)
+
+
+def test_updates_are_summed_up_to_the_mean_that_its_weighting_says(aggregator: Aggregator) -> None:
+    total = aggregator.accumulate(aggregator.initial(WEIGHTS))
+    assert total.result() is None
+    total.add(float32(1, 0, 2), Report(examples=1))
+    total.add(float32(0, 4, 2), Report(examples=3))
+
+    np.testing.assert_array_equal(total.result(), [0.25, 3.0, 2.0])
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_uniform_weighting_counts_every_update_alike(name: str) -> None:
+    aggregator = AGGREGATORS[name](weighting="uniform")
+    total = aggregator.accumulate(aggregator.initial(WEIGHTS))
+    total.add(float32(1, 0, 2), Report(examples=1))
+    total.add(float32(0, 4, 2), Report(examples=3))
+
+    np.testing.assert_array_equal(total.result(), [0.5, 2.0, 2.0])
+
+
+def test_every_round_is_summed_up_from_nothing(aggregator: Aggregator) -> None:
+    state = aggregator.initial(WEIGHTS)
+    aggregator.accumulate(state).add(float32(1, 1, 1), Report(examples=1))
+
+    assert aggregator.accumulate(state).result() is None
 
 
 # What is particular to one.
@@ -173,13 +206,22 @@ def test_update_counts_for_its_examples_or_for_one(weighting: Weighting, weight:
     assert update_weight(weighting, examples=17) == weight
 
 
-@given(updates_and_weights)
-@settings(max_examples=50)
-def test_weighted_mean_agrees_with_numpy(updates: list[tuple[Float32Array, float]]) -> None:
-    deltas = np.array([delta for delta, _ in updates], dtype=np.float64)
-    weights = [weight for _, weight in updates]
+def mean_of(
+    updates: Iterable[tuple[Float32Array, int]], n_params: int, weighting: Weighting = "examples"
+) -> FloatArray | None:
+    mean = WeightedMean(n_params, weighting)
+    for update, examples in updates:
+        mean.add(update, Report(examples))
+    return mean.result()
 
-    mean = weighted_mean(updates, n_params=4)
+
+@given(updates_and_examples)
+@settings(max_examples=50)
+def test_weighted_mean_agrees_with_numpy(updates: list[tuple[Float32Array, int]]) -> None:
+    deltas = np.array([delta for delta, _ in updates], dtype=np.float64)
+    weights = [examples for _, examples in updates]
+
+    mean = mean_of(updates, n_params=4)
 
     if sum(weights) == 0:
         assert mean is None
@@ -189,12 +231,12 @@ def test_weighted_mean_agrees_with_numpy(updates: list[tuple[Float32Array, float
         np.testing.assert_allclose(mean, np.average(deltas, axis=0, weights=weights), atol=1e-6 * largest + 1e-30)
 
 
-@given(updates_and_weights)
+@given(updates_and_examples)
 @settings(max_examples=20)
-def test_weighted_mean_leaves_updates_untouched(updates: list[tuple[Float32Array, float]]) -> None:
+def test_weighted_mean_leaves_updates_untouched(updates: list[tuple[Float32Array, int]]) -> None:
     before = [delta.copy() for delta, _ in updates]
 
-    weighted_mean(updates, n_params=4)
+    mean_of(updates, n_params=4)
 
     for (delta, _), copy in zip(updates, before, strict=True):
         np.testing.assert_array_equal(delta, copy)
@@ -202,35 +244,52 @@ def test_weighted_mean_leaves_updates_untouched(updates: list[tuple[Float32Array
 
 def test_weighted_mean_takes_a_stream_of_any_length_without_losing_digits() -> None:
     # A sum in float32 alone stops growing at 2 ** 24 and would give half of it.
-    stream = ((float32(1.0), 256.0) for _ in range(2**17))
+    stream = ((float32(1.0), 256) for _ in range(2**17))
 
-    mean = weighted_mean(stream, n_params=1)
+    mean = mean_of(stream, n_params=1)
 
     assert mean is not None
     assert mean.dtype == np.float64
     assert mean[0] == 1.0
 
 
-def test_update_of_no_weight_has_no_influence() -> None:
-    def mean(updates: list[tuple[Float32Array, float]]) -> FloatArray:
-        result = weighted_mean(updates, n_params=3)
-        assert result is not None
-        return result
+def test_a_mean_that_was_asked_for_stays_as_it_is_when_more_updates_come() -> None:
+    mean = WeightedMean(3, "uniform")
+    for _ in range(9):
+        mean.add(WEIGHTS, Report(1))
+    result = mean.result()
+    mean.add(float32(9, 9, 9), Report(1))
 
-    kept = (WEIGHTS, 2.0)
-    np.testing.assert_array_equal(mean([kept, (float32(9, 9, 9), 0.0)]), mean([kept]))
+    assert result is not None
+    np.testing.assert_array_equal(result, WEIGHTS)
+
+
+def test_update_of_no_weight_has_no_influence() -> None:
+    kept = (WEIGHTS, 2)
+
+    np.testing.assert_array_equal(mean_of([kept], 3), WEIGHTS)
+    np.testing.assert_array_equal(mean_of([kept, (float32(9, 9, 9), 0)], 3), WEIGHTS)
 
 
 def test_mean_of_no_updates_is_none() -> None:
-    assert weighted_mean([], n_params=3) is None
+    assert mean_of([], n_params=3) is None
 
 
-@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e-40, 1e40])
-def test_weighted_mean_refuses_a_weight_that_is_no_weight(weight: float) -> None:
+@pytest.mark.parametrize("examples", [-1, 10**40, float("nan"), float("inf"), 1e-40])
+def test_weighted_mean_refuses_a_weight_that_is_no_weight(examples: Any) -> None:
     with pytest.raises(ValueError, match="weight of an update"):
-        weighted_mean([(WEIGHTS, weight)], n_params=3)
+        mean_of([(WEIGHTS, examples)], n_params=3)
 
 
 def test_weighted_mean_refuses_an_update_of_another_shape() -> None:
     with pytest.raises(ValueError, match=r"expected shape \(4,\), got \(3,\)"):
-        weighted_mean([(WEIGHTS, 1.0)], n_params=4)
+        mean_of([(WEIGHTS, 1)], n_params=4)
+
+
+# The rate of the server.
+
+
+@pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("sqrt", 0.5), ("linear", 0.25)])
+def test_the_rate_follows_the_share_as_it_is_told_to(scaling: RateScaling, factor: float) -> None:
+    assert rate_scale(scaling, 5, 20) == pytest.approx(factor)
+    assert rate_scale(scaling, 20, 20) == 1.0

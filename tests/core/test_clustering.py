@@ -317,9 +317,20 @@ def test_a_new_start_has_a_generation_of_its_own_so_that_old_labels_are_void() -
     np.testing.assert_array_equal(with_old_labels.similarity, without.similarity)
 
 
-@pytest.mark.parametrize(("name", "value"), [("clusters", 1), ("restart_after", 0), ("most_starts", -1)])
-def test_impossible_settings_are_refused_by_name(name: str, value: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("clusters", 1, "2 to 8, got 1"),
+        ("clusters", 9, "2 to 8, got 9"),
+        ("restart_after", 0, "at least 1, got 0"),
+        ("kmeans_starts", 0, "at least 1, got 0"),
+        ("most_starts", -1, "at least 0, got -1"),
+        ("centre_memory", -0.5, "a number >= 0, got -0.5"),
+        ("centre_memory", float("nan"), "a number >= 0, got nan"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(name: str, value: float, expected: str) -> None:
     setting: dict[str, Any] = {name: value}
 
-    with pytest.raises(ValueError, match=f"{name}: expected at least"):
+    with pytest.raises(ValueError, match=f"{name}: expected {expected}"):
         ClusteringSettings(**setting)

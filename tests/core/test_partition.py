@@ -563,3 +563,32 @@ def test_a_criterion_without_rounds_or_judged_participants_is_refused(name: str)
 
     with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
         CrossFittedGain(**setting)
+
+
+@pytest.mark.parametrize("name", ["hopeless", "min_gain", "min_gain_further"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_a_criterion_with_a_share_that_is_none_is_refused(name: str, value: float) -> None:
+    setting: dict[str, Any] = {name: value}
+
+    with pytest.raises(ValueError, match=rf"{name}: expected a share in \[0, 1\], got {value}"):
+        CrossFittedGain(**setting)
+
+
+@pytest.mark.parametrize("name", ["labelled", "labelled_until"])
+def test_limits_with_a_share_that_is_none_are_refused(name: str) -> None:
+    setting: dict[str, Any] = {name: 1.5}
+
+    with pytest.raises(ValueError, match=rf"{name}: expected a share in \[0, 1\], got 1.5"):
+        PartitionLimits(**setting)
+
+
+def test_deviations_below_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="deviations: expected a number >= 0, got -1"):
+        CrossFittedGain(deviations=-1)
+
+
+def test_a_lemma_without_a_scale_or_a_round_is_refused() -> None:
+    with pytest.raises(ValueError, match="alpha: expected a positive number, got 0"):
+        Lemma(alpha=0.0)
+    with pytest.raises(ValueError, match="rounds: expected at least 1, got 0"):
+        Lemma(rounds=0)

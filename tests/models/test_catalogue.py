@@ -4,20 +4,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.core.aggregators import FedAvg, update_weight, weighted_mean
-from auxo.core.rng import stream
-from auxo.core.types import IntArray
 from auxo.models.catalogue import MODELS, ModelArgument, inputs_of, make_trainer
-from auxo.population.federated_data import FederatedData, Samples
-from auxo.training.trainer import Batching, Job, LocalTraining, Trainer
+from auxo.testing import separable_population
+from auxo.testing.contract import Check
+from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
+from auxo.training.trainer import Batching, LocalTraining
 from tests.models.token_windows import token_population
 
-CLASSES, SIDE, CLIENTS, SAMPLES_EACH = 4, 8, 6, 20
+CLASSES, SIDE = 4, 8  # of the population that numbers are learnt from
 
 
 @dataclass(frozen=True)
 class Enough:
-    """What a model needs to learn the population below."""
+    """What a model needs to learn its population."""
 
     rounds: int
     training: LocalTraining
@@ -38,99 +37,20 @@ CONTRACT = {
 NEEDS = {"softmax": "numpy", "albert": "transformers"}  # all others: torch
 
 
-def separable_population() -> FederatedData:
-    """Clients whose samples are noisy copies of one image for each class."""
-    rng = stream(1, "separable")
-    prototypes = rng.normal(size=(CLASSES, SIDE * SIDE))
-
-    def labels() -> IntArray:
-        return rng.integers(CLASSES, size=CLIENTS * SAMPLES_EACH)
-
-    y_train, y_test = labels(), labels()
-    y = np.concatenate([y_train, y_test])
-    x = (prototypes[y] + rng.normal(scale=0.5, size=(len(y), SIDE * SIDE))).astype(np.float32)
-    offsets = np.arange(CLIENTS + 1) * SAMPLES_EACH
-    train = Samples(np.arange(len(y_train)), y_train, offsets)
-    test = Samples(np.arange(len(y_train), len(y)), y_test, offsets)
-    return FederatedData("separable", x, train, test, CLASSES, tuple(map(str, range(CLIENTS))))
-
-
 DATA, TOKENS = separable_population(), token_population()
 
 
 @pytest.fixture(params=CONTRACT, scope="module")
-def model(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def data(model: str) -> FederatedData:
-    return TOKENS if inputs_of(model) == "tokens" else DATA
-
-
-@pytest.fixture(scope="module")
-def trainer(model: str, data: FederatedData) -> Trainer:
+def trial(request: pytest.FixtureRequest) -> TrainerTrial:
+    model = str(request.param)
     pytest.importorskip(NEEDS.get(model, "torch"))
-    return make_trainer(model, data)
+    data, enough = TOKENS if inputs_of(model) == "tokens" else DATA, CONTRACT[model]
+    return TrainerTrial(make_trainer(model, data), data, enough.rounds, enough.training)
 
 
-# Contract: what every trainer does.
-
-
-def test_initial_weights_are_one_flat_float32_vector_for_each_seed(trainer: Trainer) -> None:
-    weights = trainer.initial_weights(1)
-
-    assert weights.shape == (trainer.n_params,)
-    assert weights.dtype == np.float32
-    assert weights.tobytes() == trainer.initial_weights(1).tobytes()
-
-
-def test_few_rounds_of_federated_averaging_learn_a_separable_population(
-    model: str, trainer: Trainer, data: FederatedData
-) -> None:
-    aggregator, enough = FedAvg(), CONTRACT[model]
-    state = aggregator.initial(trainer.initial_weights(1))
-    for visit in range(enough.rounds):
-        jobs = [Job(row, visit, fold=None) for row in range(CLIENTS)]
-        updates = trainer.train(state.weights, data, jobs, enough.training, seed=1)
-        mean = weighted_mean(
-            ((update.delta, update_weight("examples", update.examples)) for update in updates), trainer.n_params
-        )
-        assert mean is not None
-        state = aggregator.step(state, mean)
-
-    predicted = trainer.predict(state.weights, data.inputs(data.test.x_rows))
-    assert np.mean(predicted == data.test.y) > 0.9
-
-
-def test_updates_come_in_the_order_of_the_jobs_with_the_same_bits(trainer: Trainer, data: FederatedData) -> None:
-    weights = trainer.initial_weights(1)
-    jobs = [Job(row, visit=row, fold=row % 2) for row in range(CLIENTS)]
-
-    forwards = list(trainer.train(weights, data, jobs, LocalTraining(), seed=1))
-    backwards = list(trainer.train(weights, data, jobs[::-1], LocalTraining(), seed=1))
-
-    assert [update.delta.tobytes() for update in forwards] == [update.delta.tobytes() for update in backwards[::-1]]
-    assert len({update.delta.tobytes() for update in forwards}) == CLIENTS
-    assert {update.examples for update in forwards} == {SAMPLES_EACH // 2}
-    assert all(update.delta.dtype == np.float32 for update in forwards)
-
-
-def test_no_jobs_give_no_updates(trainer: Trainer, data: FederatedData) -> None:
-    assert list(trainer.train(trainer.initial_weights(1), data, [], LocalTraining(), seed=1)) == []
-
-
-def test_diverging_participant_gives_an_update_that_is_not_finite(trainer: Trainer, data: FederatedData) -> None:
-    weights = trainer.initial_weights(1)
-    reckless = LocalTraining(learning_rate=1e30, weight_decay=1.0)
-
-    (update,) = trainer.train(weights, data, [Job(0, 0, None)], reckless, seed=1)
-
-    assert not np.all(np.isfinite(update.delta))
-
-
-def test_prediction_of_no_rows_is_empty(trainer: Trainer, data: FederatedData) -> None:
-    assert trainer.predict(trainer.initial_weights(1), data.inputs(np.arange(0))).shape == (0,)
+@pytest.mark.parametrize("check", TRAINER_CHECKS, ids=lambda check: check.name)
+def test_models_keep_the_contract_of_trainers(check: Check[TrainerTrial], trial: TrainerTrial) -> None:
+    check(trial)
 
 
 # The registry.

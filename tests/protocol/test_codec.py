@@ -15,16 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auxo.algorithms.auxo import CohortState
+from auxo.algorithms.auxo import AuxoMemory
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators import FedYogi
+from auxo.core.claims import Claims
 from auxo.core.clustering import ClusteringState
+from auxo.core.cohort_algorithm import Participants
+from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import RoundEvidence
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol import codec
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
+from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 
 
 @dataclass(frozen=True)
@@ -481,11 +486,121 @@ def test_affinity_records_come_back() -> None:
 
 @pytest.mark.parametrize("centres", [None, np.eye(2, 3, order="F")])
 def test_a_cohort_state_comes_back(centres: FloatArray | None) -> None:
-    state = CohortState(
-        server=FedYogi().initial(np.arange(4, dtype=np.float32)),
-        round=3,
+    memory = AuxoMemory(
         clustering=ClusteringState(generation=1, centres=centres),
         evidence=(RoundEvidence((0.1, float("nan")), 0.05, 4, (2, 2), dispersion=1.0, dispersion_within=0.5),),
-        check_ins=12.5,
     )
-    assert is_same(from_bytes(CohortState, to_bytes(state)), state)
+    state = CohortState(
+        server=FedYogi().initial(np.arange(4, dtype=np.float32)), round=3, check_ins=12.5, memory=memory
+    )
+    assert is_same(from_bytes(CohortState, to_bytes(state), own=(AuxoMemory,)), state)
+
+
+# States of plugged-in parts.
+
+
+@dataclass(frozen=True)
+class Visits:
+    """What a part of one's own remembers."""
+
+    clients: IntArray
+    last: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Notes:
+    text: str
+    inner: OwnState = NOTHING  # of another part
+
+
+@dataclass(frozen=True)
+class Holder:
+    memory: OwnState = NOTHING
+    spare: OwnState | None = None
+    all_of_them: Mapping[str, OwnState] = field(default_factory=dict)
+
+
+OWN = (Visits, Notes)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        Holder(),
+        Holder(Visits(np.arange(3), (0.5, float("nan")))),
+        Holder(NOTHING, Notes("a")),
+        Holder(Notes("b", Visits(np.zeros(0, dtype=np.int64))), None, {"x": Notes("c"), "y": NOTHING}),
+    ],
+)
+def test_states_of_plugged_in_parts_come_back_as_what_they_were(state: Holder) -> None:
+    assert is_same(from_bytes(Holder, to_bytes(state), own=OWN), state)
+
+
+def test_the_state_of_a_part_without_one_can_always_be_read() -> None:
+    assert from_bytes(Holder, to_bytes(Holder())) == Holder()
+
+
+@pytest.mark.parametrize("own", [(), (Notes,)])
+def test_a_kind_that_the_reader_does_not_allow_is_refused_by_its_path(own: tuple[type, ...]) -> None:
+    data = to_bytes(Holder(all_of_them={"x": Visits(np.arange(3))}))
+    with pytest.raises(CodecError, match=r'Holder\.all_of_them\["x"\]: expected the state of one of Nothing.*Visits'):
+        from_bytes(Holder, data, own=own)
+
+
+def test_another_kind_of_the_same_name_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Other:
+        number: int
+
+    Other.__name__ = "Visits"
+    with pytest.raises(CodecError, match=r"Holder\.memory: fields \['number'\] are missing"):
+        from_bytes(Holder, to_bytes(Holder(Visits(np.arange(3)))), own=(Other,))
+
+
+@pytest.mark.parametrize("state", [3, "text", [1, 2], object()])
+def test_what_is_no_frozen_dataclass_is_no_state_of_a_part(state: object) -> None:
+    with pytest.raises(TypeError, match=r"Holder\.memory: .* cannot be stored"):
+        to_bytes(Holder(state))
+
+
+def test_a_state_of_a_part_that_cannot_be_stored_is_refused_with_its_path() -> None:
+    @dataclass(frozen=True)
+    class Unstorable:
+        what: set[int]
+
+    with pytest.raises(TypeError, match=r"Holder\.memory\.what: .* cannot be stored"):
+        to_bytes(Holder(Unstorable({1})))
+
+
+@pytest.mark.parametrize(
+    "participants",
+    [
+        Participants(np.arange(2), (ROOT,), np.full(2, -1), np.zeros(2, dtype=np.int64)),
+        Participants(
+            np.arange(1),
+            (CohortId("0.0"), CohortId("0.1")),
+            np.zeros(1, dtype=np.int64),
+            np.full(1, -1),
+            Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.zeros((1, 2), int), np.ones(1, int)),
+        ),
+    ],
+    ids=["without notes", "with notes"],
+)
+def test_a_rounds_participants_come_back(participants: Participants) -> None:
+    assert is_same(from_bytes(Participants, to_bytes(participants), own=(Claims,)), participants)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Task(ClientId(3), ROOT, 7, None, (CohortId("0.0"), CohortId("0.1"))),
+        TaskResult(ClientId(3), ROOT, 7, np.ones(2, dtype=np.float32), 5, trained=CohortId("0.1"), loss=0.25),
+        TaskResult(ClientId(3), ROOT, 7, np.ones(2, dtype=np.float32), 5),
+        TaskFailure(ClientId(3), ROOT, 7, "battery"),
+        CheckIn(ClientId(3), AffinityRequest(ROOT, 0.5, 1, (1, -1), 2, True), 4),
+        AffinityFeedback(ClientId(3), ROOT, a_tree(), None, (0.5, None), 1, 2),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_messages_come_back(message: object) -> None:
+    assert is_same(from_bytes(type(message), to_bytes(message)), message)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auxo import AffinityFeedback, AffinityRequest, CheckIn, Client, Server
+from auxo import AffinityFeedback, AffinityRequest, Auxo, CheckIn, Client, Server
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import ROOT, ClientId, CohortId
@@ -135,14 +135,14 @@ def test_damaged_bytes_are_refused_and_the_record_stays() -> None:
 
 
 def test_the_bytes_of_a_server_are_no_record() -> None:
-    server = Server(np.zeros(3, dtype=np.float32), participants=2, rounds=2)
+    server = Server(np.zeros(3, dtype=np.float32), participants=2, rounds=2, method=Auxo())
 
     with pytest.raises(CodecError, match="expected 'ClientRecord', got 'ServerRecord'"):
         client().record_from_bytes(server.to_bytes())
 
 
 def test_a_client_that_lost_its_record_begins_again_and_is_matched() -> None:
-    server = Server(np.zeros(3, dtype=np.float32), participants=2, rounds=2)
+    server = Server(np.zeros(3, dtype=np.float32), participants=2, rounds=2, method=Auxo())
     made = client(TOLD, replace(TOLD, fold=1))
     matched = server.match([made.check_in(), client().check_in()])
 

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from auxo import (
     AffinityFeedback,
     AffinityRequest,
-    AuxoSettings,
+    Auxo,
     CheckIn,
     Client,
     FedAvg,
@@ -21,13 +22,21 @@ from auxo import (
     TaskFailure,
     TaskResult,
 )
+from auxo.algorithms.base import OneCohort
+from auxo.algorithms.ifca import Ifca
 from auxo.core.clustering import ClusteringSettings
+from auxo.core.gathering import Gathered
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import OwnState
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, ClientId, CohortId, Float32Array
+from auxo.core.selectors import Selector
+from auxo.core.types import ROOT, ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason
-from auxo.protocol.codec import CodecError
+from auxo.protocol.codec import CodecError, from_bytes
+from auxo.runtime.server import ServerRecord
+from tests.core.selectors_of_our_own import FewestTurns
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -53,14 +62,14 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
         np.zeros(N_PARAMS, dtype=np.float32),
         participants=PARTICIPANTS,
         rounds=ROUNDS,
-        settings=AuxoSettings(
+        method=Auxo(
             clustering=ClusteringSettings(clusters=2),
             rewards=RewardSettings(min_known=3),
             criterion=TwoPartitions(),
             start_round=2,
             cross_fit_share=1.0,  # which clients are judged follows from their names, and names are changed below
-            aggregator=aggregator or FedAvg(),
         ),
+        aggregator=aggregator,
         seed=seed,
     )
 
@@ -88,7 +97,7 @@ def everybody(tasks: list[Task]) -> list[TaskResult]:
 
 
 @dataclass
-class Federation:
+class Loop:
     """A server, its clients, and a loop."""
 
     server: Server = field(default_factory=new_server)
@@ -97,7 +106,7 @@ class Federation:
     def check_ins(self) -> list[CheckIn]:
         return [client.check_in() for client in self.clients]
 
-    def play(self, loops: int, answer: Answer = everybody) -> "Federation":
+    def play(self, loops: int, answer: Answer = everybody) -> "Loop":
         """Train one round of every cohort that still trains, ``loops`` times."""
         for _ in range(loops):
             for cohort, check_ins in self.server.match(self.check_ins()).items():
@@ -106,9 +115,9 @@ class Federation:
                     self.clients[feedback.client].receive(feedback)
         return self
 
-    def copy(self) -> "Federation":
+    def copy(self) -> "Loop":
         """Return the same federation in other processes, as it were: all that is left are bytes."""
-        again = Federation()
+        again = Loop()
         again.server.restore(self.server.to_bytes())
         for old, new in zip(self.clients, again.clients, strict=True):
             new.record_from_bytes(old.record_to_bytes())
@@ -138,8 +147,8 @@ class Snapshot:
 
 
 def after(loops: int) -> Snapshot:
-    federation = Federation().play(loops)
-    return Snapshot(federation.server.to_bytes(), tuple(federation.check_ins()))
+    loop = Loop().play(loops)
+    return Snapshot(loop.server.to_bytes(), tuple(loop.check_ins()))
 
 
 YOUNG, GROWN = after(2), after(7)  # before the first partition, with labels in many records; after both
@@ -171,15 +180,15 @@ def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_exampl
 
 
 def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds() -> None:
-    federation = Federation()
+    loop = Loop()
     seen = []
-    while not federation.server.is_over:
-        seen.append(federation.server.cohorts)
-        federation.play(1)
+    while not loop.server.is_over:
+        seen.append(loop.server.cohorts)
+        loop.play(1)
 
     assert list(dict.fromkeys(seen)) == [("0",), ("0.0", "0.1"), LEAVES]
-    assert [federation.server.round(cohort) for cohort in federation.server.cohorts] == [ROUNDS] * 3
-    assert federation.server.match(federation.check_ins()) == {}
+    assert [loop.server.round(cohort) for cohort in loop.server.cohorts] == [ROUNDS] * 3
+    assert loop.server.match(loop.check_ins()) == {}
 
 
 def test_tasks_are_at_most_the_cohorts_share_and_of_clients_that_checked_in() -> None:
@@ -208,14 +217,14 @@ def test_weights_are_a_copy() -> None:
 
 
 def test_to_ask_whose_model_is_for_whom_changes_nothing_and_leaves_nobody_out() -> None:
-    federation = Federation().play(ROUNDS)
-    before = federation.server.to_bytes()
-    members = federation.server.match(federation.check_ins(), everybody=True)
+    loop = Loop().play(ROUNDS)
+    before = loop.server.to_bytes()
+    members = loop.server.match(loop.check_ins(), everybody=True)
 
-    assert federation.server.is_over
+    assert loop.server.is_over
     assert tuple(members) == LEAVES
     assert sorted(check_in.client for mine in members.values() for check_in in mine) == list(range(CLIENTS))
-    assert federation.server.to_bytes() == before
+    assert loop.server.to_bytes() == before
 
 
 def test_another_seed_selects_other_participants() -> None:
@@ -251,7 +260,7 @@ def test_the_order_in_which_results_arrive_decides_nothing() -> None:
 
 
 @dataclass
-class Renamed(Federation):
+class Renamed(Loop):
     """The same federation, in which clients have other names on the wire."""
 
     names: Mapping[int, int] = field(default_factory=lambda: dict(enumerate(range(CLIENTS))))
@@ -291,8 +300,8 @@ def test_names_of_clients_decide_nothing_but_names(order: list[int], offset: int
 def test_a_restored_federation_goes_on_with_the_bits_of_an_uninterrupted_one(
     loops: int, aggregator: FedAvg | FedYogi
 ) -> None:
-    whole = Federation(new_server(aggregator)).play(ROUNDS)
-    first = Federation(new_server(aggregator)).play(loops)
+    whole = Loop(new_server(aggregator)).play(ROUNDS)
+    first = Loop(new_server(aggregator)).play(loops)
     second = first.copy()
     second.server = new_server(aggregator)
     second.server.restore(first.server.to_bytes())
@@ -330,7 +339,7 @@ def test_the_bytes_of_a_client_are_no_server() -> None:
 
 
 def test_the_bytes_of_another_model_are_refused() -> None:
-    other = Server(np.zeros(N_PARAMS + 1, dtype=np.float32), participants=4, rounds=4)
+    other = Server(np.zeros(N_PARAMS + 1, dtype=np.float32), participants=4, rounds=4, method=Auxo())
 
     with pytest.raises(ValueError, match="0: expected 7 parameters, got 6"):
         other.restore(YOUNG.record)
@@ -457,6 +466,8 @@ HOSTILE = {
     "a reward of NaN": replace(ASKS, reward=float("nan")),
     "a reward of Inf": replace(ASKS, reward=float("inf")),
     "a reward of -Inf": replace(ASKS, reward=float("-inf")),
+    "a huge whole reward": replace(ASKS, reward=10**30),
+    "a reward beyond all floats": replace(ASKS, reward=10**400),
 }
 
 
@@ -568,6 +579,196 @@ def test_a_client_that_checks_in_several_times_counts_once_in_what_the_criterion
     assert one.to_bytes() == other.to_bytes()
 
 
+# Several models in one round.
+
+MEANS = np.where(np.arange(CLIENTS) % 2 == 0, -5.0, 5.0)  # a client's only sample; a model is one number
+FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
+
+
+def ifca_server(warm_start: int = 1, weights: float = 0.0, selector: Selector | None = None) -> Server:
+    return Server(
+        np.array([weights], dtype=np.float32),
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        method=Ifca(cohorts=2, warm_start=warm_start),
+        selector=selector,
+        seed=3,
+    )
+
+
+def best(server: Server, task: Task) -> TaskResult:
+    """Train the offered model with the least loss: go half of the way to the client's sample."""
+    losses = {cohort: float((MEANS[task.client] - server.weights(cohort)[0]) ** 2) for cohort in task.offered}
+    chosen = min(losses, key=lambda cohort: losses[cohort])
+    update = (0.5 * (MEANS[task.client] - server.weights(chosen))).astype(np.float32)
+    return TaskResult(task.client, task.cohort, task.round, update, 1, trained=chosen, loss=losses[chosen])
+
+
+ONLINE = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+
+
+def ifca_round(server: Server) -> list[Task]:
+    (cohort, check_ins), *nothing = server.match(ONLINE).items()
+    assert (cohort, nothing) == (ROOT, [])
+    tasks = server.open_round(cohort, check_ins)
+    assert server.close_round(cohort, [best(server, task) for task in tasks]) == []  # clients keep no record
+    assert server.rejections == ()
+    return tasks
+
+
+def test_a_loop_in_which_clients_choose_among_models_finds_both_groups() -> None:
+    server = ifca_server()
+    rounds = [ifca_round(server) for _ in range(ROUNDS)]
+
+    assert server.is_over
+    assert server.cohorts == (ROOT,)
+    assert {len(tasks) for tasks in rounds} == {PARTICIPANTS}  # one round is for all models
+    assert {task.offered for task in rounds[0]} == {(FIRST,), (SECOND,)}  # dealt, and sent no other
+    assert {task.offered for tasks in rounds[1:] for task in tasks} == {(FIRST, SECOND)}
+    assert sorted(float(server.weights(cohort)[0]) for cohort in (FIRST, SECOND)) == pytest.approx([-5, 5], abs=0.1)
+    assert server.round(FIRST) == server.round(SECOND) == server.round(ROOT) == ROUNDS
+
+
+def test_a_server_of_several_models_goes_on_from_bytes_with_the_same_bits() -> None:
+    whole, first, second = ifca_server(), ifca_server(), ifca_server()
+    for _ in range(5):
+        ifca_round(whole)
+    for _ in range(2):
+        ifca_round(first)
+    second.restore(first.to_bytes())
+    for _ in range(3):
+        ifca_round(second)
+
+    assert second.to_bytes() == whole.to_bytes()
+
+
+def opened_after(rounds: int) -> tuple[Server, list[Task]]:
+    server = ifca_server()
+    for _ in range(rounds):
+        ifca_round(server)
+    return server, server.open_round(ROOT, ONLINE)
+
+
+NOT_OFFERED: Any = [CohortId("0.2"), ROOT, CohortId(""), 1, (FIRST,)]
+
+
+@pytest.mark.parametrize("trained_one", NOT_OFFERED, ids=str)
+@pytest.mark.parametrize("rounds", [0, 2], ids=["one offered", "both offered"])
+def test_a_result_that_names_a_model_which_was_not_offered_counts_as_a_failure(trained_one: Any, rounds: int) -> None:
+    server, tasks = opened_after(rounds)
+    failing, _ = opened_after(rounds)
+    results = [best(server, task) for task in tasks]
+    failing.close_round(ROOT, [failure(tasks[4]), *results[:4], *results[5:]])
+    server.close_round(ROOT, [*results[:4], replace(results[4], trained=trained_one), *results[5:]])
+
+    assert server.rejections == (Rejection(tasks[4].client, "UNKNOWN_COHORT"),)
+    assert server.to_bytes() == failing.to_bytes()
+
+
+def test_in_a_warm_start_the_other_model_is_not_offered() -> None:
+    server, tasks = opened_after(0)
+    (offered,) = tasks[0].offered
+    other = SECOND if offered == FIRST else FIRST
+    server.close_round(ROOT, [replace(best(server, tasks[0]), trained=other)])
+
+    assert server.rejections == (Rejection(tasks[0].client, "UNKNOWN_COHORT"),)
+    assert server.round(ROOT) == 0
+
+
+def test_who_was_offered_one_model_need_not_name_it_and_who_was_offered_several_must() -> None:
+    for rounds, rejected in ((0, 0), (1, PARTICIPANTS)):
+        server, tasks = opened_after(rounds)
+        server.close_round(ROOT, [replace(best(server, task), trained=None) for task in tasks])
+
+        assert len(server.rejections) == rejected
+        assert server.round(ROOT) == 1
+
+
+def test_a_model_that_nobody_has_trained_stays_as_it_is() -> None:
+    server, tasks = opened_after(1)
+    before = {cohort: server.weights(cohort) for cohort in (FIRST, SECOND)}
+    results = [best(server, task) for task in tasks]
+    server.close_round(ROOT, [result for result in results if result.trained == FIRST])
+
+    assert {result.trained for result in results} == {FIRST, SECOND}
+    np.testing.assert_array_equal(server.weights(SECOND), before[SECOND])
+    assert not np.array_equal(server.weights(FIRST), before[FIRST])
+    assert server.round(SECOND) == 2
+
+
+def test_a_cohort_without_rounds_of_its_own_opens_none() -> None:
+    server = ifca_server()
+    before = server.to_bytes()
+
+    with pytest.raises(KeyError, match=r"0\.0: opens no rounds of its own; these do: 0"):
+        server.open_round(FIRST, ONLINE)
+    assert server.to_bytes() == before
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The losses of the last round."""
+
+    seen: FloatArray
+
+
+@dataclass(frozen=True)
+class Listens:
+    """Selects whoever comes first and remembers the losses that they report."""
+
+    own_states = (Losses,)
+
+    def begin(self) -> Losses:
+        return Losses(np.zeros(0))
+
+    def select(
+        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
+    ) -> IntArray:
+        return rows[:wanted]
+
+    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> Losses:
+        return Losses(gathered.losses)
+
+
+REPORTED: Any = [0.5, 2, np.float32(0.25), None, "low", float("nan"), float("inf"), 10**30, 10**400, -1.0, 0.0, [1]]
+
+
+def test_a_selector_of_ones_own_hears_of_losses_and_those_that_are_none_count_as_not_told() -> None:
+    server = ifca_server(selector=Listens())
+    tasks = server.open_round(ROOT, ONLINE)
+    results = [replace(best(server, task), loss=loss) for task, loss in zip(tasks, REPORTED, strict=True)]
+    server.close_round(ROOT, results)
+    kept = from_bytes(ServerRecord, server.to_bytes(), own=(Losses,)).state.cohorts[FIRST].selection
+
+    assert [task.client for task in tasks] == list(range(PARTICIPANTS))
+    assert server.rejections == ()
+    assert isinstance(kept, Losses)
+    nothing = float("nan")
+    expected = [0.5, 2.0, 0.25, nothing, nothing, nothing, nothing, 1e30, nothing, -1.0, 0.0, nothing]
+    np.testing.assert_array_equal(kept.seen, expected)
+
+
+def test_a_selector_with_a_memory_gives_everybody_a_turn_even_over_a_crash() -> None:
+    server, took_part = turns_server(), []
+    for _ in range(ROUNDS):
+        again = turns_server()
+        again.restore(server.to_bytes())
+        server = again
+        tasks = server.open_round(ROOT, ONLINE)
+        server.close_round(ROOT, everybody(tasks))
+        took_part += [task.client for task in tasks]
+
+    assert set(Counter(took_part).values()) == {ROUNDS * PARTICIPANTS // CLIENTS}
+    assert len(set(took_part)) == CLIENTS
+    with pytest.raises(CodecError, match="selection: expected the state of one of Nothing"):
+        new_server().restore(server.to_bytes())
+
+
+def turns_server() -> Server:
+    weights = np.zeros(N_PARAMS, dtype=np.float32)
+    return Server(weights, participants=PARTICIPANTS, rounds=ROUNDS, method=OneCohort(), selector=FewestTurns())
+
+
 # Mistakes in the loop.
 
 
@@ -576,9 +777,11 @@ def test_a_cohort_that_does_not_train_is_named_together_with_those_that_do() -> 
     before = server.to_bytes()
 
     for cohort in (ROOT, LEFT, CohortId("0.7")):
-        for call in (server.weights, server.round, lambda cohort: server.open_round(cohort, [])):
+        for call in (server.round, lambda cohort: server.open_round(cohort, [])):
             with pytest.raises(KeyError, match=rf"{cohort}: not a cohort that trains now; .* 0\.1, 0\.0\.0, 0\.0\.1"):
                 call(cohort)
+        with pytest.raises(KeyError, match=rf"{cohort}: not a cohort with a model; .* 0\.1, 0\.0\.0, 0\.0\.1"):
+            server.weights(cohort)
     assert server.to_bytes() == before
 
 
@@ -602,13 +805,13 @@ def test_a_round_that_is_not_open_cannot_be_closed() -> None:
 )
 def test_initial_weights_must_be_a_flat_array_of_finite_floats(weights: Any) -> None:
     with pytest.raises(ValueError, match="weights: expected a flat, non-empty array of finite floats"):
-        Server(weights, participants=4, rounds=4)
+        Server(weights, participants=4, rounds=4, method=Auxo())
 
 
 @pytest.mark.parametrize(("participants", "rounds"), [(0, 4), (4, 0)])
 def test_a_federation_without_participants_or_rounds_is_refused(participants: int, rounds: int) -> None:
     with pytest.raises(ValueError, match="expected at least 1, got 0"):
-        Server(np.zeros(2, dtype=np.float32), participants=participants, rounds=rounds)
+        Server(np.zeros(2, dtype=np.float32), participants=participants, rounds=rounds, method=Auxo())
 
 
 def test_feedback_tells_the_tree_after_a_partition() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
-from auxo.core.claims import Claims, plan_members_first, round_rewards
+from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
     ClientHalf,
@@ -19,6 +19,7 @@ from auxo.core.cohort_algorithm import (
     Opening,
     Outcome,
     Plan,
+    RoundNotes,
     Start,
     stepped,
 )
@@ -111,6 +112,10 @@ class KnownGroups:
             stepped(closing, gathered, aggregator, scale),
             decision,
             Affinities(round_rewards(closing, gathered, self.rewards), nothing, generation=0),
+            notes=RoundNotes(
+                known=int((claims_of(closing, gathered).known & ~gathered.late).sum()),
+                children=len(decision.weights) if isinstance(decision, Partition) else 1,
+            ),
         )
 
     def _partition(self) -> Partition:

@@ -32,6 +32,9 @@ class Federation:
             raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
         if self.total_rounds < 1:
             raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+        names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"own_states: expected kinds of different names, got {', '.join(names)}; rename one")
 
     @cached_property
     def fingerprint(self) -> Fingerprint:

@@ -111,12 +111,14 @@ class Server:
         return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
 
     def weights(self, cohort: CohortId) -> Float32Array:
-        """Return the cohort's model, flattened; a copy.
+        """Return the cohort's model, flattened; a copy. Participants are sent those that their task offers.
 
         Raises:
-            KeyError: the cohort does not train now.
+            KeyError: the cohort has no model now.
         """
-        return self._rules.of(self._state, cohort).server.weights.copy()
+        if cohort not in self._state.cohorts:
+            raise KeyError(f"{cohort}: not a cohort with a model; these have one: {_listed(self._state.cohorts)}")
+        return self._state.cohorts[cohort].server.weights.copy()
 
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
@@ -150,9 +152,11 @@ class Server:
         """Select participants among the cohort's check-ins and return their tasks, at most its share; a client once.
 
         Raises:
-            KeyError: the cohort does not train now.
+            KeyError: the cohort does not train now, or not in rounds of its own.
         """
         number = self.round(cohort) + 1
+        if cohort not in self.cohorts:
+            raise KeyError(f"{cohort}: opens no rounds of its own; these do: {_listed(self.cohorts)}")
         self._turns += 1
         columns = _columns(_once(check_ins), self._state.tree)
         # They are here because the loop says so; whether by their own request, their requests say.
@@ -278,9 +282,7 @@ def _sort_out(
             trained = _trained(opened.tasks[row], result)
             assert trained is not None  # noqa: S101 - others were rejected
             model = opened.participants.offered.index(trained)
-            loss: object = result.loss
-            known_loss = float(loss) if isinstance(loss, int | float) and np.isfinite(loss) else None
-            single.append(Returned(row, result.update, result.examples, model=model, loss=known_loss))
+            single.append(Returned(row, result.update, result.examples, model=model, loss=_finite(result.loss)))
     return single, rejected
 
 
@@ -313,10 +315,20 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
         if isinstance(by_fold, tuple) and len(by_fold) == FOLDS:
             requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in by_fold]
         requests.generation[row] = _count(wish.generation, -1)
-        claimed: object = wish.reward
-        requests.reward[row] = claimed if isinstance(claimed, int | float) and np.isfinite(claimed) else 0.0
+        requests.reward[row] = _finite(wish.reward) or 0.0
         requests.ranked_first[row] = wish.ranked_first is True
     return requests
+
+
+def _finite(value: object) -> float | None:
+    """Return a number that is one; None: it is nothing of the kind, or beyond all floats."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def _count(value: object, otherwise: int) -> int:

@@ -1,0 +1,193 @@
+"""The contract of aggregators."""
+
+import numpy as np
+
+from auxo.algorithms.base import OneCohort
+from auxo.core.aggregators import Aggregator, Report, ServerState
+from auxo.core.rng import stream
+from auxo.core.types import Float32Array, FloatArray
+from auxo.protocol.codec import from_bytes, to_bytes
+from auxo.testing.comparison import expect_same
+from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.locking import locked
+from auxo.testing.small_federation import Trial, initial_model, rules_of
+
+CONTRACT = Contract[Aggregator]("an aggregator", "Aggregator in auxo.core.aggregators")
+_PARAMETERS, _UPDATES = 30, 20  # more updates than are added up at once
+_ROUNDING = 1e-4  # of the largest element; sums are in float32 in part
+
+
+def _updates() -> tuple[list[Float32Array], list[Report]]:
+    rng = stream(0, "updates")
+    values = rng.normal(size=(_UPDATES, _PARAMETERS)).astype(np.float32)
+    return list(values), [Report(int(count), 1.0) for count in rng.integers(1, 30, size=_UPDATES)]
+
+
+def _weights() -> Float32Array:
+    return stream(0, "weights").standard_normal(_PARAMETERS).astype(np.float32)
+
+
+def _moved_by(aggregator: Aggregator, state: ServerState, order: list[int] | None = None) -> FloatArray:
+    """Return what the updates come to, in an order."""
+    updates, reports = _updates()
+    accumulator = aggregator.accumulate(state)
+    for place in range(_UPDATES) if order is None else order:
+        accumulator.add(updates[place], reports[place])
+    movement = accumulator.result()
+    expect(movement is not None, f"a vector from {_UPDATES} updates", None)
+    return np.zeros(_PARAMETERS) if movement is None else movement
+
+
+def _later(aggregator: Aggregator) -> ServerState:
+    """Return the state after some steps."""
+    state = aggregator.initial(_weights())
+    for _ in range(3):
+        state = aggregator.step(state, _moved_by(aggregator, state))
+    return state
+
+
+@CONTRACT.promise
+def is_a_value(aggregator: Aggregator) -> None:
+    """An aggregator is a frozen value: what it remembers is in the state."""
+    expect_frozen(aggregator)
+
+
+@CONTRACT.promise
+def begins_with_a_copy(aggregator: Aggregator) -> None:
+    """The initial state holds the weights that it was given in memory of its own."""
+    weights = _weights()
+    state = aggregator.initial(weights)
+    expect_same(weights, state.weights, "the weights that were given")
+    shares = any(np.shares_memory(weights, array) for array in (state.weights, *state.slots))
+    expect(not shares, "memory of its own", "the memory of the weights that were given")
+
+
+@CONTRACT.promise
+def keeps_the_shape(aggregator: Aggregator) -> None:
+    """What updates come to is a finite vector, and a step with it keeps the weights a finite vector of float32."""
+    state = aggregator.initial(_weights())
+    for rate_scale in (1.0, 0.5):
+        movement = _moved_by(aggregator, state)
+        expect(movement.shape == (_PARAMETERS,), f"a movement of shape ({_PARAMETERS},)", movement.shape)
+        state = aggregator.step(state, movement, rate_scale)
+        found = f"{state.weights.dtype} {state.weights.shape}"
+        expect(found == f"float32 ({_PARAMETERS},)", f"weights of float32 ({_PARAMETERS},)", found)
+        is_finite = bool(np.isfinite(movement).all() and np.isfinite(state.weights).all())
+        expect(is_finite, "finite numbers from finite numbers", "others")
+
+
+@CONTRACT.promise
+def leaves_arguments_alone(aggregator: Aggregator) -> None:
+    """No function changes its arguments, arrays included."""
+    state, weights = _later(aggregator), _weights()
+    updates, reports = _updates()
+    with locked(weights):
+        aggregator.initial(weights)
+    accumulator = aggregator.accumulate(state)
+    with locked(updates, state):
+        for update, report in zip(updates, reports, strict=True):
+            accumulator.add(update, report)
+        movement = accumulator.result()
+    with locked(state, movement):
+        aggregator.step(state, _moved_by(aggregator, state) if movement is None else movement)
+
+
+@CONTRACT.promise
+def repeats_itself(aggregator: Aggregator) -> None:
+    """The same updates in the same order give the same bits, whatever else is being added up."""
+    state = aggregator.initial(_weights())
+    updates, reports = _updates()
+    other = aggregator.accumulate(state)
+    other.add(updates[-1], reports[-1])
+    one, two = (_moved_by(aggregator, state) for _ in range(2))
+    expect_same(one, two, "the same movement twice")
+    expect_same(aggregator.step(state, one), aggregator.step(state, two), "the same step twice")
+
+
+@CONTRACT.promise
+def copies_what_it_keeps(aggregator: Aggregator) -> None:
+    """An update lasts only until `add` returns, so that its memory may be used again."""
+    state = aggregator.initial(_weights())
+    accumulator, memory = aggregator.accumulate(state), np.empty(_PARAMETERS, dtype=np.float32)
+    for update, report in zip(*_updates(), strict=True):
+        memory[:] = update
+        accumulator.add(memory, report)
+        memory[:] = np.nan
+    expect_same(_moved_by(aggregator, state), accumulator.result(), "what updates in memory of their own come to")
+
+
+@CONTRACT.promise
+def nothing_comes_of_nothing(aggregator: Aggregator) -> None:
+    """Without an update there is nothing to move by."""
+    found = aggregator.accumulate(aggregator.initial(_weights())).result()
+    expect(found is None, "None", found)
+
+
+@CONTRACT.promise
+def order_is_rounding(aggregator: Aggregator) -> None:
+    """The order of the updates makes no difference beyond rounding."""
+    state = aggregator.initial(_weights())
+    movement = _moved_by(aggregator, state)
+    bound = _ROUNDING * float(np.abs(movement).max())
+    for number in range(3):
+        order = stream(0, "order", number).permutation(_UPDATES).tolist()
+        apart = float(np.abs(_moved_by(aggregator, state, order) - movement).max())
+        expect(apart <= bound, f"at most {bound:.2g} between two orders", f"{apart:.2g}")
+
+
+@CONTRACT.promise
+def zero_moves_nothing(aggregator: Aggregator) -> None:
+    """Updates of zero move nothing from the initial state."""
+    state = aggregator.initial(_weights())
+    accumulator = aggregator.accumulate(state)
+    for _ in range(3):
+        accumulator.add(np.zeros(_PARAMETERS, dtype=np.float32), Report(4))
+    movement = accumulator.result()
+    if movement is not None:
+        expect_same(state.weights, aggregator.step(state, movement).weights, "the weights as they were")
+
+
+@CONTRACT.promise
+def state_goes_through_the_codec(aggregator: Aggregator) -> None:
+    """The state goes to bytes and back, and a step from there gives the same bits."""
+    state = _later(aggregator)
+    again = from_bytes(ServerState, to_bytes(state))
+    expect_same(state, again, "the state that was written")
+    movement = _moved_by(aggregator, state)
+    expect_same(aggregator.step(state, movement), aggregator.step(again, movement), "the same step")
+
+
+@CONTRACT.promise
+def trains_a_federation(aggregator: Aggregator) -> None:
+    """A small federation trains with it to its end: its model moves, and stays finite."""
+    for mine in Trial.of(rules_of(OneCohort(), aggregator)).end().coordinator.cohorts.values():
+        weights = mine.server.weights
+        expect(bool(np.isfinite(weights).all()), "a finite model", "another")
+        expect(not np.array_equal(weights, initial_model(0)), "a model that has moved", "the one that it began with")
+
+
+AGGREGATOR_CHECKS: tuple[Check[Aggregator], ...] = (
+    is_a_value,
+    begins_with_a_copy,
+    keeps_the_shape,
+    leaves_arguments_alone,
+    repeats_itself,
+    copies_what_it_keeps,
+    nothing_comes_of_nothing,
+    order_is_rounding,
+    zero_moves_nothing,
+    state_goes_through_the_codec,
+    trains_a_federation,
+)
+
+
+def check_aggregator(aggregator: Aggregator) -> None:
+    """Check that an aggregator keeps its contract.
+
+    Raises:
+        ContractBroken: it does not.
+
+    >>> from auxo.core.aggregators import FedYogi
+    >>> check_aggregator(FedYogi())
+    """
+    run_checks(AGGREGATOR_CHECKS, aggregator)

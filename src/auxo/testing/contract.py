@@ -1,0 +1,110 @@
+"""Contracts: promises that every part of a kind keeps, each with a way to see whether it does."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Generic, TypeVar
+
+Part = TypeVar("Part")
+
+
+class ContractBroken(AssertionError):  # noqa: N818 - it says what happened
+    """A part does not keep a promise; the message says which, what was expected, what came, and where to read on."""
+
+
+class Unkept(Exception):  # noqa: N818
+    """What was expected and what came; a check makes a `ContractBroken` of it."""
+
+
+def expect(is_kept: bool, expected: str, got: object) -> None:
+    """Go on if a promise is kept.
+
+    Raises:
+        Unkept: it is not.
+    """
+    if not is_kept:
+        raise Unkept(f"Expected {expected}, got {got}")
+
+
+def expect_frozen(part: object) -> None:
+    """Check that a part is a value: nobody can give it another attribute, or change one that it has."""
+    settings = [name for name in getattr(part, "__dict__", {}) if not name.startswith("_")]
+    for name in (*settings[:1], "written_by_a_check"):
+        before = getattr(part, name, None)
+        try:
+            setattr(part, name, before)
+        except (AttributeError, TypeError):
+            continue
+        if name not in settings:
+            delattr(part, name)
+        expect(False, "a frozen value, such as a frozen dataclass", f"an object whose attribute {name} can be set")
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number, and neither True nor False."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite_number(value: object) -> bool:
+    """Return whether a value is a finite number, and neither True nor False."""
+    return is_whole(value) or (isinstance(value, float) and isfinite(value))
+
+
+@dataclass(frozen=True)
+class Check(Generic[Part]):
+    """One promise; call it with a part to see whether the part keeps it."""
+
+    name: str
+    promise: str  # a sentence
+    contract: "Contract[Part]"
+    look: Callable[[Part], None]
+
+    def __call__(self, part: Part) -> None:
+        """Look at a part.
+
+        Raises:
+            ContractBroken: it does not keep the promise, or raises an exception where it must not.
+        """
+        try:
+            self.look(part)
+        except Unkept as unkept:
+            raise ContractBroken(self._message(part, str(unkept))) from None
+        except Exception as error:
+            raised = f"Expected no exception, got {type(error).__name__}: {error}"
+            raise ContractBroken(self._message(part, raised)) from error
+
+    def _message(self, part: Part, found: str) -> str:
+        contract = self.contract
+        return (
+            f"{contract.name_of(part)} breaks a promise of {contract.kind}: {self.promise} {found}; "
+            f"the protocol is described at {contract.described}"
+        )
+
+
+def _class_name(part: object) -> str:
+    return type(part).__name__
+
+
+@dataclass(frozen=True)
+class Contract(Generic[Part]):
+    """What parts of one kind promise."""
+
+    kind: str  # with its article: "a method"
+    described: str  # where the protocol is
+    name_of: Callable[[Part], str] = _class_name
+
+    def promise(self, look: Callable[[Part], None]) -> Check[Part]:
+        """Return the check that a function makes; the first line of its docstring is the promise."""
+        promise = (inspect.getdoc(look) or "").partition("\n")[0]
+        return Check(getattr(look, "__name__", "check"), promise, self, look)
+
+
+def run_checks(checks: Iterable[Check[Part]], part: Part) -> None:
+    """Run checks in their order.
+
+    Raises:
+        ContractBroken: by the first that fails.
+    """
+    for check in checks:
+        check(part)

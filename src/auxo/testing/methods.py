@@ -1,0 +1,278 @@
+"""The contract of methods: cohort algorithms, and references that are told the groups.
+
+A method is tried in a small federation of a dozen rounds. What it does not do there is not seen: one that partitions
+cohorts had better be given settings with which it does so early.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from auxo.core.affinity import Requests
+from auxo.core.cohort_algorithm import LEAST_LOSS, CohortAlgorithm, NeedsGroups, Opening, Outcome
+from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.matching import NOWHERE, CheckIns, Matched
+from auxo.core.rng import stream
+from auxo.core.types import ROOT, CohortId
+from auxo.protocol.codec import from_bytes, to_bytes
+from auxo.simulation.virtual_time import SimulationState
+from auxo.testing.comparison import expect_same
+from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.locking import locked
+from auxo.testing.small_federation import CLIENTS, TRAINER, Trial, in_process, initial_model, rules_of, true_groups
+from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
+from auxo.testing.witness import SeenClose, SeenMatch, SeenPlan, Witness, taken
+
+Method = CohortAlgorithm | NeedsGroups
+
+CONTRACT = Contract[Method]("a method", "CohortAlgorithm in auxo.core.cohort_algorithm")
+_INTERRUPTED_AT = (3, 10, 17, 31)  # events after which a run is taken to bytes; with rounds open, and between rounds
+
+
+def algorithms_of(method: Method) -> tuple[CohortAlgorithm, ...]:
+    """Return what a method runs; one that needs the groups is given those of the small population."""
+    return method.given(true_groups()) if isinstance(method, NeedsGroups) else (method,)
+
+
+def _promise(look: Callable[[CohortAlgorithm], None]) -> Check[Method]:
+    """Return the check of a promise that each of a method's algorithms makes."""
+
+    def look_at_each(method: Method) -> None:
+        for algorithm in algorithms_of(method):
+            look(algorithm)
+
+    look_at_each.__name__, look_at_each.__doc__ = look.__name__, look.__doc__
+    return CONTRACT.promise(look_at_each)
+
+
+@CONTRACT.promise
+def is_a_value(method: Method) -> None:
+    """A method is a frozen value: what it keeps is in the states that it returns."""
+    for part in (method, *algorithms_of(method)):
+        expect_frozen(part)
+
+
+@_promise
+def leaves_arguments_alone(algorithm: CohortAlgorithm) -> None:
+    """No function changes its arguments, arrays included."""
+    trial = Trial.of(rules_of(Witness(algorithm, guard=locked)))
+    trial.simulation.placement(trial.end())
+
+
+@_promise
+def begins_with_models(algorithm: CohortAlgorithm) -> None:
+    """There is a model for the root, or one for each of its children, or one for all of these."""
+    begin = algorithm.begin(initial_model)
+    children = 1 if begin.partition is None else len(begin.partition.weights)
+    expect(len(begin.models) in {1, children}, f"1 model or one for each of {children} cohorts", len(begin.models))
+    for model in begin.models:
+        is_fit = model.dtype == np.float32 and model.shape == (TRAINER.n_params,)
+        expect(is_fit, f"weights of float32 ({TRAINER.n_params},)", f"{model.dtype} {model.shape}")
+
+
+@_promise
+def opens_rounds_for_every_leaf(algorithm: CohortAlgorithm) -> None:
+    """Openers are never empty, and every leaf trains in the rounds of exactly one of them, until all have ended."""
+    for state in Trial.of(rules_of(algorithm)).states():
+        _expect_openers(algorithm.openers(state.coordinator.tree), state.coordinator.tree)
+
+
+def _expect_openers(openers: Sequence[CohortId], tree: CohortTree) -> None:
+    expect(len(openers) > 0, "at least one opener", "none")
+    unknown = [cohort for cohort in openers if cohort not in tree.index]
+    expect(not unknown, f"openers among {tree.cohorts}", unknown)
+    for leaf in tree.leaves:
+        by = [cohort for cohort in openers if leaf == cohort or leaf.startswith(f"{cohort}.")]
+        expect(len(by) == 1, f"one opener for the leaf {leaf}", by or "none")
+
+
+@_promise
+def matches_openers_and_places_leaves(algorithm: CohortAlgorithm) -> None:
+    """Check-ins are matched to openers or NOWHERE, and clients are placed with leaves or NOWHERE."""
+    witness = Witness(algorithm)
+    trial = Trial.of(rules_of(witness))
+    for state in trial.states():
+        trial.simulation.placement(state)
+        _try_strangers(witness, state.coordinator)
+        for seen in taken(witness.seen.matches):
+            _expect_among(seen, algorithm.openers(seen.state.tree), "an opener")
+        for seen in taken(witness.seen.places):
+            _expect_among(seen, seen.state.tree.leaves, "a leaf")
+
+
+def _try_strangers(witness: Witness, state: CoordinatorState) -> None:
+    """Send nobody, and clients whose requests come from a tree that never was."""
+    rng = stream(0, "strangers")
+    tree = CohortTree().partition(ROOT, (0, 1, 2), (0.2, 0.3, 0.5)).partition(CohortId("0.1"), (0, 1), (0.5, 0.5))
+    for count in (0, CLIENTS):
+        silent = Requests.silent(tree, np.zeros(count, dtype=np.int64))
+        odd = replace(
+            silent,
+            cohort=rng.integers(-1, 9, size=count),
+            cluster=rng.integers(-1, 9, size=count),
+            generation=rng.integers(-1, 3, size=count),
+        )
+        check_ins = CheckIns(np.arange(count), odd)
+        witness.matching.match(state, check_ins, stream(0, "match"))
+        witness.matching.place(state, check_ins, stream(0, "place"))
+
+
+def _expect_among(seen: SeenMatch, cohorts: Sequence[CohortId], expected: str) -> None:
+    matched: Matched = seen.matched
+    for name, column, kind in (("cohort", matched.cohort, "i"), ("vouched", matched.vouched, "b")):
+        is_fit = column.shape == (len(seen.check_ins),) and column.dtype.kind == kind
+        expect(is_fit, f"a row in {name} for each of {len(seen.check_ins)}", f"{column.dtype} {column.shape}")
+    allowed = [NOWHERE, *(seen.state.tree.index[cohort] for cohort in cohorts)]
+    wrong = matched.cohort[~np.isin(matched.cohort, allowed)]
+    expect(len(wrong) == 0, f"{expected} (positions {allowed[1:]}) or {NOWHERE}", wrong[:5])
+
+
+@_promise
+def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
+    """A plan's rows are different rows of the selected, of whom there may be none, and each is asked what it can do."""
+    witness = Witness(algorithm)
+    for _ in Trial.of(rules_of(witness)).states():
+        for seen in taken(witness.seen.plans):
+            _expect_plan(seen)
+            _expect_plan(_of_nobody(algorithm, seen.opening))
+
+
+def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> SeenPlan:
+    nobody = replace(opening, selected=opening.selected.take(np.arange(0)), vouched=opening.vouched[:0])
+    return SeenPlan(nobody, algorithm.plan(nobody))
+
+
+def _expect_plan(seen: SeenPlan) -> None:
+    opening, plan = seen.opening, seen.plan
+    selected = len(opening.selected)
+    is_distinct = len(np.unique(plan.rows)) == len(plan.rows)
+    is_in_range = bool(((plan.rows >= 0) & (plan.rows < selected)).all())
+    expect(is_distinct and is_in_range, f"different rows of {selected} selected", plan.rows)
+    leaves = opening.tree.leaves
+    is_offered = len(plan.offered) == len(set(plan.offered)) > 0 and set(plan.offered) <= set(leaves)
+    expect(is_offered, f"that some of the leaves {leaves} are offered", plan.offered)
+    for name, column in (("fold", plan.fold), ("model", plan.model)):
+        expect(column.shape == plan.rows.shape, f"a row in {name} for each of {len(plan.rows)}", column.shape)
+    expect(bool(np.isin(plan.fold, (-1, 0, 1)).all()), "folds of -1, 0 or 1", plan.fold)
+    models = (LEAST_LOSS, *range(len(plan.offered)))
+    expect(bool(np.isin(plan.model, models).all()), f"models of {models}", plan.model)
+
+
+@_promise
+def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
+    """A round that closes is one more round of every cohort that was offered, with a word for all who keep a record."""
+    witness = Witness(algorithm)
+    for _ in Trial.of(rules_of(witness)).states():
+        for seen in taken(witness.seen.closes):
+            if seen.outcome is not None:
+                _expect_outcome(algorithm, seen, seen.outcome)
+
+
+def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcome) -> None:
+    before, after = ([state.round for state in states] for states in (seen.closing.states, outcome.states))
+    expect(after == [number + 1 for number in before], f"the rounds after {before}", after)
+    half, said, rows = algorithm.client_half, outcome.affinities, len(seen.gathered.rows)
+    if half is None:
+        return
+    expect(said is not None, "affinities, for clients keep a record", said)
+    if said is not None:
+        shapes = (said.instant_reward.shape, said.similarity.shape)
+        expected = ((rows,), (rows, half.clusters))
+        expect(shapes == expected, f"rewards and similarities of shapes {expected}", shapes)
+
+
+@_promise
+def models_stay_finite(algorithm: CohortAlgorithm) -> None:
+    """Models stay finite vectors of float32, whatever some participants send."""
+    troubled = Troubled(in_process(), of_some(diverged))
+    for state in Trial.of(rules_of(algorithm), troubled).states():
+        for cohort, mine in state.coordinator.cohorts.items():
+            weights = mine.server.weights
+            expect(weights.dtype == np.float32, f"weights of float32 in {cohort}", weights.dtype)
+            expect(bool(np.isfinite(weights).all()), f"finite weights in {cohort}", "others")
+
+
+@_promise
+def repeats_itself(algorithm: CohortAlgorithm) -> None:
+    """Two runs of the same federation end with the same bytes."""
+    one, other = (Trial.of(rules_of(algorithm)).end() for _ in range(2))
+    _expect_same_states(one, other, "the same state at the end of both")
+
+
+@_promise
+def resumes_from_bytes(algorithm: CohortAlgorithm) -> None:
+    """The state goes to bytes and back at any event, and a run that goes on from there ends with the same bits."""
+    rules = rules_of(algorithm)
+    trial, kept = Trial.of(rules), []
+    whole = trial.start()
+    for number, state in enumerate(trial.states(whole)):
+        whole = state
+        if number in _INTERRUPTED_AT:
+            kept.append(to_bytes(state))
+    for data in kept:
+        again = from_bytes(SimulationState, data, rules.own_states)
+        expect(to_bytes(again) == data, "the bytes that were read", "others")
+        _expect_same_states(whole, trial.end(again), "the same end for a run that was interrupted")
+
+
+def _expect_same_states(one: SimulationState, other: SimulationState, expected: str) -> None:
+    if to_bytes(one) != to_bytes(other):
+        expect_same(one, other, expected)
+        expect(False, expected, "other bytes")
+
+
+@_promise
+def rejected_is_failed(algorithm: CohortAlgorithm) -> None:
+    """A participant whose update is refused is as one that failed, to the bit, in models and clients' records."""
+    rules = rules_of(algorithm)
+    one, other = (Trial.of(rules, Troubled(in_process(), of_some(trouble))).end() for trouble in (diverged, failed))
+    models = [{name: mine.server for name, mine in state.coordinator.cohorts.items()} for state in (one, other)]
+    expect_same(models[0], models[1], "the same models")
+    expect_same(one.clients, other.clients, "the same clients' records")
+
+
+@_promise
+def nothing_comes_of_nothing(algorithm: CohortAlgorithm) -> None:
+    """A round without an update that can be used changes nothing, whether nobody answers or only late ones do."""
+    rules = rules_of(algorithm)
+    trial = Trial.of(rules)
+    silent = Trial.of(rules, Troubled(in_process(), failed))
+    late = Trial.of(rules, Troubled(in_process(), none, only_late=True))
+    for state in trial.states():
+        if all(pace.open_round is None for pace in state.paces.values()):
+            continue
+        for other in (silent, late):
+            after = other.simulation.step(state.copy())
+            if after.spent != state.spent:  # a round has closed, and has not merely opened
+                expect_same(state.coordinator, after.coordinator, "the cohorts as they were")
+                expect_same(state.clients, after.clients, "the clients' records as they were")
+
+
+METHOD_CHECKS: tuple[Check[Method], ...] = (
+    is_a_value,
+    leaves_arguments_alone,
+    begins_with_models,
+    opens_rounds_for_every_leaf,
+    matches_openers_and_places_leaves,
+    plans_for_the_selected,
+    closes_rounds_one_by_one,
+    models_stay_finite,
+    repeats_itself,
+    resumes_from_bytes,
+    rejected_is_failed,
+    nothing_comes_of_nothing,
+)
+
+
+def check_method(method: Method) -> None:
+    """Check that a method keeps its contract; one that needs the groups is given them.
+
+    Raises:
+        ContractBroken: it does not.
+
+    >>> from auxo.algorithms.base import OneCohort
+    >>> check_method(OneCohort())
+    """
+    run_checks(METHOD_CHECKS, method)

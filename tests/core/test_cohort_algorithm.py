@@ -1,0 +1,58 @@
+from dataclasses import replace
+
+import numpy as np
+
+from auxo.core.affinity import Requests
+from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan, stepped
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import NOTHING
+from auxo.core.partition import Outlook
+from auxo.core.types import ROOT, CohortId
+from auxo.protocol.codec import to_bytes
+from tests.core.made_updates import N_PARAMS, alike, answers, gathered, movement_of
+from tests.core.selectors_of_our_own import FewestTurns
+
+LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
+ZEROS = np.zeros(N_PARAMS, dtype=np.float32)
+
+
+def closing(states: tuple[CohortState, ...]) -> Closing:
+    offered = (LEFT, RIGHT)[: len(states)]
+    participants = Participants(np.arange(4), offered, np.full(4, -1), np.zeros(4, dtype=np.int64))
+    return Closing(ROOT, states, participants, Outlook(0.1, 4, len(states), 10.0), share=4)
+
+
+def test_a_plain_plan_asks_everybody_for_all_they_have_in_the_order_selected() -> None:
+    selected = CheckIns(np.array([9, 4]), Requests.silent(CohortTree(), np.zeros(2, dtype=np.int64)))
+    plan = Plan.plain(
+        Opening(ROOT, CohortTree(), CohortState(FedAvg().initial(ZEROS)), selected, np.ones(2, dtype=np.bool_), 0.1)
+    )
+
+    assert (plan.rows.tolist(), plan.fold.tolist(), plan.model.tolist()) == ([0, 1], [-1, -1], [0, 0])
+    assert (plan.offered, plan.hears_late, plan.notes) == ((ROOT,), False, NOTHING)
+
+
+def test_a_step_moves_the_model_counts_the_round_and_keeps_all_else() -> None:
+    state = CohortState(FedAvg().initial(ZEROS), 4, 12.5, memory=FewestTurns().begin(), selection=FewestTurns().begin())
+    before = to_bytes(state)
+    result = gathered(answers(alike(4)))
+    (after,) = stepped(closing((state,)), result, FedAvg(), rate_scale=0.5)
+
+    np.testing.assert_allclose(after.server.weights, 0.5 * movement_of(result), rtol=1e-6)
+    assert (after.round, after.check_ins) == (5, 12.5)
+    assert (after.memory, after.selection) == (state.memory, state.selection)
+    assert to_bytes(state) == before
+
+
+def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_round_has_passed() -> None:
+    yogi = FedYogi()
+    state = CohortState(yogi.step(yogi.initial(ZEROS), np.ones(N_PARAMS)), round=1)
+    result = gathered([replace(one, model=1) for one in answers(alike(4))], models=2)
+    left, right = stepped(closing((state, state)), result, yogi)
+
+    assert to_bytes(left) == to_bytes(replace(state, round=2))
+    assert to_bytes(right.server) == to_bytes(yogi.step(state.server, movement_of(result, 1)))
+    assert right.round == 2

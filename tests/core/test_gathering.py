@@ -1,0 +1,153 @@
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.core.aggregators import FedAvg
+from auxo.core.gathering import Examined, Returned, dispersion, examine
+from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of
+
+
+class NobodyOdd:
+    """Admits participants in even rows only."""
+
+    def admits(self, row: int, examined: Examined) -> bool:
+        return row % 2 == 0
+
+
+def test_the_mean_is_weighted_by_examples_unless_it_is_told_otherwise() -> None:
+    updates = alike(5)
+    uniform = FedAvg(weighting="uniform")
+
+    by_examples = np.average(updates.astype(np.float64), axis=0, weights=np.arange(3, 8))
+    np.testing.assert_allclose(movement_of(gathered(answers(updates))), by_examples, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        movement_of(gathered(answers(updates), aggregator=uniform)),
+        updates.astype(np.float64).mean(axis=0),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_late_answers_are_in_the_fingerprints_but_not_in_the_mean() -> None:
+    returned = answers(alike(6), late=[1, 4])
+    result = gathered(returned)
+    in_time = [answer for answer in returned if not answer.late]
+
+    assert result.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert result.late.tolist() == [False, True, False, False, True, False]
+    assert result.aggregated.tolist() == [0, 2, 3, 5]
+    assert result.used == 4
+    np.testing.assert_array_equal(movement_of(result), movement_of(gathered(in_time)))
+
+
+def test_nothing_to_aggregate_gives_nothing_to_move_by() -> None:
+    refused = [Returned(0, np.full(N_PARAMS, np.nan, dtype=np.float32), 3), Returned(1, None, 3)]
+    for returned in ([], refused, answers(alike(2), late=[0, 1])):
+        result = gathered(returned)
+
+        assert result.movements == (None,)
+        assert result.used == 0
+    assert gathered(refused).rejected == ((0, "NON_FINITE"), (1, "SCHEMA_MISMATCH"))
+
+
+def test_an_empty_round_has_columns_without_rows() -> None:
+    result = gathered([], models=2)
+
+    assert result.movements == (None, None)
+    assert result.directions.shape == (0, FINGERPRINT.width)
+    for column in (result.rows, result.late, result.model, result.losses, result.lengths, result.aggregated):
+        assert column.shape == (0,)
+    assert result.dispersion == 0.0
+
+
+def test_who_is_not_admitted_is_fingerprinted_and_counted_and_moves_nothing() -> None:
+    returned = answers(alike(5))
+    result = gathered(returned, NobodyOdd())
+
+    assert result.rows.tolist() == [0, 1, 2, 3, 4]
+    assert result.aggregated.tolist() == [0, 2, 4]
+    assert result.misfits == 2
+    np.testing.assert_array_equal(movement_of(result), movement_of(gathered(returned[::2])))
+
+
+def test_each_model_is_moved_by_those_who_trained_it_and_one_that_nobody_trained_by_nothing() -> None:
+    models = [0, 2, 2, 0, 2]
+    returned = [replace(one, model=model) for one, model in zip(answers(alike(5)), models, strict=True)]
+    result = gathered(returned, models=3)
+
+    assert result.model.tolist() == models
+    assert result.movements[1] is None
+    for model in (0, 2):
+        alone = gathered([replace(one, model=0) for one in returned if one.model == model])
+        np.testing.assert_array_equal(movement_of(result, model), movement_of(alone))
+
+
+def test_losses_are_kept_and_missing_where_nobody_asked() -> None:
+    returned = [replace(one, loss=loss) for one, loss in zip(answers(alike(3)), [0.5, None, 0.0], strict=True)]
+
+    np.testing.assert_array_equal(gathered(returned).losses, [0.5, np.nan, 0.0])
+
+
+@pytest.mark.parametrize("late", [(), (2,)])
+def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int, ...]) -> None:
+    returned = [replace(one, loss=0.25) for one in answers(alike(6), late)]
+    returned[3] = replace(returned[3], update=None)
+    examined = [
+        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one.loss, FINGERPRINT))
+        for one in returned
+    ]
+    here, there = gathered(returned), gathered(examined)
+
+    assert there.rejected == here.rejected == ((3, "SCHEMA_MISMATCH"),)
+    assert movement_of(there).tobytes() == movement_of(here).tobytes()
+    for name in ("rows", "late", "model", "losses", "directions", "lengths", "aggregated"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+
+
+def test_a_valid_update_is_examined_into_its_direction_and_its_length_over_the_root_of_the_examples() -> None:
+    update = np.arange(N_PARAMS, dtype=np.float32)  # its squares sum to 55
+    seen = examine(update, 5, 0.5, FINGERPRINT)
+
+    assert isinstance(seen, Examined)
+    assert (seen.report.examples, seen.report.loss) == (5, 0.5)
+    assert seen.length == pytest.approx(11**0.5)
+    np.testing.assert_array_equal(seen.direction, FINGERPRINT.of(update))
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(8)))
+def test_the_order_of_answers_changes_rows_alike_and_movements_by_rounding_only(order: list[int]) -> None:
+    updates = alike(8)
+    before = updates.copy()
+    returned = [replace(one, model=one.row % 2) for one in answers(updates)]
+    straight, shuffled = gathered(returned, models=2), gathered([returned[row] for row in order], models=2)
+
+    assert shuffled.rows.tolist() == order
+    np.testing.assert_array_equal(shuffled.directions, straight.directions[order])
+    np.testing.assert_array_equal(shuffled.lengths, straight.lengths[order])
+    for model in (0, 1):
+        one, other = movement_of(shuffled, model), movement_of(straight, model)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)  # float32
+    np.testing.assert_array_equal(updates, before)
+
+
+def test_an_update_need_only_last_until_the_next_is_asked_for() -> None:
+    updates, memory = alike(10), np.empty(N_PARAMS, dtype=np.float32)
+
+    def in_the_same_memory() -> Iterator[Returned]:
+        for answer, update in zip(answers(updates), updates, strict=True):
+            memory[:] = update
+            yield replace(answer, update=memory)
+
+    result = gathered(in_the_same_memory())
+    np.testing.assert_array_equal(movement_of(result), movement_of(gathered(answers(updates))))
+
+
+def test_dispersion_is_the_mean_squared_distance_to_the_mean() -> None:
+    # Their mean is (1, 0), and their squared distances to it are 1, 1, 4 and 4.
+    assert dispersion(np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 2.0], [1.0, -2.0]])) == pytest.approx((1 + 1 + 4 + 4) / 4)
+    assert dispersion(np.zeros((0, 2))) == 0.0

@@ -1,0 +1,231 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.algorithms.base import OneCohort
+from auxo.algorithms.ifca import Ifca
+from auxo.core.affinity import Requests
+from auxo.core.claims import Claims
+from auxo.core.cohort_algorithm import LEAST_LOSS
+from auxo.core.cohort_state import CoordinatorState
+from auxo.core.matching import NOWHERE, CheckIns, Matched
+from auxo.core.own_state import own
+from auxo.core.rng import stream
+from auxo.core.types import ROOT, CohortId
+from auxo.protocol.codec import CodecError, from_bytes, to_bytes
+from auxo.runtime.closing import close_round, closing_of
+from auxo.runtime.coordinator import act, start
+from auxo.runtime.federation import Federation
+from auxo.runtime.opening import Arrived, Opened, TooFew, match, open_round
+from tests.core.selectors_of_our_own import FewestTurns, Turns
+from tests.runtime.made_rounds import (
+    LEFT,
+    N_PARAMS,
+    RIGHT,
+    RULES,
+    SETTINGS,
+    answers,
+    begun,
+    partitioned,
+    updates,
+    with_auxo,
+)
+
+
+def arrived(state: CoordinatorState, positions: list[int], members: int = 0) -> Arrived:
+    """Return clients 100, 101 ... who are matched to these positions, the last of them as members."""
+    n = len(positions)
+    is_member = np.arange(n) >= n - members
+    requests = replace(
+        Requests.silent(state.tree, np.arange(n)),
+        cohort=np.where(is_member, positions, -1),
+        reward=np.where(is_member, 0.5, 0.0),
+        ranked_first=is_member,
+    )
+    return Arrived(CheckIns(100 + np.arange(n), requests), Matched(np.array(positions, dtype=np.int64), is_member))
+
+
+def opened(rules: Federation, state: CoordinatorState, cohort: CohortId, here: Arrived, seed: int = 0) -> Opened:
+    result = open_round(rules, state, cohort, here, stream(seed, "select"))
+    assert isinstance(result, Opened)
+    return result
+
+
+# Who takes part.
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from([NOWHERE, 1, 2]), max_size=30), st.integers(0, 3))
+def test_as_many_as_are_invited_take_part_of_those_who_are_there_for_the_cohort(
+    positions: list[int], seed: int
+) -> None:
+    state = partitioned()
+    for cohort in (LEFT, RIGHT):
+        mine = [100 + row for row, position in enumerate(positions) if position == state.tree.index[cohort]]
+        clients = opened(RULES, state, cohort, arrived(state, positions), seed).participants.clients.tolist()
+
+        assert len(clients) == len(set(clients)) == min(len(mine), RULES.invited(state, cohort))
+        assert set(clients) <= set(mine)
+
+
+def test_whom_the_matching_refuses_is_in_nobodys_round() -> None:
+    state = begun()
+    result = opened(RULES, state, ROOT, arrived(state, [0, NOWHERE, 0]))
+
+    assert sorted(result.participants.clients.tolist()) == [100, 102]
+
+
+def test_members_come_first_with_their_claims_and_their_halves() -> None:
+    rules, state = with_auxo(replace(SETTINGS, cross_fit_share=1.0)), partitioned()
+    result = opened(rules, state, LEFT, arrived(state, [1] * 7, members=2))
+    asked = result.participants
+
+    assert asked.clients.tolist() == [105, 106, 100, 101, 102, 103, 104]
+    assert asked.fold.tolist() == [1, 0, 0, 1, 0, 1, 0]  # by their visits, which are 5, 6, 0, 1 ...
+    assert own(Claims, asked.notes).known.tolist() == [True, True, False, False, False, False, False]
+    assert asked.offered == (LEFT,)
+    assert result.hears_late
+
+
+def test_one_round_for_several_models_offers_them_all() -> None:
+    rules = replace(RULES, algorithm=Ifca(cohorts=3, warm_start=0))
+    state = start(rules, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
+    result = opened(rules, state, ROOT, arrived(state, [0] * 4))
+
+    assert result.participants.offered == ("0.0", "0.1", "0.2")
+    assert result.participants.model.tolist() == [LEAST_LOSS] * 4
+    assert not result.hears_late
+
+
+def test_matching_is_the_algorithms() -> None:
+    silent = CheckIns(np.arange(40), Requests.silent(begun().tree, np.zeros(40, dtype=np.int64)))
+    spread = match(RULES, partitioned(), silent, stream(0, "match"))
+    rooted = match(replace(RULES, algorithm=OneCohort()), partitioned(), silent, stream(0, "match"))
+
+    assert spread.check_ins is silent
+    assert set(spread.matched.cohort.tolist()) == {1, 2}
+    assert set(rooted.matched.cohort.tolist()) == {0}
+
+
+# Too few.
+
+
+@pytest.mark.parametrize(("at_least", "opens"), [(0, True), (3, True), (4, False)])
+def test_a_round_opens_when_enough_are_there_for_the_cohort(at_least: int, opens: bool) -> None:
+    state = partitioned()
+    here = arrived(state, [1, 2, 1, 2, 1, 2, 2])
+    result = open_round(RULES, state, LEFT, here, stream(0, "select"), at_least)
+
+    assert isinstance(result, Opened) == opens
+    assert opens or result == TooFew(found=3)
+
+
+def test_a_round_for_nobody_opens_without_participants() -> None:
+    state = begun()
+    result = opened(RULES, state, ROOT, arrived(state, []))
+
+    assert result.participants.clients.shape == (0,)
+
+
+# What is noted.
+
+
+def test_check_ins_are_a_running_mean_that_starts_with_the_first_count() -> None:
+    state = opened(RULES, begun(), ROOT, arrived(begun(), [0] * 40)).state
+    assert state.cohorts[ROOT].check_ins == 40
+
+    for _ in range(30):
+        state = opened(RULES, state, ROOT, arrived(state, [0] * 20)).state
+        assert 20 < state.cohorts[ROOT].check_ins < 40
+    assert state.cohorts[ROOT].check_ins == pytest.approx(20, abs=0.1)
+
+
+def test_who_is_there_for_a_cohort_is_noted_by_it_alone() -> None:
+    state = partitioned()
+    after = opened(RULES, state, LEFT, arrived(state, [1, 1, 2, 1, NOWHERE])).state
+
+    assert after.cohorts[LEFT].check_ins == 3
+    assert after.cohorts[RIGHT] is state.cohorts[RIGHT]
+
+
+def test_who_is_there_for_one_round_of_several_models_is_noted_by_all_of_them() -> None:
+    rules = replace(RULES, algorithm=Ifca(cohorts=3))
+    state = start(rules, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
+    after = opened(rules, state, ROOT, arrived(state, [0] * 8)).state
+
+    assert [cohort.check_ins for cohort in after.cohorts.values()] == [8, 8, 8]
+
+
+def test_a_cohort_whose_name_begins_like_anothers_notes_nothing_for_it() -> None:
+    many = replace(RULES, algorithm=Ifca(cohorts=11))  # 0.1 and 0.10
+    state = start(many, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
+    leaves_open = replace(RULES, algorithm=OneCohort())
+    after = opened(leaves_open, state, CohortId("0.1"), arrived(state, [2] * 5)).state
+
+    assert {leaf for leaf, cohort in after.cohorts.items() if cohort.check_ins > 0} == {"0.1"}
+
+
+def test_opening_a_round_leaves_all_that_it_is_given_untouched() -> None:
+    state = partitioned()
+    here = arrived(state, [1, 2] * 8, members=3)
+    before = to_bytes(state), to_bytes(here.check_ins), here.matched.cohort.copy(), here.matched.vouched.copy()
+    one, other = (opened(RULES, state, LEFT, here) for _ in range(2))
+
+    assert (to_bytes(state), to_bytes(here.check_ins)) == before[:2]
+    np.testing.assert_array_equal(here.matched.cohort, before[2])
+    np.testing.assert_array_equal(here.matched.vouched, before[3])
+    assert to_bytes(one) == to_bytes(other)
+
+
+# A selector with a memory.
+
+TURNS = replace(RULES, selector=FewestTurns(), overcommit=0.0, algorithm=OneCohort())
+
+
+def played(rules: Federation, state: CoordinatorState, rounds: int) -> tuple[CoordinatorState, list[list[int]]]:
+    """Return the state after some rounds with 25 clients, and who took part in each."""
+    took_part = []
+    for _ in range(rounds):
+        result = opened(rules, state, ROOT, arrived(state, [0] * 25))
+        clients = result.participants.clients
+        closing = closing_of(rules, result.state, ROOT, result.participants)
+        closed = close_round(rules, closing, iter(answers(updates(len(clients)))))
+        assert closed.outcome is not None
+        state = act(rules, result.state, closing, closed.outcome)
+        took_part.append(clients.tolist())
+    return state, took_part
+
+
+def test_a_selector_remembers_from_round_to_round_whom_it_has_selected() -> None:
+    state, took_part = played(TURNS, begun(TURNS), 5)
+    turns = own(Turns, state.cohorts[ROOT].selection)
+
+    # Ten of 25 in each of five rounds: everybody twice.
+    assert took_part[0] == list(range(100, 110))
+    assert took_part[1] == list(range(110, 120))
+    assert took_part[2] == [*range(100, 105), *range(120, 125)]
+    assert turns.clients.tolist() == list(range(100, 125))
+    assert turns.counts.tolist() == [2] * 25
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_what_a_selector_remembers_goes_through_bytes_and_on_from_there(rounds: int) -> None:
+    whole, everybody = played(TURNS, begun(TURNS), 5)
+    half, first = played(TURNS, begun(TURNS), rounds)
+    data = to_bytes(half)
+    again, second = played(TURNS, from_bytes(CoordinatorState, data, own=TURNS.own_states), 5 - rounds)
+
+    assert first + second == everybody
+    assert to_bytes(again) == to_bytes(whole)
+    with pytest.raises(
+        CodecError, match=r"CoordinatorState.*selection: expected the state of one of Nothing, AuxoMemory, Claims, but"
+    ):
+        from_bytes(CoordinatorState, data, own=RULES.own_states)
+
+
+def test_a_selector_is_not_given_what_another_remembers() -> None:
+    with pytest.raises(TypeError, match="expected a state of kind Turns, got Nothing"):
+        opened(TURNS, begun(RULES), ROOT, arrived(begun(RULES), [0] * 5))

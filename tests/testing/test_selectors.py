@@ -1,0 +1,118 @@
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import pytest
+
+from auxo.core.gathering import Gathered
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import NOTHING, OwnState, own
+from auxo.core.selectors import Selector, Uniform
+from auxo.core.types import IntArray
+from auxo.experiments.parts import SELECTORS
+from auxo.testing import ContractBroken, check_selector, selectors
+from auxo.testing.contract import Check
+from auxo.testing.selectors import SELECTOR_CHECKS
+from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
+
+TURNS = count()
+WRONG: Mapping[str, Callable[[CheckIns, IntArray, int], IntArray]] = {
+    "clients": lambda candidates, rows, wanted: candidates.clients[rows][:wanted],
+    "twice": lambda candidates, rows, wanted: rows[np.zeros(min(wanted, len(rows)), dtype=np.int64)],
+    "greedy": lambda candidates, rows, wanted: rows,
+    "lazy": lambda candidates, rows, wanted: rows[: min(wanted, 2)],
+    "busy": lambda candidates, rows, wanted: rows[:wanted] if len(rows) else np.arange(1),
+    "moody": lambda candidates, rows, wanted: np.roll(rows, next(TURNS))[:wanted],
+}
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Who has taken part, as often as it has."""
+
+    clients: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class LeastOften:
+    """Selects those who have taken part least often; it may do one thing wrong."""
+
+    kind: str = ""
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        return () if self.kind == "undeclared" else (Visits,)
+
+    def begin(self) -> OwnState:
+        return Visits()
+
+    def select(
+        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
+    ) -> IntArray:
+        if self.kind in WRONG:
+            return WRONG[self.kind](candidates, rows, wanted)
+        visits = own(Visits, memory).clients
+        if self.kind == "sorts":
+            rows[::-1].sort()
+        often = (visits[None, :] == candidates.clients[rows][:, None]).sum(axis=1)
+        return np.sort(rows[np.lexsort((rng.random(len(rows)), often))][:wanted])
+
+    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+        before = own(Visits, memory).clients
+        if self.kind == "impatient":
+            gathered.losses.argmax()
+        if self.kind == "forgets":
+            before[:] = 0
+        return Visits(np.concatenate([before, clients]))
+
+
+class Loose(LeastOften):
+    """Not frozen."""
+
+
+CONTRACT: Mapping[str, Selector] = {"uniform": Uniform()}
+BROKEN: list[tuple[Check[Selector], Selector]] = [
+    (selectors.is_a_value, Loose()),
+    (selectors.selects_some_of_the_rows, LeastOften("clients")),
+    (selectors.selects_some_of_the_rows, LeastOften("twice")),
+    (selectors.selects_some_of_the_rows, LeastOften("greedy")),
+    (selectors.selects_all_where_there_are_few, LeastOften("lazy")),
+    (selectors.selects_all_where_there_are_few, LeastOften("busy")),
+    (selectors.repeats_itself, LeastOften("moody")),
+    (selectors.leaves_arguments_alone, LeastOften("sorts")),
+    (selectors.leaves_arguments_alone, LeastOften("forgets")),
+    (selectors.learns_from_nobody, LeastOften("impatient")),
+    (selectors.memory_goes_through_the_codec, LeastOften("undeclared")),
+    (selectors.selects_for_a_federation, LeastOften("moody")),
+]
+
+
+def test_every_selector_that_has_a_name_keeps_the_contract() -> None:
+    assert {name: type(part) for name, part in CONTRACT.items()} == {
+        name: SELECTORS.find(name) for name in SELECTORS.names
+    }
+
+
+@pytest.mark.parametrize("selector", [*CONTRACT.values(), LeastOften()], ids=str)
+@every(SELECTOR_CHECKS)
+def test_selectors_keep_the_contract(check: Check[Selector], selector: Selector) -> None:
+    check(selector)
+
+
+@each_broken(BROKEN)
+def test_broken_promises_are_caught_by_name(check: Check[Selector], part: Selector) -> None:
+    assert_caught(check, part)
+
+
+def test_every_promise_can_be_broken() -> None:
+    assert_all_can_fail(SELECTOR_CHECKS, BROKEN)
+
+
+def test_the_whole_contract_is_one_call() -> None:
+    with pytest.raises(ContractBroken, match="LeastOften breaks a promise of a selector: It learns from a round"):
+        check_selector(LeastOften("impatient"))
+
+
+def test_a_selector_without_a_memory_needs_no_kinds() -> None:
+    assert Uniform().begin() == NOTHING

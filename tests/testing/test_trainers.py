@@ -1,0 +1,118 @@
+"""The suite of trainers; those that come with Auxo keep it in tests/models/test_catalogue.py."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+import pytest
+
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
+from auxo.population.federated_data import FederatedData
+from auxo.testing import ContractBroken, check_trainer, trainers
+from auxo.testing.contract import Check
+from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
+
+TURNS = count()
+
+
+@dataclass(frozen=True)
+class Bent:
+    """Softmax regression that does one thing wrong."""
+
+    kind: str = ""
+    inner: SoftmaxTrainer = SoftmaxTrainer(n_features=64, n_classes=4)  # noqa: RUF009 - it is frozen
+
+    @property
+    def n_params(self) -> int:
+        return self.inner.n_params
+
+    def initial_weights(self, seed: int) -> Float32Array:
+        weights = self.inner.initial_weights(seed)
+        return weights + np.float32(next(TURNS)) if self.kind == "moody" else weights
+
+    def train(
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        jobs: Sequence[Job],
+        settings: LocalTraining,
+        seed: int,
+        out: Float32Array | None = None,
+    ) -> Iterator[LocalUpdate]:
+        jobs = [self._other(job) for job in jobs]
+        updates = list(self.inner.train(weights, data, jobs, settings, seed, None if self.kind == "elsewhere" else out))
+        if self.kind == "averages" and len(updates) > 1:
+            mean = np.mean([update.delta for update in updates], axis=0)
+            updates = [replace(update, delta=update.delta + np.float32(1e-3) * mean) for update in updates]
+        if self.kind == "in place":
+            weights += np.float32(1.0)
+        yield from (self._bent(update) for update in updates)
+
+    def _other(self, job: Job) -> Job:
+        if self.kind == "wholes":
+            return replace(job, fold=None)
+        return replace(job, epochs=None) if self.kind == "own pace" else job
+
+    def _bent(self, update: LocalUpdate) -> LocalUpdate:
+        match self.kind:
+            case "double":
+                return replace(update, delta=update.delta.astype(np.float64))
+            case "generous":
+                return replace(update, examples=update.examples + (update.examples == 0))
+            case "mends":
+                return replace(update, delta=np.nan_to_num(update.delta))
+            case "backwards":
+                return replace(update, delta=-update.delta)
+            case _:
+                return update
+
+    def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
+        found = self.inner.predict(weights, x)
+        return found[:, None] if self.kind == "columns" else found
+
+    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
+        losses = self.inner.losses(weights, x, y)
+        return -losses if self.kind == "likelihood" else losses
+
+
+def trial(kind: str) -> TrainerTrial:
+    return TrainerTrial(Bent(kind))
+
+
+BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
+    (trainers.begins_with_flat_weights, trial("moody")),
+    (trainers.answers_every_job, trial("double")),
+    (trainers.a_job_is_its_own_affair, trial("averages")),
+    (trainers.leaves_arguments_alone, trial("in place")),
+    (trainers.writes_where_it_is_told, trial("elsewhere")),
+    (trainers.trains_on_halves, trial("wholes")),
+    (trainers.obeys_the_settings, trial("own pace")),
+    (trainers.a_client_without_samples_stays, trial("generous")),
+    (trainers.divergence_is_a_value, trial("mends")),
+    (trainers.predicts_every_row, trial("columns")),
+    (trainers.predicts_every_row, trial("likelihood")),
+    (trainers.learns, trial("backwards")),
+]
+
+
+@every(TRAINER_CHECKS)
+def test_a_bent_trainer_that_is_not_bent_keeps_the_contract(check: Check[TrainerTrial]) -> None:
+    check(trial("not at all"))
+
+
+@each_broken(BROKEN)
+def test_broken_promises_are_caught_by_name(check: Check[TrainerTrial], part: TrainerTrial) -> None:
+    assert_caught(check, part)
+
+
+def test_every_promise_can_be_broken() -> None:
+    assert_all_can_fail(TRAINER_CHECKS, BROKEN)
+
+
+def test_the_whole_contract_is_one_call() -> None:
+    with pytest.raises(ContractBroken, match="Bent breaks a promise of a trainer: Updates are written to the rows of"):
+        check_trainer(Bent("elsewhere"))
