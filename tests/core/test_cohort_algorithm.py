@@ -1,10 +1,12 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan, stepped
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Opening, Participants, Plan, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
@@ -56,3 +58,30 @@ def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_rou
     assert to_bytes(left) == to_bytes(replace(state, round=2))
     assert to_bytes(right.server) == to_bytes(yogi.step(state.server, movement_of(result, 1)))
     assert right.round == 2
+
+
+PLAN = Plan(np.arange(3), (LEFT, RIGHT), np.array([-1, 0, 1]), np.array([LEAST_LOSS, 0, 1]))
+HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
+
+
+def test_a_plan_that_can_be_carried_out_is_let_through() -> None:
+    PLAN.check(3, HALVES)
+    nobody = np.zeros(0, dtype=np.int64)
+    Plan(nobody, (LEFT,), nobody, nobody).check(0, HALVES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": np.array([0, 1, 1])}, "plan.rows: expected distinct rows of the 3 selected"),
+        ({"rows": np.array([0, 1, 3])}, "plan.rows: expected distinct rows of the 3 selected"),
+        ({"fold": np.array([0, 1])}, "plan.fold, model: expected 3 entries each, got 2 and 3"),
+        ({"fold": np.array([0, 1, 2])}, "plan.fold: expected 0, 1 or -1"),
+        ({"model": np.array([0, 1, 2])}, "plan.model: expected places among the 2 offered, or LEAST_LOSS"),
+        ({"offered": (ROOT,)}, "plan.offered: expected some of the leaves"),
+        ({"offered": ()}, "plan.offered: expected some of the leaves"),
+    ],
+)
+def test_a_plan_that_means_something_else_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(PLAN, **changes).check(3, HALVES)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auxo.core.matching import NOWHERE, Matched
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config, to_toml
-from auxo.experiments.evaluation import clients_to_evaluate, evaluated
+from auxo.experiments.evaluation import clients_to_evaluate, evaluated, place_clients
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
@@ -168,3 +169,14 @@ def test_clients_that_compare_models_by_rule_are_not_lost_and_use_the_best(data:
             for leaf, state in run.state.coordinator.cohorts.items()
         }
         assert run.scores.cohort[client] == min(losses, key=lambda leaf: losses[leaf])
+
+
+def test_with_one_leaf_everybody_uses_it_and_a_place_that_is_no_leaf_is_refused(data: FederatedData) -> None:
+    config = small()
+    base, ifca = (run_method(method, config, data).state for method in ("base", "ifca"))
+    trainer, clients = trainer_for(config, data), np.arange(3)
+    nowhere = Matched(np.full(3, NOWHERE), np.ones(3, dtype=np.bool_))
+
+    assert place_clients(trainer, data, clients, nowhere, base).tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match=r"place: expected positions of leaves .* or NOWHERE, got \[0\]"):
+        place_clients(trainer, data, clients, Matched(np.zeros(3, dtype=np.int64), np.ones(3, dtype=np.bool_)), ifca)

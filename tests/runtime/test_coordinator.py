@@ -10,7 +10,7 @@ from auxo.algorithms.oracle import KnownGroups
 from auxo.core.aggregators import FedYogi
 from auxo.core.cohort_algorithm import Affinities, Outcome, Participants
 from auxo.core.own_state import NOTHING, own
-from auxo.core.partition import Keep
+from auxo.core.partition import Keep, Partition
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import closing_of
@@ -196,3 +196,23 @@ def test_participants_hear_nothing_where_the_algorithm_says_nothing() -> None:
     told = feedback(closing, heard, result, state.tree)
     assert told is not None
     assert (told.generation, told.cohort, told.fold.tolist()) == (7, ROOT, [-1, -1, -1])
+
+
+def test_a_partition_into_more_cohorts_than_participants_is_refused() -> None:
+    rules, many = replace(RULES, total_participants=2), Partition((0, 1, 2), (0.3, 0.3, 0.4))
+    state = begun(rules)
+
+    with pytest.raises(
+        ValueError, match=r"partition of 0: expected at most as many cohorts as participants .* \(2\), got 3"
+    ):
+        act(rules, state, closing_for(rules, state, claims(2)), Outcome((state.cohorts[ROOT],), many))
+
+
+def test_a_cohort_that_opens_rounds_for_its_descendants_cannot_be_partitioned() -> None:
+    rules = replace(RULES, algorithm=Ifca(cohorts=2))
+    state = start(rules, initial())
+    asked = Participants(np.arange(2), state.tree.leaves, np.full(2, -1), np.zeros(2, dtype=np.int64))
+    closing = closing_of(rules, state, ROOT, asked)
+
+    with pytest.raises(ValueError, match="partition of 0: expected a leaf"):
+        act(rules, state, closing, Outcome(closing.states, HALVES))

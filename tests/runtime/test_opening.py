@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import Requests
+from auxo.core.aggregators import FedAvg
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import LEAST_LOSS
+from auxo.core.cohort_algorithm import LEAST_LOSS, Opening, Plan
 from auxo.core.cohort_state import CoordinatorState
+from auxo.core.gathering import Gathered
 from auxo.core.matching import NOWHERE, CheckIns, Matched
-from auxo.core.own_state import own
+from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId
+from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 from auxo.runtime.closing import close_round, closing_of
 from auxo.runtime.coordinator import act, start
@@ -229,3 +231,56 @@ def test_what_a_selector_remembers_goes_through_bytes_and_on_from_there(rounds: 
 def test_a_selector_is_not_given_what_another_remembers() -> None:
     with pytest.raises(TypeError, match="expected a state of kind Turns, got Nothing"):
         opened(TURNS, begun(RULES), ROOT, arrived(begun(RULES), [0] * 5))
+
+
+@dataclass(frozen=True)
+class Takes:
+    """Selects what it is told to."""
+
+    rows: tuple[int, ...]
+    own_states = ()
+
+    def begin(self) -> OwnState:
+        return NOTHING
+
+    def select(
+        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
+    ) -> IntArray:
+        return np.array(self.rows, dtype=np.int64)
+
+    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+        return memory
+
+
+@pytest.mark.parametrize("rows", [(1, 1), (0, 9), tuple(range(14))])
+def test_a_selector_that_takes_one_twice_somebody_else_or_too_many_is_named(rows: tuple[int, ...]) -> None:
+    state = begun()
+    rules = replace(RULES, selector=Takes(rows))
+    here = arrived(state, [0] * 9 + [NOWHERE] + [0] * 10)  # 13 are invited
+
+    with pytest.raises(ValueError, match=r"Takes\.select: expected at most 13 different ones of the 19 rows"):
+        opened(rules, state, ROOT, here)
+
+
+def test_an_algorithm_is_shown_its_table_of_clients() -> None:
+    @dataclass(frozen=True)
+    class Table:
+        rows: int
+
+    @dataclass(frozen=True)
+    class Looks:
+        inner: OneCohort = field(default_factory=OneCohort)
+        seen: list[OwnState] = field(default_factory=list)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.inner, name)
+
+        def plan(self, opening: Opening) -> Plan:
+            self.seen.append(opening.table)
+            return self.inner.plan(opening)
+
+    looks = Looks()
+    rules = Federation(looks, FedAvg(), N_PARAMS, total_participants=2, total_rounds=1)  # type: ignore[arg-type]
+    opened(rules, replace(begun(), table=Table(7)), ROOT, arrived(begun(), [0, 0]))
+
+    assert looks.seen == [Table(7)]

@@ -821,3 +821,21 @@ def test_feedback_tells_the_tree_after_a_partition() -> None:
     assert server.cohorts == (LEFT, RIGHT)
     assert {told.tree.leaves for told in feedback} == {(LEFT, RIGHT)}
     assert {told.cohort for told in feedback} == {ROOT}
+
+
+def test_a_method_with_several_models_may_begin_with_one_for_each() -> None:
+    models = [np.array([-1.0], dtype=np.float32), np.array([2.0], dtype=np.float32)]
+    method = Ifca(cohorts=2, warm_start=0)
+    server = Server(models, participants=PARTICIPANTS, rounds=ROUNDS, method=method, seed=3)
+    ifca_round(server)
+
+    assert float(server.weights(FIRST)[0]) < -1
+    assert float(server.weights(SECOND)[0]) > 2
+    with pytest.raises(ValueError, match="weights: expected models of one size, got 1 and 2 parameters"):
+        Server([models[0], np.zeros(2, np.float32)], participants=2, rounds=1, method=method)
+    with pytest.raises(ValueError, match="weights: expected an array or several, got none"):
+        Server([], participants=2, rounds=1, method=method)
+
+
+def test_clients_that_have_to_compare_models_are_in_nobodys_list() -> None:
+    assert ifca_server().match(ONLINE, everybody=True) == {FIRST: [], SECOND: []}

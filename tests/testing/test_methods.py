@@ -254,8 +254,13 @@ class Undeclared:
     seen: int = 0
 
 
+def stumbles(opening: Opening, plan: Plan) -> Plan:
+    raise ZeroDivisionError("in a plan")
+
+
 BROKEN: list[tuple[Check[Method], Method]] = [
     (methods.is_a_value, Loose()),
+    (methods.runs, Bent(planned=stumbles)),
     (methods.leaves_arguments_alone, Bent(planned=reorders_the_selected)),
     (methods.leaves_arguments_alone, Bent(closed=forgets_lengths)),
     (methods.leaves_arguments_alone, Bent(matching=Scribbling())),
@@ -299,7 +304,7 @@ def test_every_promise_can_be_broken() -> None:
 def test_the_message_says_what_came_and_what_was_expected() -> None:
     message = assert_caught(methods.plans_for_the_selected, Bent(planned=third_half))
     assert message.startswith("Bent breaks a promise of a method: A plan's rows are different rows of the selected")
-    assert "Expected folds of -1, 0 or 1, got [2 2 2" in message
+    assert "plan.fold: expected 0, 1 or -1 for all samples, got [2]" in message
     assert message.endswith("the protocol is described at CohortAlgorithm in auxo.core.cohort_algorithm")
 
 
@@ -310,3 +315,16 @@ def test_the_whole_contract_is_one_call() -> None:
 
 def test_a_method_that_needs_the_groups_is_given_them() -> None:
     assert len(algorithms_of(Oracle(starts=(0.0, 0.25, 0.5)))) == 3
+
+
+def test_a_method_that_lacks_something_is_told_what() -> None:
+    @dataclass(frozen=True)
+    class Half:
+        own_states = ()
+        client_half = None
+
+        def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+            return tree.leaves
+
+    with pytest.raises(ContractBroken, match="all members of the protocol, got none called matching, begin, memory"):
+        check_method(Half())  # type: ignore[arg-type]  # which is the point

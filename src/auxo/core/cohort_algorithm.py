@@ -54,6 +54,7 @@ class Opening:
     selected: CheckIns
     vouched: BoolArray  # (selected,) see `Matched`
     progress: float  # share of the cohort's rounds that are done once this one has closed
+    table: OwnState = NOTHING  # of clients, for algorithms that have one
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,27 @@ class Plan:
     model: IntArray  # which of the offered models each trains, which is then all it is sent; or `LEAST_LOSS`
     hears_late: bool = False  # those that finish too late for the round send their updates all the same
     notes: OwnState = NOTHING  # what the algorithm wants to find again when the round closes
+
+    def check(self, selected: int, tree: CohortTree) -> None:
+        """Check that the plan can be carried out for so many selected clients.
+
+        Raises:
+            ValueError: it cannot; what goes on would train something else than was meant.
+        """
+        n = len(self.rows)
+        if len(np.unique(self.rows)) < n or (n and not 0 <= self.rows.min() <= self.rows.max() < selected):
+            raise ValueError(f"plan.rows: expected distinct rows of the {selected} selected, got {self.rows.tolist()}")
+        if len(self.fold) != n or len(self.model) != n:
+            raise ValueError(f"plan.fold, model: expected {n} entries each, got {len(self.fold)} and {len(self.model)}")
+        if not 0 < len(set(self.offered)) == len(self.offered) or not set(self.offered) <= set(tree.leaves):
+            raise ValueError(f"plan.offered: expected some of the leaves {tree.leaves}, got {self.offered}")
+        if not np.isin(self.fold, (-1, 0, 1)).all():
+            raise ValueError(f"plan.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
+        if n and not LEAST_LOSS <= self.model.min() <= self.model.max() < len(self.offered):
+            raise ValueError(
+                f"plan.model: expected places among the {len(self.offered)} offered, or LEAST_LOSS, got "
+                f"{np.unique(self.model).tolist()}"
+            )
 
     @staticmethod
     def plain(opening: Opening) -> "Plan":

@@ -67,6 +67,7 @@ class Gathered:
     losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
     directions: FloatArray  # (len(rows), width)
     lengths: FloatArray  # (len(rows),) relative to the root of the examples
+    examples: IntArray  # (len(rows),) samples behind each update
     aggregated: IntArray  # participants whose update moves a model
     misfits: int  # valid and in time, but not admitted
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
@@ -101,6 +102,7 @@ def gather(
     losses: list[float] = []
     directions: list[FloatArray] = []
     lengths: list[float] = []
+    examples: list[int] = []
     aggregated: list[int] = []
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
@@ -115,6 +117,7 @@ def gather(
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
         directions.append(examined.direction)
         lengths.append(examined.length)
+        examples.append(examined.report.examples)
         if answer.late:
             continue
         if admission.admits(answer.row, examined):
@@ -130,6 +133,7 @@ def gather(
         losses=np.array(losses, dtype=np.float64),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         lengths=np.array(lengths, dtype=np.float64),
+        examples=np.array(examples, dtype=np.int64),
         aggregated=np.array(aggregated, dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),

@@ -111,8 +111,14 @@ def place_clients(
     the method has it so. Nothing of that leaves the client.
     """
     tree = state.coordinator.tree
+    leaves = np.array([tree.index[leaf] for leaf in tree.leaves])
+    if not np.isin(placed.cohort, (*leaves, NOWHERE)).all():
+        wrong = sorted({int(position) for position in placed.cohort} - {*leaves.tolist(), NOWHERE})
+        raise ValueError(f"place: expected positions of leaves ({leaves.tolist()}) or NOWHERE, got {wrong}")
+    if len(leaves) == 1:
+        return np.full(len(clients), leaves[0])
     compares = np.flatnonzero(~placed.vouched | (placed.cohort == NOWHERE))
-    if len(tree.leaves) == 1 or len(compares) == 0:
+    if len(compares) == 0:
         return placed.cohort
     samples = data.train.positions(clients[compares])
     owner = np.repeat(np.arange(len(compares)), data.train.counts(clients[compares]))
@@ -123,7 +129,7 @@ def place_clients(
         losses[number] = np.bincount(owner, weights=here, minlength=len(compares))
     losses = np.where(np.isnan(losses), np.inf, losses)  # a model that has diverged is nobody's choice
     leaf = placed.cohort.copy()
-    leaf[compares] = np.array([tree.index[cohort] for cohort in tree.leaves])[losses.argmin(axis=0)]
+    leaf[compares] = leaves[losses.argmin(axis=0)]
     return leaf
 
 

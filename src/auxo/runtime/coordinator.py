@@ -55,7 +55,13 @@ def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Cohor
 def _partitioned(
     rules: Federation, state: CoordinatorState, cohort: CohortId, partition: Partition
 ) -> CoordinatorState:
-    """Replace a cohort by its children; each starts from the parent's weights and optimiser state."""
+    """Replace a cohort by its children; each starts from the parent's weights and optimiser state.
+
+    Raises:
+        ValueError: the cohort is no leaf, or the participants do not suffice for one each.
+    """
+    if cohort not in state.cohorts:
+        raise ValueError(f"partition of {cohort}: expected a leaf, got a cohort that opens rounds for its descendants")
     parent = state.cohorts[cohort]
     tree = state.tree.partition(cohort, partition.routes, partition.weights, partition.generation)
     cohorts = {name: kept for name, kept in state.cohorts.items() if name != cohort}
@@ -67,4 +73,10 @@ def _partitioned(
             memory=rules.algorithm.memory(parent),
             selection=rules.selector.begin(),
         )
-    return replace(state, tree=tree, cohorts=cohorts)
+    after = replace(state, tree=tree, cohorts=cohorts)
+    if len(rules.openers(after)) > rules.total_participants:
+        raise ValueError(
+            f"partition of {cohort}: expected at most as many cohorts as participants a round "
+            f"({rules.total_participants}), got {len(rules.openers(after))}; make fewer, or raise training.participants"
+        )
+    return after

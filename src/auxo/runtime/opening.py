@@ -10,7 +10,7 @@ import numpy as np
 from auxo.core.cohort_algorithm import Opening, Participants
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
-from auxo.core.types import CohortId
+from auxo.core.types import CohortId, IntArray
 from auxo.runtime.federation import Federation
 
 _CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
@@ -69,11 +69,40 @@ def open_round(
         return TooFew(len(rows))
     state = _noted(rules, state, cohort, len(rows))
     mine = rules.of(state, cohort)
-    chosen = rules.selector.select(mine.selection, check_ins, rows, rules.invited(state, cohort), rng)
-    selected, progress = check_ins.take(chosen), rules.progress(state, cohort)
-    plan = rules.algorithm.plan(Opening(cohort, state.tree, mine, selected, matched.vouched[chosen], progress))
+    chosen = _selected(rules, mine, check_ins, rows, rules.invited(state, cohort), rng)
+    selected = check_ins.take(chosen)
+    plan = rules.algorithm.plan(
+        Opening(
+            cohort=cohort,
+            tree=state.tree,
+            state=mine,
+            selected=selected,
+            vouched=matched.vouched[chosen],
+            progress=rules.progress(state, cohort),
+            table=state.table,
+        )
+    )
+    plan.check(len(chosen), state.tree)
     participants = Participants(selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes)
     return Opened(state, participants, plan.hears_late)
+
+
+def _selected(
+    rules: Federation,
+    state: CohortState,
+    check_ins: CheckIns,
+    rows: IntArray,
+    wanted: int,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Return whom the selector takes; one that breaks its promise is named, for the round would not be what it says."""
+    chosen = rules.selector.select(state.selection, check_ins, rows, wanted, rng)
+    if len(chosen) > wanted or len(np.unique(chosen)) < len(chosen) or not np.isin(chosen, rows).all():
+        raise ValueError(
+            f"{type(rules.selector).__name__}.select: expected at most {wanted} different ones of the {len(rows)} rows "
+            f"that are there for the cohort, got {len(chosen)}, of which {len(np.unique(chosen))} different"
+        )
+    return chosen
 
 
 def _noted(rules: Federation, state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:

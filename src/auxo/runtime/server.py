@@ -61,7 +61,7 @@ class Server:
 
     def __init__(  # noqa: PLR0913 - by name, all but the first
         self,
-        weights: Float32Array,
+        weights: Float32Array | Sequence[Float32Array],
         *,
         participants: int,
         rounds: int,
@@ -73,7 +73,8 @@ class Server:
         """Start with the cohorts that the method begins with: most often one.
 
         Args:
-            weights: (parameters,) the initial model, flattened; of every cohort, if there are several from the start.
+            weights: (parameters,) the initial model, flattened; or one for each cohort of a method that begins with
+                several, which otherwise all begin with the same.
             participants: updates wanted in a round over all cohorts together.
             rounds: that each cohort trains, counted from the root; partition criteria look at the share done.
             method: how cohorts are found, such as ``Auxo()``.
@@ -81,21 +82,17 @@ class Server:
             selector: who takes part of those that are there; None: a uniform sample.
             seed: of selection, clustering and fingerprints.
         """
-        if weights.ndim != 1 or weights.dtype.kind != "f" or not len(weights) or not np.isfinite(weights).all():
-            raise ValueError(
-                "weights: expected a flat, non-empty array of finite floats; concatenate your layers' raveled arrays"
-            )
-        initial = weights.astype(np.float32)
+        models = _models(weights)
         self._rules = Federation(
             algorithm=method,
             aggregator=aggregator or FedAvg(),
-            n_params=len(initial),
+            n_params=len(models[0]),
             total_participants=participants,
             total_rounds=rounds,
             seed=seed,
             selector=selector or Uniform(),
         )
-        self._state = start(self._rules, lambda number: initial)
+        self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
         self._open: dict[CohortId, _Open] = {}
         self._turns = 0
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
@@ -132,18 +129,22 @@ class Server:
         """Return the check-ins of each cohort that still trains; a request of any age, or none, finds one.
 
         Of a client that checks in more than once the last check-in counts. With ``everybody``, cohorts that have
-        trained all their rounds are among the answer: whose model is for whom. To ask that changes nothing.
+        trained all their rounds are among the answer, by leaf: whose model is for whom. To ask that changes nothing.
+        Clients that are in no cohort's list compare the models (see `Task`) to find theirs.
         """
         check_ins = _once(check_ins)
         if not everybody:
             self._turns += 1
         rng = stream(self._rules.seed, "placement" if everybody else "match", self._turns)
-        arrived = match_check_ins(self._rules, self._state, _columns(check_ins, self._state.tree), rng)
-        found: dict[CohortId, list[CheckIn]] = {
-            cohort: [] for cohort in self.cohorts if everybody or not self._rules.is_done(self._state, cohort)
-        }
+        columns, matching = _columns(check_ins, self._state.tree), self._rules.algorithm.matching
+        if everybody:
+            matched, listed = matching.place(self._state, columns, rng), self._state.tree.leaves
+        else:
+            matched = matching.match(self._state, columns, rng)
+            listed = tuple(cohort for cohort in self.cohorts if not self._rules.is_done(self._state, cohort))
+        found: dict[CohortId, list[CheckIn]] = {cohort: [] for cohort in listed}
         names = self._state.tree.cohorts
-        for check_in, position in zip(check_ins, arrived.matched.cohort.tolist(), strict=True):
+        for check_in, position in zip(check_ins, matched.cohort.tolist(), strict=True):
             if position >= 0 and names[position] in found:
                 found[names[position]].append(check_in)
         return found
@@ -227,6 +228,20 @@ class Server:
                 )
         self._state, self._turns = record.state, record.turns
         self._open, self.rejections = {}, ()
+
+
+def _models(weights: Float32Array | Sequence[Float32Array]) -> list[Float32Array]:
+    models = [weights] if isinstance(weights, np.ndarray) else list(weights)
+    for one in models:
+        if one.ndim != 1 or one.dtype.kind != "f" or not len(one) or not np.isfinite(one).all():
+            raise ValueError(
+                "weights: expected a flat, non-empty array of finite floats; concatenate your layers' raveled arrays"
+            )
+        if len(one) != len(models[0]):
+            raise ValueError(f"weights: expected models of one size, got {len(models[0])} and {len(one)} parameters")
+    if not models:
+        raise ValueError("weights: expected an array or several, got none")
+    return [one.astype(np.float32) for one in models]
 
 
 def _once(check_ins: Sequence[CheckIn]) -> list[CheckIn]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from auxo.core.affinity import Requests
-from auxo.core.cohort_algorithm import LEAST_LOSS, CohortAlgorithm, NeedsGroups, Opening, Outcome
+from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups, Opening, Outcome
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import NOWHERE, CheckIns, Matched
@@ -23,7 +23,7 @@ from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_ch
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import CLIENTS, TRAINER, Trial, in_process, initial_model, rules_of, true_groups
 from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
-from auxo.testing.witness import SeenClose, SeenMatch, SeenPlan, Witness, taken
+from auxo.testing.witness import SeenClose, SeenMatch, Witness, taken
 
 Method = CohortAlgorithm | NeedsGroups
 
@@ -52,6 +52,14 @@ def is_a_value(method: Method) -> None:
     """A method is a frozen value: what it keeps is in the states that it returns."""
     for part in (method, *algorithms_of(method)):
         expect_frozen(part)
+
+
+@_promise
+def runs(algorithm: CohortAlgorithm) -> None:
+    """It has all members of a cohort algorithm, and a small federation runs with it to its end."""
+    lacking = [name for name in vars(CohortAlgorithm) if not name.startswith("_") and not hasattr(algorithm, name)]
+    expect(not lacking, "all members of the protocol", f"none called {', '.join(lacking)}")
+    Trial.of(rules_of(algorithm)).end()
 
 
 @_promise
@@ -135,29 +143,13 @@ def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
     witness = Witness(algorithm)
     for _ in Trial.of(rules_of(witness)).states():
         for seen in taken(witness.seen.plans):
-            _expect_plan(seen)
-            _expect_plan(_of_nobody(algorithm, seen.opening))
+            _of_nobody(algorithm, seen.opening)
 
 
-def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> SeenPlan:
+def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
+    """Ask for a plan for nobody; other plans are checked where rounds open."""
     nobody = replace(opening, selected=opening.selected.take(np.arange(0)), vouched=opening.vouched[:0])
-    return SeenPlan(nobody, algorithm.plan(nobody))
-
-
-def _expect_plan(seen: SeenPlan) -> None:
-    opening, plan = seen.opening, seen.plan
-    selected = len(opening.selected)
-    is_distinct = len(np.unique(plan.rows)) == len(plan.rows)
-    is_in_range = bool(((plan.rows >= 0) & (plan.rows < selected)).all())
-    expect(is_distinct and is_in_range, f"different rows of {selected} selected", plan.rows)
-    leaves = opening.tree.leaves
-    is_offered = len(plan.offered) == len(set(plan.offered)) > 0 and set(plan.offered) <= set(leaves)
-    expect(is_offered, f"that some of the leaves {leaves} are offered", plan.offered)
-    for name, column in (("fold", plan.fold), ("model", plan.model)):
-        expect(column.shape == plan.rows.shape, f"a row in {name} for each of {len(plan.rows)}", column.shape)
-    expect(bool(np.isin(plan.fold, (-1, 0, 1)).all()), "folds of -1, 0 or 1", plan.fold)
-    models = (LEAST_LOSS, *range(len(plan.offered)))
-    expect(bool(np.isin(plan.model, models).all()), f"models of {models}", plan.model)
+    algorithm.plan(nobody).check(0, opening.tree)
 
 
 @_promise
@@ -252,6 +244,7 @@ def nothing_comes_of_nothing(algorithm: CohortAlgorithm) -> None:
 
 METHOD_CHECKS: tuple[Check[Method], ...] = (
     is_a_value,
+    runs,
     leaves_arguments_alone,
     begins_with_models,
     opens_rounds_for_every_leaf,

@@ -47,6 +47,7 @@ def _gathered(count: int) -> Gathered:
         losses=losses,
         directions=rng.normal(size=(count, _WIDTH)),
         lengths=rng.random(count),
+        examples=rng.integers(1, 50, count),
         aggregated=rows[: max(count - 1, 0)],
         misfits=0,
         rejected=((count, "NON_FINITE"),),
