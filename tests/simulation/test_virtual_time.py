@@ -1,7 +1,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import FedYogi
+from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
@@ -642,6 +642,48 @@ def test_where_there_is_one_model_every_participant_is_sent_one(algorithm: Cohor
 
     np.testing.assert_allclose(opened.spent_s, 0.01 + 0.3 * samples + 0.02)
     assert finished.last.spent.downloads == 8 * 20
+
+
+@dataclass(frozen=True)
+class ByLoss:
+    """Weighs updates by the participant's loss at the model it was sent, as q-FedAvg does."""
+
+    told: list[float | None] = field(default_factory=list)
+    asks_for_loss = True
+
+    def initial(self, weights: Float32Array) -> ServerState:
+        return FedAvg().initial(weights)
+
+    def accumulate(self, state: ServerState) -> Accumulator:
+        return Weighed(WeightedMean(len(state.weights), "uniform"), self.told)
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
+        return FedAvg().step(state, movement, rate_scale)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    inner: WeightedMean
+    told: list[float | None]
+
+    def add(self, update: Float32Array, report: Report) -> None:
+        self.told.append(report.loss)
+        self.inner.add(np.float32(report.loss or 0.0) * update, report)
+
+    def result(self) -> FloatArray | None:
+        return self.inner.result()
+
+
+def test_a_part_that_asks_for_losses_is_told_them_and_the_forward_pass_is_charged() -> None:
+    asks = ByLoss()
+    finished = run(replace(federation(OneCohort()), aggregator=asks), replace(world(), devices=SLOW_DEVICE))
+    _, _, _, opened = next(finished.openings())
+    samples = DATA.train.counts(opened.participants.clients)
+
+    np.testing.assert_allclose(opened.spent_s, 0.01 + 0.1 * samples + 0.3 * samples + 0.02)
+    losses = [loss for loss in asks.told if loss is not None]
+    assert len(losses) == len(asks.told) == 8 * 20
+    assert losses[:20] == pytest.approx([np.log(DATA.n_classes)] * 20)  # of a model of zeros
 
 
 def test_participants_choose_the_model_of_their_group() -> None:

@@ -103,3 +103,11 @@ def test_updates_lie_in_the_rows_of_the_memory_that_is_given(models: int) -> Non
 
 def test_no_jobs_have_no_updates() -> None:
     assert list(train_offered(MODELS, [], train, nearest, None)) == []
+
+
+def test_a_job_that_is_asked_for_its_loss_reports_it_also_with_one_model() -> None:
+    jobs = [Job(0, 0, None, reports_loss=True), Job(1, 0, None)]
+    updates = list(train_offered([MODELS[1]], jobs, train, nearest, None))
+
+    assert [update.loss for update in updates] == [1.0, None]
+    assert [update.model for update in updates] == [0, 0]

@@ -45,6 +45,16 @@ def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
     return {"none": 1.0, "sqrt": float(np.sqrt(share / total)), "linear": share / total}[scaling]
 
 
+@runtime_checkable
+class AsksForLoss(Protocol):
+    """A part, an aggregator or a selector, that wants to know participants' losses: `Report.loss` is then there."""
+
+    @property
+    def asks_for_loss(self) -> bool:
+        """Return whether every participant works out the loss of its samples at the model it is sent; it is charged."""
+        ...
+
+
 class Accumulator(Protocol):
     """A round's updates on their way to one vector: what a cohort's model is moved by."""
 

@@ -40,6 +40,7 @@ class Task:
     round: int
     fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
     offered: tuple[CohortId, ...]  # cohorts whose models are offered: most often ``cohort`` alone
+    reports_loss: bool = False  # say the mean loss at the model that is trained, before training
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.core.aggregators import Aggregator
+from auxo.core.aggregators import Aggregator, AsksForLoss
 from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
@@ -45,6 +45,11 @@ class Federation:
     def own_states(self) -> tuple[type, ...]:
         """Return the kinds of states that its parts bring along, for the codec."""
         return (*self.algorithm.own_states, *self.selector.own_states)
+
+    @property
+    def asks_for_loss(self) -> bool:
+        """Return whether participants are asked for the loss at the model they are sent."""
+        return any(isinstance(part, AsksForLoss) and part.asks_for_loss for part in (self.aggregator, self.selector))
 
     def openers(self, state: CoordinatorState) -> tuple[CohortId, ...]:
         """Return the cohorts that open rounds now."""

@@ -176,6 +176,7 @@ class Server:
                 number,
                 fold=None if fold < 0 else fold,
                 offered=asked.offered if model < 0 else (asked.offered[model],),
+                reports_loss=self._rules.asks_for_loss,
             )
             for client, fold, model in zip(
                 asked.clients.tolist(), asked.fold.tolist(), asked.model.tolist(), strict=True

@@ -198,12 +198,14 @@ class Simulation:
         clients = opened.participants.clients
         model_bytes = self.rules.n_params * _BYTES_PER_PARAMETER
         samples = world.data.train.counts(clients)
-        work = _work(opened.participants, samples, np.full(len(clients), world.epochs))
+        asks = self.rules.asks_for_loss
+        work = _work(opened.participants, samples, np.full(len(clients), world.epochs), asks)
         took_s = durations_s(world.devices, clients, work, model_bytes)
         epochs = None
         if world.sends_partial_work and world.epochs > 1:
             epochs = _epochs_in_time(took_s, world.devices.compute_s_per_sample[clients] * work.trained, world)
-            took_s = durations_s(world.devices, clients, _work(opened.participants, samples, epochs), model_bytes)
+            work = _work(opened.participants, samples, epochs, asks)
+            took_s = durations_s(world.devices, clients, work, model_bytes)
         online_for_s = world.availability.online_until_s(now, clients) - now
         fails_after_s = draw_failures_s(took_s, online_for_s, world.dropout, self._stream("drop-out", cohort, pace))
         wanted = self.rules.share(state.coordinator, cohort)
@@ -246,6 +248,7 @@ class Simulation:
                 None if asked.fold[row] < 0 else int(asked.fold[row]),
                 int(asked.model[row]),
                 None if opened.epochs is None else int(opened.epochs[row]),
+                self.rules.asks_for_loss,
             )
             for row, visit in zip(rows, visits, strict=True)
         ]
@@ -368,12 +371,15 @@ def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) ->
     return np.clip(possible, 1, world.epochs).astype(np.int64)
 
 
-def _work(participants: Participants, samples: IntArray, epochs: IntArray) -> Work:
-    """Return what participants have to do: those that compare models are sent all of them, and try each once."""
+def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool) -> Work:
+    """Return what participants have to do: those that compare models are sent all of them, and try each once.
+
+    Others try the one that they are sent, if they are asked for their loss.
+    """
     half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
     trained = np.where(participants.fold < 0, samples, 2 * half) * epochs
     downloads = _downloads(participants)
-    compared = np.where(participants.fold < 0, samples, half) * np.where(downloads > 1, downloads, 0)
+    compared = np.where(participants.fold < 0, samples, half) * np.where(downloads > 1, downloads, int(asks_for_loss))
     return Work(trained, compared, downloads)
 
 

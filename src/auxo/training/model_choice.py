@@ -25,22 +25,27 @@ def train_offered(
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
     """
-    if len(models) == 1:
+    if len(models) == 1 and not any(job.reports_loss for job in jobs):
         yield from train(models[0], jobs, out)
         return
-    losses = [[mean_loss(weights, job) for weights in models] if job.model < 0 else None for job in jobs]
-    choices = [
-        job.model if found is None else int(np.argmin(np.nan_to_num(found, nan=np.inf)))
-        for job, found in zip(jobs, losses, strict=True)
-    ]
+    seen = [_looked(job, models, mean_loss) for job in jobs]
     updates: dict[int, LocalUpdate] = {}
     for number, weights in enumerate(models):
-        rows = [row for row, choice in enumerate(choices) if choice == number]
+        rows = [row for row, (choice, _) in enumerate(seen) if choice == number]
         for row, update in zip(rows, train(weights, [jobs[row] for row in rows], None), strict=True):
-            found, delta = losses[row], update.delta
+            delta = update.delta
             if out is not None:
                 out[row] = delta
                 delta = out[row]
-            loss = None if found is None or not np.isfinite(found[number]) else found[number]
-            updates[row] = replace(update, delta=delta, model=number, loss=loss)
+            updates[row] = replace(update, delta=delta, model=number, loss=seen[row][1])
     yield from (updates[row] for row in range(len(jobs)))
+
+
+def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[int, float | None]:
+    """Return the model that a job trains, and its loss there if it has worked that out."""
+    if job.model >= 0:
+        loss = mean_loss(models[job.model], job) if job.reports_loss else np.nan
+        return job.model, loss if np.isfinite(loss) else None
+    losses = [mean_loss(weights, job) for weights in models]
+    best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+    return best, losses[best] if np.isfinite(losses[best]) else None

@@ -54,6 +54,7 @@ class Job:
     fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
     model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
+    reports_loss: bool = False  # at the model it is sent, before training
 
 
 @dataclass(frozen=True)
