@@ -110,3 +110,8 @@ def test_documents_need_the_base_and_the_method() -> None:
 def test_signs_are_written_out() -> None:
     assert signed(interval([math.pi]), 2) == "+3.14"
     assert signed(interval([-1.0, -1.0]), 1) == "\N{MINUS SIGN}1.0 ± 0.0"
+
+
+def test_cohorts_counted_by_use_are_called_so() -> None:
+    runs = [summary(seed, 0.5, 0.6, cohorts=2, are_cohorts_in_use=True) for seed in range(2)]
+    assert "cohorts in use, by seed: 2, 2" in findings(compare(runs))

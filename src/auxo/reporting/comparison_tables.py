@@ -44,7 +44,7 @@ def _brought(by_seed: BySeed) -> list[str]:
     lines = [
         f"speed-up to the base's best accuracy, in time: {_speedup(by_seed.speedups)}",
         f"speed-up to the base's best accuracy, in participations: {_speedup(by_seed.resource_speedups)}",
-        f"cohorts, by seed: {', '.join(map(str, by_seed.cohorts))}",
+        f"cohorts{' in use' if by_seed.are_cohorts_in_use else ''}, by seed: {', '.join(map(str, by_seed.cohorts))}",
     ]
     if shares:
         lines.append(f"share of the oracle's gain, by seed: {', '.join(f'{100 * share:.0f} %' for share in shares)}")
