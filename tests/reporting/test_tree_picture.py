@@ -116,6 +116,7 @@ def test_leaves_that_share_the_root_s_rounds_are_joined_to_it(run: RunDirectory)
     assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0": 2, "0.1": 0, "0.3": 2}
     picture = parsed(root)
     assert "at the start" in texts(picture)
+    assert "start" in texts(parsed(root, width=370))
     assert len(list(picture.iter("path"))) == 3
 
 

@@ -125,10 +125,10 @@ def _words(leaf: Node, *, is_short: bool = False) -> str:
     return clients if leaf.accuracy is None else f"{clients} \N{MIDDLE DOT} {percent(leaf.accuracy)}"
 
 
-def _when(node: Node, *, is_short: bool) -> str:
+def _when(node: Node, room: float) -> str:
     if node.partition_round is None:
-        return "start" if is_short else "at the start"
-    return f"{'r' if is_short else 'round'} {node.partition_round}"
+        return "at the start" if room >= 100 else "start"
+    return f"{'round' if room >= 60 else 'r'} {node.partition_round}"
 
 
 def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> _Placed:
@@ -149,7 +149,7 @@ def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> 
         tag("text", escaped(node.cohort), class_="label halo", x=at, y=y - 14, text_anchor=anchor),
         tag(
             "text",
-            escaped(_when(node, is_short=layout.step < 60)),
+            escaped(_when(node, layout.step)),
             class_="note halo",
             x=at,
             y=y + 24,
