@@ -139,6 +139,16 @@ def test_the_code_in_the_documents_runs(name: str, tmp_path: Path, monkeypatch: 
         exec(compile(block, f"{name}, block {number}", "exec"), names)  # noqa: S102 - our own documents
 
 
+def test_the_readme_names_the_rivals_and_says_how_to_add_one() -> None:
+    use, limits = (
+        TEXTS["README.md"].split(heading)[1].split("\n## ")[0] for heading in ("## Use 1", "## What it does not")
+    )
+    for words in ("auxo list", '"ifca"', "training.client=fedprox", "docs/own-method.md"):
+        assert words in use
+    assert "IFCA" in limits
+    assert TEXTS["README.md"].count("](docs/own-method.md)") == 2
+
+
 def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     spec = importlib.util.spec_from_file_location("plain_numpy", ROOT / "examples" / "plain_numpy.py")
     assert spec is not None

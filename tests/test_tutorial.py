@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import Partitioned
 
 ROOT = Path(__file__).parents[1]
 FILES = re.compile(r"^```\w+ title=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,7 +51,7 @@ def test_every_step_of_the_tutorial_works_and_auxo_finds_what_nobody_wrote_down(
 
 @pytest.mark.slow
 def test_a_method_of_one_s_own_in_one_file_keeps_the_contract_and_finds_the_groups(tmp_path: Path) -> None:
-    assert len(follow("own-method.md", tmp_path)) == 2
+    assert len(follow("own-method.md", tmp_path)) == 3
 
     summary = RunDirectory.open(tmp_path / "runs" / "one-shot-0").read_summary()
     assert summary is not None
@@ -58,3 +59,11 @@ def test_a_method_of_one_s_own_in_one_file_keeps_the_contract_and_finds_the_grou
     assert own.final_accuracy > base.final_accuracy + 0.3
     assert own.ari is not None
     assert own.ari > 0.9
+
+    half = RunDirectory.open(tmp_path / "runs" / "half-0")
+    told = half.read_summary()
+    assert told is not None
+    assert told.methods["BestOf"].final_accuracy > told.methods["base"].final_accuracy + 0.3
+    (partition,) = (event for event in half.events("auxo").events if isinstance(event, Partitioned))
+    assert partition.round >= 10
+    assert partition.gain is None

@@ -3,7 +3,7 @@
 import pytest
 
 from auxo.experiments.summary import best_accuracy, method_summaries, reach, speedup, summarise
-from auxo.protocol.events import CohortScore, Evaluated, Event, Partitioned
+from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 
 
 def evaluated(time_s: float, accuracy: float, ari: float | None = None, cohorts: tuple[str, ...] = ("0",)) -> Evaluated:
@@ -102,3 +102,14 @@ def test_cohorts_without_clients_count_and_so_do_those_a_method_begins_with() ->
     assert found["auxo"].cohorts == 3
     several = method_summaries({"own": [evaluated(20, 0.8, None, ("a", "b"))]}, ["own"])
     assert several["own"].cohorts == 2
+
+
+def test_of_cohorts_that_share_the_root_s_rounds_those_in_use_are_counted_and_called_so() -> None:
+    events: list[Event] = [
+        CohortEnded(5.0, "0", 1),
+        evaluated(10, 0.4, None, ("0.0", "0.1", "0.3")),
+        evaluated(20, 0.8, None, ("0.0", "0.3")),
+    ]
+    found = method_summaries({"ifca": events}, ["ifca"])["ifca"]
+    assert (found.cohorts, found.are_cohorts_in_use) == (2, True)
+    assert not method_summaries({"auxo": [AUXO[0], PARTITION, AUXO[1]]}, ["auxo"])["auxo"].are_cohorts_in_use

@@ -181,3 +181,8 @@ def test_a_value_of_another_type_is_an_error_that_names_the_field(
 def test_half_a_line_is_an_error(line: str) -> None:
     with pytest.raises(json.JSONDecodeError, match="line 1 column"):
         from_json(line)
+
+
+def test_a_partition_need_not_know_a_gain() -> None:
+    event = Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), None)
+    assert from_json(to_json(event)) == event

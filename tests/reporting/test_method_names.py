@@ -6,12 +6,14 @@ from auxo.reporting.style import STYLE
 
 def test_known_methods_have_words_of_their_own_and_others_their_names() -> None:
     assert [words_for(method).name for method in ("base", "auxo", "oracle")] == ["base", "Auxo", "oracle"]
+    assert words_for("ifca").title == "IFCA: best of K models"
+    assert words_for("paper").title == "paper: Auxo to the letter"
     other = words_for("fedavg-2")
     assert {other.name, other.title, other.description} == {"fedavg-2"}
 
 
 def test_known_methods_keep_their_colours_whoever_is_beside_them() -> None:
-    colours = method_colours(["x", "oracle", "y", "auxo", "base", "z"])
+    colours = method_colours(["ifca", "oracle", "paper", "auxo", "base", "z"])
     assert {method: colours[method] for method in ("base", "auxo", "oracle")} == {
         method: method for method in ("base", "auxo", "oracle")
     }

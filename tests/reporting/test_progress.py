@@ -186,3 +186,16 @@ def test_the_budget_is_the_configurations() -> None:
     assert Budget.of(named).name_width == len("longest-name 2")
     with pytest.raises(ValueError, match="participants: expected at least 1, got 0"):
         Budget(1, 0)
+
+
+def test_leaves_that_share_the_root_s_rounds_are_counted_and_end_with_it() -> None:
+    used = tuple(CohortScore(cohort, 50, 0.5) for cohort in ("0.0", "0.2"))
+    events: list[Event] = [closed("0", 1, 1), replace(evaluated(1, 0.5), cohorts=used)]
+    assert after(events).leaves == {"0.0", "0.2"}
+    assert after(events).rounds_done(BUDGET) == pytest.approx(0.1)
+    assert after([*events, CohortEnded(5.0, "0", 20)]).rounds_done(BUDGET) == 20
+
+
+def test_a_partition_without_a_gain_is_told_without_one() -> None:
+    assert news_text(replace(PARTITION, gain=None)) == "round 10: cohort 0 -> 0.0 0.1"
+    assert news_text(replace(PARTITION, gain=0.0)) == "round 10: cohort 0 -> 0.0 0.1, gain 0.00"

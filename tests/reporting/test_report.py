@@ -11,7 +11,19 @@ from auxo.protocol.events import EmptyRound, Event, Partitioned, UpdateRejected
 from auxo.reporting.facts import gather
 from auxo.reporting.report import headline, write_report
 from tests.experiments.made_summaries import brought, made_method
-from tests.reporting.made_runs import AUXO, AUXO_END, BASE, HOUR, closed, finished, record, several, words
+from tests.reporting.made_runs import (
+    AUXO,
+    AUXO_END,
+    BASE,
+    HOUR,
+    IFCA,
+    closed,
+    evaluated,
+    finished,
+    record,
+    several,
+    words,
+)
 
 
 def page(run: RunDirectory) -> str:
@@ -199,3 +211,49 @@ def test_report_of_any_methods_shows_each_by_its_name(run: RunDirectory) -> None
 def test_one_contender_needs_no_heading_of_its_own(run: RunDirectory) -> None:
     assert "<h3>Auxo</h3>" not in page(finished(run))
     assert "<h3>Auxo</h3>" in page(several(run))
+
+
+def test_headline_does_not_say_found_of_cohorts_that_were_told(run: RunDirectory) -> None:
+    facts = gather(record(run, base=BASE, ifca=IFCA, oracle=()))
+    assert words(headline(facts)) == (
+        "So far, IFCA began with several cohorts (2 in use) and raised mean accuracy from 62.0 % to 90.0 %."
+    )
+
+
+def test_headline_does_not_say_one_model_of_several_of_which_one_is_used(run: RunDirectory) -> None:
+    facts = gather(record(run, base=BASE, ifca=(*IFCA, evaluated(5, 300, 0.9, {"0.3": 0.9})), oracle=()))
+    assert "began with several cohorts (1 in use) and raised" in headline(facts)
+
+
+def test_tree_of_several_models_does_not_say_that_all_share_one(run: RunDirectory) -> None:
+    text = words(page(record(run, base=BASE, ifca=IFCA)))
+    assert "all clients share one model" not in text
+    assert "Cohorts that no client has used are not known of" in text
+
+
+def test_methods_without_a_criterion_are_left_out_of_what_it_saw(run: RunDirectory) -> None:
+    html = page(record(run, base=BASE, auxo=AUXO, ifca=IFCA))
+    saw = html.split("What the partition criterion saw")[1].split("Rounds</h2>")[0]
+    assert ">Auxo<" in saw
+    assert "IFCA" not in saw
+    assert "nothing to judge" not in saw
+
+
+def test_without_any_criterion_nothing_is_said_of_one(run: RunDirectory) -> None:
+    assert "criterion" not in words(page(record(run, base=BASE, ifca=IFCA))).split("Configuration")[0]
+
+
+def test_a_speedup_that_says_little_says_so(run: RunDirectory) -> None:
+    flat = (evaluated(1, 100, 0.5), evaluated(8, 200, 0.45))
+    sinking = (evaluated(1, 100, 0.5), evaluated(8, 200, 0.4))
+    text = words(page(record(run, base=flat, auxo=sinking, oracle=())))
+    assert "1.0\N{MULTIPLICATION SIGN} the speed to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy" in text
+    assert "the base was best at its first evaluation; ends below the base" in text
+    assert "best accuracy (at its first evaluation)" in text
+    assert "60 min (ends below)" in text
+
+
+def test_a_speedup_that_says_what_it_seems_to_has_no_doubts(run: RunDirectory) -> None:
+    text = words(page(finished(run)))
+    assert "first evaluation" not in text
+    assert "ends below" not in text

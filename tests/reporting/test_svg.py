@@ -197,3 +197,38 @@ def test_band_lies_between_its_bounds() -> None:
     (_, height), _ = points(picture)
     assert min(heights) < height < max(heights)
     assert len(heights) == 4
+
+
+def boxes(picture: LineChart, width: int) -> list[tuple[float, float, float]]:
+    """Return left edge, right edge and height of each label."""
+    found = [one for one in parsed(picture, width).iter("text") if "label" in (one.get("class") or "")]
+    return [
+        (float(one.get("x") or 0), float(one.get("x") or 0) + 7.2 * len(one.text or ""), float(one.get("y") or 0))
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize("width", [370, 900])
+def test_labels_of_lines_that_end_early_overlap_neither_labels_nor_lines(width: int) -> None:
+    long = Line("long", "m0", np.array([0.0, 10.0]), np.array([0.9, 0.9]), "long 90 %")
+    ends = [(5.0, 0.9), (5.2, 0.905), (5.0, 0.5), (5.1, 0.1)]
+    early = [
+        Line(f"{place}", "m1", np.array([0.0, x]), np.array([0.0, y]), f"line {place} {y:.1%}")
+        for place, (x, y) in enumerate(ends)
+    ]
+    found = boxes(chart(long, *early), width)
+    assert len(found) == 5
+    for place, (left, right, height) in enumerate(found):
+        assert not any(
+            abs(height - other_height) < 12 and left < other_right and other_left < right
+            for other_left, other_right, other_height in found[:place]
+        )
+    beside = [left for left, _, _ in found].count(max(left for left, _, _ in found))
+    assert beside >= 3  # where the long line passes there is no room
+
+
+def test_a_line_that_ends_early_with_room_around_it_is_labelled_where_it_ends() -> None:
+    short = Line("short", "m1", np.array([0.0, 4.0]), np.array([0.0, 0.2]), "short")
+    long = Line("long", "m0", np.array([0.0, 10.0]), np.array([0.9, 0.9]), "long")
+    (beside, within) = boxes(chart(long, short), 900)
+    assert within[0] < beside[0] / 2

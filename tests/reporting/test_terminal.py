@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Console, RenderableType
 
 from auxo.experiments.summary import MethodSummary
-from auxo.protocol.events import CohortScore, Evaluated, Event, Partitioned
+from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
@@ -43,8 +43,36 @@ def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> No
     ]
 
 
-def test_the_tree_of_a_run_that_has_just_begun_is_its_root() -> None:
-    assert rendered(cohort_tree_text([])).strip() == "0"
+def test_one_model_needs_no_tree() -> None:
+    assert rendered(cohort_tree_text([])).strip() == "one model"
+    told = rendered(cohort_tree_text([CohortEnded(9.0, "0", 1), evaluated(CohortScore("0", 60, 0.9))]))
+    assert told.strip() == "one model: 60 clients, accuracy 90.0 %"
+
+
+def tree_lines(*events: Event) -> list[str]:
+    return [line.lstrip("│├└─ ").rstrip() for line in rendered(cohort_tree_text(events)).splitlines()]
+
+
+def test_leaves_that_share_the_root_s_rounds_hang_from_it() -> None:
+    one, two = CohortScore("0.0", 60, 0.9), CohortScore("0.3", 1, 0.5)
+    assert tree_lines(CohortEnded(5.0, "0", 1), evaluated(one, replace(two, cohort="0.1")), evaluated(one, two)) == [
+        "0  several cohorts from the start",
+        "0.0  60 clients, accuracy 90.0 %",
+        "0.1  0 clients",
+        "0.3  1 client, accuracy 50.0 %",
+    ]
+
+
+def test_cohorts_with_rounds_of_their_own_from_the_start_hang_from_a_root() -> None:
+    assert tree_lines(CohortEnded(5.0, "0.1", 1), CohortEnded(5.0, "0.0", 1)) == [
+        *("0  several cohorts from the start", "0.0", "0.1")
+    ]
+
+
+def test_a_partition_without_a_gain_shows_none() -> None:
+    assert tree_lines(Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), None))[0] == (
+        "0  partitioned in round 10 (2.0 h)"
+    )
 
 
 def test_a_method_that_begins_with_several_cohorts_shows_them_all() -> None:
@@ -71,15 +99,27 @@ def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -
     assert "ARI" not in text
 
 
-def test_any_methods_are_shown_by_their_names_each_with_what_it_brought() -> None:
-    methods = {"late+1": replace(AUXO, cohorts=2), "base": BASE, "auxo": AUXO, "oracle": replace(AUXO, cohorts=8)}
+def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_columns() -> None:
+    methods = {
+        "late+1": replace(AUXO, cohorts=2, are_cohorts_in_use=True),
+        "base": BASE,
+        "auxo": AUXO,
+        "oracle": replace(AUXO, cohorts=8),
+    }
     text = rendered(comparison_table(replace(SUMMARY, methods=methods)))
-    assert [row[0] for row in cells(text)] == [
+    rows = cells(text)
+    assert [row[0] for row in rows[:4]] == [
         *("late+1", "base: one model for all", "Auxo: cohorts found", "oracle: true groups")
     ]
-    assert "late+1, cohorts: 2" in text
-    assert "Auxo, cohorts: 4" in text
-    assert "cohorts: 8" not in text
+    assert rows[4:] == [["late+1", "2 in use", "2.3 x", "95.0 %"], ["Auxo", "4", "2.3 x", "95.0 %"]]
+    assert "in resources" not in text  # nobody knows
+    assert "cohorts:" not in text
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:
+    text = rendered(comparison_table(made_summary(base=BASE, ifca=replace(AUXO, are_cohorts_in_use=True))))
+    assert "\ncohorts in use: 4" in text
 
 
 def test_a_method_that_has_not_finished_has_no_row() -> None:

@@ -6,7 +6,7 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Partitioned
 from auxo.reporting.facts import gather
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
-from tests.reporting.made_runs import AUXO, HOUR, evaluated, finished, record
+from tests.reporting.made_runs import AUXO, HOUR, IFCA, closed, evaluated, finished, record
 
 
 def leaf(cohort: str, **groups: int) -> Node:
@@ -108,3 +108,19 @@ def test_leaf_without_clients_differs_from_one_not_evaluated(run: RunDirectory) 
     record(run, auxo=(*without_clients, not_evaluated))
     (root,) = cohort_tree(gather(run).methods["auxo"])
     assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0.0": None, "0.0.1": None, "0.1": 0}
+
+
+def test_leaves_that_share_the_root_s_rounds_are_joined_to_it(run: RunDirectory) -> None:
+    (root,) = cohort_tree(gather(record(run, ifca=IFCA)).methods["ifca"])
+    assert (root.cohort, root.partition_round) == ("0", None)
+    assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0": 2, "0.1": 0, "0.3": 2}
+    picture = parsed(root)
+    assert "at the start" in texts(picture)
+    assert "start" in texts(parsed(root, width=370))
+    assert len(list(picture.iter("path"))) == 3
+
+
+def test_cohorts_with_rounds_of_their_own_from_the_start_have_a_root(run: RunDirectory) -> None:
+    record(run, oracle=(closed(1, "0.1", 1), closed(1, "0.0", 1), evaluated(1, 200, 0.9, {"0.0": 0.9, "0.1": 0.9})))
+    (root,) = cohort_tree(gather(run).methods["oracle"])
+    assert [leaf.cohort for leaf in root.leaves()] == ["0.0", "0.1"]

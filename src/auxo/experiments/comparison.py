@@ -72,6 +72,7 @@ class BySeed:
     speedups: tuple[float | None, ...]  # in time to the base's best accuracy
     resource_speedups: tuple[float | None, ...]  # the same in participations
     cohorts: tuple[int, ...]
+    are_cohorts_in_use: bool  # only those with clients are counted
     oracle_gain_shares: tuple[float | None, ...]
 
 
@@ -169,5 +170,6 @@ def _by_seed(by_seed: Sequence[MethodSummary]) -> BySeed:
         speedups=tuple(one.speedup for one in brought),
         resource_speedups=tuple(one.resource_speedup for one in brought),
         cohorts=tuple(method.cohorts for method in by_seed),
+        are_cohorts_in_use=any(method.are_cohorts_in_use for method in by_seed),
         oracle_gain_shares=tuple(one.oracle_gain_share for one in brought),
     )

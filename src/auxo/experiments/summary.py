@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auxo.protocol.events import Evaluated, Event, Partitioned, RoundClosed
+from auxo.protocol.cohorts_seen import CohortsSeen
+from auxo.protocol.events import Evaluated, Event
 
 BASE = "base"
 """The method that others are held against; without one of this name nothing is compared."""
@@ -47,6 +48,7 @@ class MethodSummary:
     matched_accuracy: float  # with these sent somewhere at random
     matched_ari: float | None
     against_base: AgainstBase | None  # None for the base itself, and until it has finished
+    are_cohorts_in_use: bool = False  # only those with clients are counted: events do not tell of others
 
     @property
     def brought(self) -> AgainstBase:
@@ -85,7 +87,7 @@ def method_summaries(events: Mapping[str, Sequence[Event]], finished: Collection
         name: _method_summary(
             curve[-1],
             is_finished=name in finished,
-            cohorts=_leaves(events[name]),
+            seen=CohortsSeen.of(events[name]),
             against_base=None if base is None or name == BASE else _against_base(name, base, curve, ends),
         )
         for name, curve in curves.items()
@@ -140,7 +142,7 @@ def _oracle_gain_share(name: str, ends: Mapping[str, float]) -> float | None:
 
 
 def _method_summary(
-    last: Evaluated, *, is_finished: bool, cohorts: int, against_base: AgainstBase | None
+    last: Evaluated, *, is_finished: bool, seen: CohortsSeen, against_base: AgainstBase | None
 ) -> MethodSummary:
     return MethodSummary(
         is_finished=is_finished,
@@ -156,26 +158,11 @@ def _method_summary(
         wasted_device_s=last.wasted_device_s,
         downloads=last.downloads,
         perplexity=last.perplexity,
-        cohorts=cohorts,
+        cohorts=max(1, len(seen.leaves)),
         ari=last.ari,
         lost=last.lost,
         matched_accuracy=last.matched_accuracy,
         matched_ari=last.matched_ari,
         against_base=against_base,
+        are_cohorts_in_use=seen.are_counted_by_use,
     )
-
-
-def _leaves(events: Sequence[Event]) -> int:
-    """Return how many cohorts were heard of and not partitioned; an evaluation leaves out those without clients."""
-    seen: set[str] = set()
-    partitioned: set[str] = set()
-    for event in events:
-        match event:
-            case RoundClosed():
-                seen.add(event.cohort)
-            case Evaluated():
-                seen.update(score.cohort for score in event.cohorts)
-            case Partitioned():
-                partitioned.add(event.cohort)
-                seen.update(event.children)
-    return max(1, len(seen - partitioned))

@@ -49,7 +49,7 @@ class Partitioned:
     round: int
     children: tuple[str, ...]
     shares: tuple[int, ...]  # participants a round for each child
-    gain: float
+    gain: float | None  # None: the method knows no gain
 
 
 @dataclass(frozen=True)

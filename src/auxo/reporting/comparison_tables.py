@@ -1,5 +1,8 @@
 """A comparison over seeds as a table: on the terminal, and as Markdown for a document."""
 
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
@@ -12,10 +15,13 @@ _MINUS, _PLUS_MINUS = "\N{MINUS SIGN}", "\N{PLUS-MINUS SIGN}"
 _UNKNOWN = "-"
 
 
-def comparison_over_seeds(comparison: Comparison) -> Table:
-    """Return each measure of every method, and its paired difference from the base."""
+def comparison_over_seeds(comparison: Comparison) -> RenderableType:
+    """Return each measure of every method, and its paired difference from the base.
+
+    What several contenders brought stands in a table of their own, above the verdicts.
+    """
     title = f"{comparison.population}, {counted(len(comparison.seeds), 'seed')}"
-    table = Table("", "", title=escape(title), caption=escape("\n".join(findings(comparison))), caption_justify="left")
+    table = Table("", "", title=escape(title), caption_justify="left")
     table.add_column("mean", justify="right")
     if BASE in comparison.methods:
         table.add_column("difference (95 %)", justify="right")
@@ -25,30 +31,53 @@ def comparison_over_seeds(comparison: Comparison) -> Table:
             name = escape(words_for(method).name)
             table.add_row("" if place else row.measure.title, name, _value(row, method), *difference)
         table.add_section()
+    names = contenders(comparison.methods)
+    last = table if len(names) < 2 else _brought_table(comparison, names)
+    last.caption, last.caption_justify = escape("\n".join(findings(comparison))), "left"
+    return table if last is table else Group(table, last)
+
+
+def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
+    by_seed = [comparison.by_seed[name] for name in names]
+    columns = {
+        "speed-up,\nin time": [_speedup(one.speedups) for one in by_seed],
+        "speed-up, in\nparticipations": [_speedup(one.resource_speedups) for one in by_seed],
+        "cohorts,\nby seed": [_cohorts(one) + (" in use" if one.are_cohorts_in_use else "") for one in by_seed],
+        "share of the oracle's\ngain, by seed": [_shares(one) for one in by_seed],
+    }
+    known = {heading: cells for heading, cells in columns.items() if any(cells)}
+    table = Table("")
+    for heading in known:
+        table.add_column(heading, justify="right")
+    for place, name in enumerate(names):
+        table.add_row(escape(words_for(name).name), *(cells[place] for cells in known.values()))
     return table
 
 
 def findings(comparison: Comparison) -> list[str]:
-    """Return what else is known of each contender, one line each, and in a sentence each whether it pays."""
+    """Return what else is known of the only contender, one line each, and in a sentence each whether they pay."""
     names = contenders(comparison.methods)
-    lines = [
-        f"{words_for(name).name}, {line}" if len(names) > 1 else line
-        for name in names
-        for line in _brought(comparison.by_seed[name])
-    ]
+    lines = _brought(comparison.by_seed[names[0]]) if len(names) == 1 else []
     return [*lines, *verdicts(comparison)]
 
 
 def _brought(by_seed: BySeed) -> list[str]:
-    shares = [share for share in by_seed.oracle_gain_shares if share is not None]
     lines = [
         f"speed-up to the base's best accuracy, in time: {_speedup(by_seed.speedups)}",
         f"speed-up to the base's best accuracy, in participations: {_speedup(by_seed.resource_speedups)}",
-        f"cohorts, by seed: {', '.join(map(str, by_seed.cohorts))}",
+        f"cohorts{' in use' if by_seed.are_cohorts_in_use else ''}, by seed: {_cohorts(by_seed)}",
     ]
-    if shares:
-        lines.append(f"share of the oracle's gain, by seed: {', '.join(f'{100 * share:.0f} %' for share in shares)}")
+    if shares := _shares(by_seed):
+        lines.append(f"share of the oracle's gain, by seed: {shares}")
     return lines
+
+
+def _cohorts(by_seed: BySeed) -> str:
+    return ", ".join(map(str, by_seed.cohorts))
+
+
+def _shares(by_seed: BySeed) -> str:
+    return ", ".join(f"{100 * share:.0f} %" for share in by_seed.oracle_gain_shares if share is not None)
 
 
 def verdicts(comparison: Comparison) -> list[str]:

@@ -14,6 +14,7 @@ from auxo.experiments.summary import (
     method_summaries,
     reach,
 )
+from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import EmptyRound, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
 from auxo.reporting.method_names import AUXO, contenders, words_for
 
@@ -33,7 +34,8 @@ class MethodFacts:
     rejections: tuple[UpdateRejected, ...]
     end: MethodSummary | None
     clients: ClientScores | None
-    stops: tuple[StoppedLooking, ...] = ()
+    stops: tuple[StoppedLooking, ...]
+    seen: CohortsSeen
 
     @property
     def name(self) -> str:
@@ -44,6 +46,11 @@ class MethodFacts:
     def brought(self) -> AgainstBase:
         """Return what the method brings against the base; nothing where that cannot be told."""
         return self.end.brought if self.end else AgainstBase(None, None, None)
+
+    @property
+    def has_criterion(self) -> bool:
+        """Return whether its rounds speak of a partition criterion; many methods have none."""
+        return any(closed.gain is not None or closed.judged or closed.gain_needed for closed in self.rounds)
 
     def reach(self, accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
         """Return where on ``progress`` mean accuracy first is this good; None when it never was."""
@@ -90,6 +97,25 @@ class RunFacts:
         """Return the base's best accuracy, the mark the others are timed against."""
         return best_accuracy(self.base.evaluations) if self.base else None
 
+    @property
+    def is_base_best_at_first(self) -> bool:
+        """Return whether the base has learnt nothing after its first evaluation, so that anybody is as fast."""
+        curve = self.base.evaluations if self.base else ()
+        return len(curve) > 1 and curve[0].accuracy == self.target
+
+    def ends_below_base(self, run: MethodFacts) -> bool:
+        """Return whether a method is less accurate than the base in the end, however soon it was as good."""
+        base = self.base.end if self.base else None
+        return base is not None and run.end is not None and run.end.final_accuracy < base.final_accuracy
+
+
+def speedup_doubts(facts: RunFacts, run: MethodFacts) -> tuple[str, ...]:
+    """Return in words why a method's speed-up says little; nothing where it says what it seems to."""
+    return (
+        *(("the base was best at its first evaluation",) if facts.is_base_best_at_first else ()),
+        *(("ends below the base",) if facts.ends_below_base(run) else ()),
+    )
+
 
 def gather(run: RunDirectory) -> RunFacts:
     """Read a run directory, finished or not.
@@ -135,6 +161,7 @@ def _method_facts(
         end=end,
         clients=clients,
         stops=_of_kind(events, StoppedLooking),
+        seen=CohortsSeen.of(events),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from auxo.core.types import FloatArray
 from auxo.experiments.run_directory import ClientScores
 from auxo.experiments.summary import ORACLE
+from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.method_names import method_colours
@@ -105,7 +106,7 @@ def criterion_chart(run: MethodFacts) -> LineChart | None:
             float(partition.round),
             f"{partition.cohort} \N{RIGHTWARDS ARROW} {len(partition.children)}",
             f"{partition.cohort} partitioned into {counted(len(partition.children), 'cohort')} in round "
-            f"{partition.round} with a gain of {number(partition.gain)}",
+            f"{partition.round}" + ("" if partition.gain is None else f" with a gain of {number(partition.gain)}"),
         )
         for partition in run.partitions
     )
@@ -247,8 +248,7 @@ def _by_cohort(run: MethodFacts) -> dict[str, list[RoundClosed]]:
     cohorts: dict[str, list[RoundClosed]] = {}
     for closed in run.rounds:
         cohorts.setdefault(closed.cohort, []).append(closed)
-    # By length first, so that "0.10" comes after "0.9".
-    return dict(sorted(cohorts.items(), key=lambda item: [(len(part), part) for part in item[0].split(".")]))
+    return {cohort: cohorts[cohort] for cohort in in_order(cohorts)}
 
 
 def _judging(run: MethodFacts) -> dict[str, list[RoundClosed]]:

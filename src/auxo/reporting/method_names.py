@@ -1,4 +1,4 @@
-"""How methods are called and coloured: the base, Auxo and the oracle in words of their own, others by their names."""
+"""How methods are called and coloured: those that come with Auxo in words of their own, others by their names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +25,11 @@ _KNOWN = {
     BASE: MethodWords("base", "base: one model for all", "one model for everybody (base)"),
     AUXO: MethodWords("Auxo", "Auxo: cohorts found", "cohorts found while training (Auxo)"),
     ORACLE: MethodWords("oracle", "oracle: true groups", "an oracle that is told the true groups"),
+    "ifca": MethodWords("IFCA", "IFCA: best of K models", "the best of K models for each client (IFCA)"),
+    "paper": MethodWords("paper", "paper: Auxo to the letter", "Auxo as the paper prints it (paper)"),
 }
+
+_COLOURED = frozenset({BASE, AUXO, ORACLE})  # of their own
 
 
 def words_for(method: str) -> MethodWords:
@@ -44,7 +48,7 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
     {'base': 'base', 'fedavg-2': 'm0', 'oracle': 'oracle'}
     """
     others = cycle(_OTHER_COLOURS)
-    return {method: method if method in _KNOWN else next(others) for method in methods}
+    return {method: method if method in _COLOURED else next(others) for method in methods}
 
 
 def contenders(methods: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from auxo.experiments.config import Config
+from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
 from auxo.registry.registry import short_name
 from auxo.reporting.number_format import counted
@@ -54,34 +55,39 @@ class MethodProgress:
     """How far one method is, as far as its events tell."""
 
     participations: int = 0
-    leaves: frozenset[str] = frozenset()  # cohorts that were seen and not partitioned
+    seen: CohortsSeen = field(default_factory=CohortsSeen)
+    training: frozenset[str] = frozenset()  # cohorts that open rounds
     ended: frozenset[str] = frozenset()
     accuracy: float | None = None  # None before the first evaluation
     time_s: float = 0.0
 
     def after(self, event: Event) -> "MethodProgress":
         """Return the progress once ``event`` has happened."""
-        now = replace(self, time_s=max(self.time_s, event.time_s))
+        now = replace(self, time_s=max(self.time_s, event.time_s), seen=self.seen.after(event))
         match event:
             case RoundClosed():
-                return replace(
-                    now, participations=self.participations + event.participants, leaves=self.leaves | {event.cohort}
-                )
+                participations = self.participations + event.participants
+                return replace(now, participations=participations, training=self.training | {event.cohort})
             case Partitioned():
-                return replace(now, leaves=(self.leaves - {event.cohort}) | set(event.children))
+                return replace(now, training=(self.training - {event.cohort}) | set(event.children))
             case CohortEnded():
-                return replace(now, leaves=self.leaves | {event.cohort}, ended=self.ended | {event.cohort})
+                return replace(now, training=self.training | {event.cohort}, ended=self.ended | {event.cohort})
             case Evaluated():
                 return replace(now, accuracy=event.accuracy)
             case _:
                 return now
+
+    @property
+    def leaves(self) -> frozenset[str]:
+        """Return the cohorts that have a model of their own; see `CohortsSeen`."""
+        return self.seen.leaves
 
     def rounds_done(self, budget: Budget) -> float:
         """Return participations in units of whole rounds, and all of them once every cohort has ended.
 
         Drop-outs leave rounds short of participants, so the sum alone might never reach the end.
         """
-        if self.leaves and self.leaves <= self.ended:
+        if self.training and self.training <= self.ended:
             return budget.rounds
         return min(self.participations / budget.participants, budget.rounds)
 
@@ -155,7 +161,7 @@ def news_text(event: Partitioned | StoppedLooking) -> str:
     """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
     if isinstance(event, StoppedLooking):
         return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and stops looking"
-    gain = f", gain {event.gain:.2f}" if event.gain else ""  # the oracle asks for none
+    gain = "" if event.gain is None else f", gain {event.gain:.2f}"
     return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}{gain}"
 
 

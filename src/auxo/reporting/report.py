@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
-from auxo.reporting.facts import MethodFacts, RunFacts, gather
+from auxo.reporting.facts import MethodFacts, RunFacts, gather, speedup_doubts
 from auxo.reporting.figures import (
     WORTH_SAYING,
     accuracy_over_time,
@@ -51,11 +51,12 @@ def headline(facts: RunFacts) -> str:
     if featured is None or featured.end is None:
         return _without_contender(before, facts.oracle)
     after, cohorts = featured.end.final_accuracy, featured.end.cohorts
-    found = f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
-    opening = f"{featured.name} {found}" if facts.is_finished else f"So far, {featured.name} {found}"
+    opening = (
+        f"{featured.name} {_made(featured)}" if facts.is_finished else f"So far, {featured.name} {_made(featured)}"
+    )
     if before is None:
         return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
-    if cohorts == 1:
+    if cohorts == 1 and not featured.seen.begin_several:
         missed = _missed(facts, after)
         return f"{opening}, like the base: mean accuracy {percent(after)} against {percent(before)}{missed}."
     if percent(before) == percent(after):
@@ -64,6 +65,14 @@ def headline(facts: RunFacts) -> str:
     share = featured.brought.oracle_gain_share
     compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and after > before else ""
     return f"{opening} and {verb} mean accuracy from {percent(before)} to {percent(after)}{compared}."
+
+
+def _made(run: MethodFacts) -> str:
+    """Return what became of a method's cohorts."""
+    cohorts = run.end.cohorts if run.end else 1
+    if run.seen.begin_several:  # it was told how many, so it has not found them
+        return f"began with several cohorts ({cohorts} {'in use' if run.seen.are_counted_by_use else 'at the end'})"
+    return f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
 
 
 def _without_contender(before: float | None, oracle: MethodFacts | None) -> str:
@@ -144,7 +153,8 @@ def _tiles(facts: RunFacts) -> Markup:
     if brought.speedup is not None:
         word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
         work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
-        tiles.append((times(brought.speedup), f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", work))
+        words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
+        tiles.append((times(brought.speedup), words, "; ".join(filter(None, (work, *speedup_doubts(facts, featured))))))
     if end.ari is not None:
         tiles.append((f"{end.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
     return tag(
@@ -180,7 +190,8 @@ def _each_contender(facts: RunFacts, show: Callable[[MethodFacts], Sequence[Mark
     """Return what there is to show of each contender, under its name where there are several."""
     if len(facts.contenders) == 1:
         return [*show(facts.contenders[0])]
-    return [part for run in facts.contenders for part in (tag("h3", escaped(run.name)), *show(run))]
+    shown = [(run, show(run)) for run in facts.contenders]
+    return [part for run, parts in shown if parts for part in (tag("h3", escaped(run.name)), *parts)]
 
 
 def _tree_section(facts: RunFacts) -> Markup:
@@ -194,8 +205,11 @@ def _tree_parts(run: MethodFacts) -> list[Markup]:
         return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
     caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
+    caption += (
+        " Cohorts that no client has used are not known of, and not shown." if run.seen.are_counted_by_use else ""
+    )
     caption += " Bars are their clients by true group, which only an oracle is told." if has_groups else ""
-    opening = [] if run.partitions or len(roots) > 1 else [note(_why_one_model(run))]
+    opening = [] if run.seen.children or len(roots) > 1 else [note(_why_one_model(run))]
     return [*opening, figure(lambda width: draw_tree(roots, width), caption)]
 
 
@@ -232,11 +246,13 @@ def _served(base: MethodFacts | None, run: MethodFacts) -> Markup | None:
 
 
 def _criterion_section(facts: RunFacts) -> Markup:
-    nothing = [_nothing_judged()]
-    return section("What the partition criterion saw", *(_each_contender(facts, _criterion_parts) or nothing))
+    parts = _each_contender(facts, _criterion_parts)
+    return section("What the partition criterion saw", *parts) if parts else escaped("")
 
 
 def _criterion_parts(run: MethodFacts) -> list[Markup]:
+    if not run.has_criterion:
+        return []
     gain, heterogeneity = criterion_chart(run), heterogeneity_chart(run)
     caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
     parts = [_nothing_judged() if gain is None else chart_figure(gain, caption)]

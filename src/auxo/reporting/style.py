@@ -55,6 +55,7 @@ font:12.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .dashed{stroke-dasharray:6 5;stroke-width:1.9}
 .line[class*=" c-k"]{stroke-width:1.5}
 .leader{stroke:var(--c);stroke-width:1.2;opacity:.75}
+.far{stroke-dasharray:1 4}
 .band{fill:var(--c);opacity:.16}
 .dot{fill:var(--c);stroke:var(--bg);stroke-width:1.5}
 .hover{fill:transparent}

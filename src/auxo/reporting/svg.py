@@ -131,6 +131,7 @@ class _Frame:
     x_step: float
     y_step: float
     width: float
+    beside: frozenset[int]  # lines whose labels stand to the right of the plot
 
 
 def decimated_rows(values: FloatArray, limit: int = MAX_POINTS) -> IntArray:
@@ -180,7 +181,7 @@ def draw(chart: LineChart, width: int) -> Markup:
     """Return the chart as an SVG element ``width`` units wide."""
     lines = tuple(_finite(line) for line in chart.lines)
     lines = tuple(line for line in lines if len(line.x))
-    frame = _frame(chart, lines, width)
+    frame = _roomy_frame(chart, lines, width)
     return tag(
         "svg",
         tag("desc", escaped(chart.description)),
@@ -218,7 +219,18 @@ def _bounds(axis: Axis, columns: Sequence[FloatArray]) -> tuple[float, float]:
     return low, high
 
 
-def _frame(chart: LineChart, lines: Sequence[Line], width: int) -> _Frame:
+def _roomy_frame(chart: LineChart, lines: Sequence[Line], width: int) -> _Frame:
+    """Return a frame with room beside the plot for every label that has none within it."""
+    beside: frozenset[int] = frozenset()
+    while True:
+        frame = _frame(chart, lines, width, beside)
+        crowded = _crowded(lines, frame)  # labels beside the plot make it narrower, which may crowd others
+        if not crowded:
+            return frame
+        beside = frame.beside | crowded
+
+
+def _frame(chart: LineChart, lines: Sequence[Line], width: int, beside: frozenset[int]) -> _Frame:
     x_low, x_high = _bounds(chart.x, [*(line.x for line in lines), np.array([mark.x for mark in chart.marks])])
     y_columns = [line.y for line in lines] + [column for band in chart.bands for column in (band.low, band.high)]
     y_low, y_high = _bounds(chart.y, [*y_columns, np.array([level.y for level in chart.levels])])
@@ -228,16 +240,16 @@ def _frame(chart: LineChart, lines: Sequence[Line], width: int) -> _Frame:
     y_high = float(np.ceil(y_high / step - 1e-9)) * step
     # At least this much on either side, so that charts one above the other mostly share their x axis.
     left = max(52.0, 10 + _CHARACTER * max(len(chart.y.write(value, step)) for value in (y_low, y_high)))
-    late_labels = [line.label for line in lines if _ends_late(line, x_low, x_high)]
-    right = max(64.0, 18 + _CHARACTER * max(map(len, late_labels))) if late_labels else 18.0
+    beside |= {place for place, line in enumerate(lines) if _ends_late(line, x_low, x_high)}
+    right = max(64.0, 18 + _CHARACTER * max(len(lines[place].label) for place in beside)) if beside else 18.0
     x = Scale(x_low, x_high, left, width - min(right, width * 0.4))
     y = Scale(y_low, y_high, chart.height - 44, 46)
     x_step = tick_step(x_low, x_high, max(3, int((x.end - x.start) // 110)))
-    return _Frame(x, y, x_step, step, width)
+    return _Frame(x, y, x_step, step, width, beside)
 
 
 def _ends_late(line: Line, x_low: float, x_high: float) -> bool:
-    # A line that ends well before the right edge is labelled where it ends, inside the plot.
+    # A line that ends well before the right edge is labelled where it ends, inside the plot, if there is room.
     return bool(line.label) and line.label_x is None and float(line.x[-1]) >= x_low + 0.85 * (x_high - x_low)
 
 
@@ -329,19 +341,21 @@ def _span(span: Span, frame: _Frame) -> Markup:
 
 def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:
     x, y = frame.x, frame.y
-    late = [line for line in lines if _ends_late(line, x.low, x.high)]
-    early = [line for line in lines if line.label and not _ends_late(line, x.low, x.high)]
     room = int((y.start - y.end) // (_LINE_HEIGHT - 2)) + 1
-    late = late[:room]  # what does not fit beside the plot answers to the pointer alone
-    places = spread_apart([y(float(line.y[-1])) for line in late], _LINE_HEIGHT, y.end, y.start)
+    beside = [line for place, line in enumerate(lines) if place in frame.beside]
+    beside = beside[:room]  # what does not fit beside the plot answers to the pointer alone
+    places = spread_apart([y(float(line.y[-1])) for line in beside], _LINE_HEIGHT, y.end, y.start)
     parts: list[Markup] = []
-    for line, place in zip(late, places, strict=True):
+    for line, place in zip(beside, places, strict=True):
         at_x, at_y = x(float(line.x[-1])), y(float(line.y[-1]))
+        if not _ends_late(line, x.low, x.high):  # its label is far away: lead the eye
+            parts.append(tag("line", class_=f"leader far c-{line.colour}", x1=at_x, y1=at_y, x2=x.end, y2=at_y))
+            at_x = x.end
         parts.append(tag("line", class_=f"leader c-{line.colour}", x1=at_x, y1=at_y, x2=x.end + 11, y2=place))
-        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
+        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=x(float(line.x[-1])), cy=at_y, r=3.5))
         parts.append(tag("text", escaped(line.label), class_="label", x=x.end + 14, y=place + 4))
     heights = {line.name: y(_labelled_point(line)[1]) for line in lines if line.label_x is not None}
-    for line in early:
+    for line in (line for place, line in enumerate(lines) if line.label and place not in frame.beside):
         at_x, at_y = x(_labelled_point(line)[0]), y(_labelled_point(line)[1])
         if line.label_x is None:  # beyond its end a line leaves room
             to_x, to_y, anchor = at_x + 8, at_y + 4, "start"
@@ -352,6 +366,40 @@ def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:
         parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
         parts.append(tag("text", escaped(line.label), class_="label halo", x=to_x, y=to_y, text_anchor=anchor))
     return joined(parts)
+
+
+def _crowded(lines: Sequence[Line], frame: _Frame) -> frozenset[int]:
+    """Return the lines whose label, just beyond their end, would lie on another line or label."""
+    x, y, ends = frame.x, frame.y, {}
+    for place, line in enumerate(lines):
+        if line.label and line.label_x is None and place not in frame.beside:
+            ends[place] = x(float(line.x[-1])), y(float(line.y[-1]))
+    crowded = set()
+    for place, (left, middle) in ends.items():
+        right = left + 8 + _CHARACTER * len(lines[place].label)
+        labels = [
+            other
+            for other, (start, height) in ends.items()
+            if other != place
+            and abs(height - middle) < _LINE_HEIGHT
+            and start < right
+            and left < start + 8 + _CHARACTER * len(lines[other].label)
+        ]
+        touched = any(
+            _passes(line, frame, left + 4, right, middle) for other, line in enumerate(lines) if other != place
+        )
+        if labels or touched or right > x.end:
+            crowded.add(place)
+    return frozenset(crowded)
+
+
+def _passes(line: Line, frame: _Frame, left: float, right: float, middle: float) -> bool:
+    """Return whether a line goes through the room for words between two pixels around a height."""
+    there = np.linspace(left, right, 20)
+    places = np.array([frame.x(float(one)) for one in line.x])
+    there = there[(there >= places[0]) & (there <= places[-1])]
+    heights = np.interp(there, places, np.array([frame.y(float(one)) for one in line.y]))
+    return bool((np.abs(heights - middle) < _LINE_HEIGHT / 2 + 2).any())
 
 
 def _labelled_point(line: Line) -> tuple[float, float]:

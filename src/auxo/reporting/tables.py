@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from auxo.experiments.summary import MethodSummary
+from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.markup import Markup, escaped, tag
@@ -38,11 +39,11 @@ def comparison_table(facts: RunFacts) -> Markup:
         (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: percent(end.best_10))),
         ("Variance across clients, %²", _ends(runs, lambda end: number(end.variance))),
         ("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial))),
-        ("Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy", _times(facts, runs)),
+        (_time_title(facts), _times(facts, runs)),
         ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
         ("Device-hours wasted", [_device_hours(run, wasted=True) for run in runs]),
         ("Models downloaded", [number(run.evaluations[-1].downloads) if run.evaluations else ABSENT for run in runs]),
-        ("Cohorts", _ends(runs, lambda end: number(end.cohorts))),
+        ("Cohorts", _ends(runs, lambda end: number(end.cohorts) + (" in use" if end.are_cohorts_in_use else ""))),
     ]
     optional = [
         ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
@@ -106,12 +107,22 @@ def _share(run: MethodFacts) -> str:
     return percent(run.brought.oracle_gain_share, 0)
 
 
+def _time_title(facts: RunFacts) -> str:
+    title = "Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
+    return f"{title} (at its first evaluation)" if facts.is_base_best_at_first else title
+
+
 def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
     target = facts.target
     if target is None:
         return [ABSENT] * len(runs)
-    reached = [run.reach(target, lambda evaluated: evaluated.time_s) for run in runs]
-    return ["not reached" if seconds is None else duration(seconds) for seconds in reached]
+    return [_time(facts, run, run.reach(target, lambda evaluated: evaluated.time_s)) for run in runs]
+
+
+def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
+    if seconds is None:
+        return "not reached"
+    return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
 
 
 def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
@@ -127,9 +138,7 @@ def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
 
 def _totals_by_cohort(run: MethodFacts) -> dict[str, _Totals]:
     cohorts = {*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)}
-    # By length first, so that "0.10" comes after "0.9".
-    in_order = sorted(cohorts, key=lambda cohort: [(len(part), part) for part in cohort.split(".")])
-    return {cohort: _totals(cohort, run) for cohort in in_order}
+    return {cohort: _totals(cohort, run) for cohort in in_order(cohorts)}
 
 
 def _totals(cohort: str, run: MethodFacts) -> _Totals:

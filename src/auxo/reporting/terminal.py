@@ -1,14 +1,16 @@
 """A finished run on the terminal: the cohort tree and the table that compares the methods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
+from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
 from auxo.core.types import ROOT
 from auxo.experiments.summary import BASE, ORACLE, MethodSummary, Summary
-from auxo.protocol.events import CohortScore, Evaluated, Event, Partitioned
+from auxo.protocol.cohorts_seen import CohortsSeen
+from auxo.protocol.events import Evaluated, Event
 from auxo.reporting.method_names import AUXO, contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.progress import simulated_time_text
@@ -52,37 +54,40 @@ def _findings(method: MethodSummary) -> Figures:
 
 
 def cohort_tree_text(events: Iterable[Event]) -> Tree:
-    """Return the cohort tree of one method's run.
+    """Return the cohort tree of one method's run; a line of words where there is but one model.
 
-    A partitioned cohort says when and for which gain; a leaf says how many clients are matched to it and how well it
-    serves them, as of the last evaluation.
+    A partitioned cohort says when, and for which gain if there was one; a leaf says how many clients are matched to it
+    and how well it serves them, as of the last evaluation.
     """
-    partitions: dict[str, Partitioned] = {}
-    scores: dict[str, CohortScore] = {}
-    for event in events:
-        if isinstance(event, Partitioned):
-            partitions[event.cohort] = event
-        elif isinstance(event, Evaluated):
-            scores = {score.cohort: score for score in event.cohorts}
-    born = {child for partition in partitions.values() for child in partition.children}
-    roots = [cohort for cohort in {**partitions, **scores} if cohort not in born] or [str(ROOT)]
+    told = tuple(events)
+    seen = CohortsSeen.of(told)
+    last = next((event for event in reversed(told) if isinstance(event, Evaluated)), None)
+    lines = _lines(seen, last)
+    children, roots = seen.children, seen.roots or (str(ROOT),)
+    if len(roots) == 1 and not children:
+        line = lines.get(roots[0], "")
+        return Tree(f"one model: {line.strip()}" if line else "one model", highlight=False)
     if len(roots) == 1:
-        tree = Tree(_cohort_line(roots[0], partitions, scores), highlight=False)
+        tree = Tree(f"{roots[0]}{lines[roots[0]]}", highlight=False)
         pending = [(tree, roots[0])]
-    else:  # of a method that begins with several cohorts
+    else:  # of a method that does not number its cohorts from one root
         tree = Tree(counted(len(roots), "cohort"), highlight=False)
-        pending = [(tree.add(_cohort_line(root, partitions, scores)), root) for root in roots]
+        pending = [(tree.add(f"{root}{lines[root]}"), root) for root in roots]
     while pending:
         node, cohort = pending.pop()
-        for child in partitions[cohort].children if cohort in partitions else ():
-            pending.append((node.add(_cohort_line(child, partitions, scores)), child))
+        pending += [(node.add(f"{child}{lines[child]}"), child) for child in children.get(cohort, ())]
     return tree
 
 
-def comparison_table(summary: Summary) -> Table:
-    """Return the methods that have finished side by side; accuracies in per cent, over all clients' test data."""
+def comparison_table(summary: Summary) -> RenderableType:
+    """Return the methods that have finished side by side; accuracies in per cent, over all clients' test data.
+
+    What one contender brought stands below in words, what several brought in a table of their own.
+    """
+    names = contenders(summary.finished)
+    caption = "\n".join(_brought(summary.methods[names[0]])) if len(names) == 1 else None
     title = f"{summary.population}, seed {summary.seed}"
-    table = Table("", title=escape(title), caption=escape("\n".join(_captions(summary))), caption_justify="left")
+    table = Table("", title=escape(title), caption=caption and escape(caption), caption_justify="left")
     for heading in ("accuracy", "worst 10 %", "best 10 %", "variance"):
         table.add_column(heading, justify="right")
     has_perplexity = any(method.perplexity is not None for method in summary.finished.values())
@@ -92,23 +97,14 @@ def comparison_table(summary: Summary) -> Table:
         accuracies = (_percent(value) for value in (method.final_accuracy, method.worst_10, method.best_10))
         perplexity = (_number(method.perplexity, "{:.2f}"),) if has_perplexity else ()
         table.add_row(escape(words_for(name).title), *accuracies, _number(method.variance, "{:.1f}"), *perplexity)
-    return table
-
-
-def _captions(summary: Summary) -> list[str]:
-    """Return what each contender brought, one line each, without what is not known."""
-    names = contenders(summary.finished)
-    return [
-        f"{words_for(name).name}, {line}" if len(names) > 1 else line
-        for name in names
-        for line in _brought(summary.methods[name])
-    ]
+    return table if len(names) < 2 else Group(table, _brought_table(summary, names))
 
 
 def _brought(method: MethodSummary) -> list[str]:
+    """Return what the only contender brought, one line each, without what is not known."""
     brought = method.brought
     lines = (
-        ("cohorts", f"{method.cohorts}"),
+        ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
         ("speed-up to the base's accuracy, in time", _number(brought.speedup, "{:.1f} x")),
         ("speed-up to the base's accuracy, in resources", _number(brought.resource_speedup, "{:.1f} x")),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
@@ -117,15 +113,45 @@ def _brought(method: MethodSummary) -> list[str]:
     return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
 
 
-def _cohort_line(cohort: str, partitions: Mapping[str, Partitioned], scores: Mapping[str, CohortScore]) -> str:
-    if cohort in partitions:
-        event = partitions[cohort]
-        when = f"round {event.round} ({simulated_time_text(event.time_s)})"
-        return f"{cohort}  partitioned in {when}, gain {event.gain:.2f}"
-    if cohort in scores:
-        score = scores[cohort]
-        return f"{cohort}  {counted(score.clients, 'client')}, accuracy {_percent(score.accuracy)}"
-    return cohort
+def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
+    """Return what each contender brought, without columns in which nothing is known."""
+    methods = [summary.methods[name] for name in names]
+    columns = {
+        "cohorts": [f"{method.cohorts}{' in use' if method.are_cohorts_in_use else ''}" for method in methods],
+        "speed-up,\nin time": [_number(method.brought.speedup, "{:.1f} x") for method in methods],
+        "speed-up,\nin resources": [_number(method.brought.resource_speedup, "{:.1f} x") for method in methods],
+        "ARI": [_number(method.ari, "{:.2f}") for method in methods],
+        "share of the\noracle's gain": [_percent(method.brought.oracle_gain_share) for method in methods],
+    }
+    known = {heading: cells for heading, cells in columns.items() if set(cells) != {_UNKNOWN}}
+    table = Table("")
+    for heading in known:
+        table.add_column(heading, justify="right")
+    for place, name in enumerate(names):
+        table.add_row(escape(words_for(name).name), *(cells[place] for cells in known.values()))
+    return table
+
+
+def _lines(seen: CohortsSeen, last: Evaluated | None) -> dict[str, str]:
+    """Return what there is to say of each cohort after its name."""
+    partitions = {event.cohort: event for event in seen.partitions}
+    born_s = {child: event.time_s for event in seen.partitions for child in event.children}
+    scores = {score.cohort: score for score in last.cohorts} if last else {}
+    children = seen.children
+    lines = {}
+    for cohort in {*seen.every, *children}:
+        if cohort in partitions:
+            event = partitions[cohort]
+            gain = "" if event.gain is None else f", gain {event.gain:.2f}"
+            lines[cohort] = f"  partitioned in round {event.round} ({simulated_time_text(event.time_s)}){gain}"
+        elif cohort in children:
+            lines[cohort] = "  several cohorts from the start"
+        elif cohort in scores:
+            score = scores[cohort]
+            lines[cohort] = f"  {counted(score.clients, 'client')}, accuracy {_percent(score.accuracy)}"
+        else:  # an evaluation names only cohorts that have clients
+            lines[cohort] = "  0 clients" if last and last.time_s > born_s.get(cohort, 0.0) else ""
+    return lines
 
 
 def _percent(value: float | None) -> str:

@@ -19,7 +19,7 @@ class Node:
 
     cohort: str
     children: tuple["Node", ...] = ()
-    partition_round: int | None = None
+    partition_round: int | None = None  # None where there are children: they were there from the start
     clients: int | None = None
     accuracy: float | None = None
     groups: Mapping[int, int] | None = None  # clients of each true group; None when no groups are known
@@ -53,25 +53,24 @@ class _Placed:
 
 
 def cohort_tree(run: MethodFacts) -> tuple[Node, ...]:
-    """Return the tree's roots; one, unless a method begins with several cohorts."""
+    """Return the tree's roots; one, unless a method calls its cohorts otherwise."""
     last = run.evaluations[-1] if run.evaluations else None
     scores = {score.cohort: score for score in last.cohorts} if last else {}
     partitions = {partition.cohort: partition for partition in run.partitions}
-    compositions = _compositions(run)
+    compositions, families = _compositions(run), run.seen.children
 
     def node(cohort: str, born_s: float) -> Node:
-        partition = partitions.get(cohort)
-        if partition is not None:
-            children = tuple(node(child, partition.time_s) for child in partition.children)
-            return Node(cohort, children, partition.round)
+        if cohort in families:
+            partition = partitions.get(cohort)
+            born_s = 0.0 if partition is None else partition.time_s
+            children = tuple(node(child, born_s) for child in families[cohort])
+            return Node(cohort, children, None if partition is None else partition.round)
         score = scores.get(cohort)
         if score is None:  # an evaluation names only cohorts that have clients
             return Node(cohort, clients=0 if last and last.time_s > born_s else None)
         return Node(cohort, clients=score.clients, accuracy=score.accuracy, groups=compositions.get(cohort))
 
-    born = {child for partition in run.partitions for child in partition.children}
-    seen = dict.fromkeys((*(closed.cohort for closed in run.rounds), *scores, *partitions))
-    return tuple(node(cohort, 0.0) for cohort in seen if cohort not in born)
+    return tuple(node(cohort, 0.0) for cohort in run.seen.roots)
 
 
 def draw_tree(roots: tuple[Node, ...], width: int) -> Markup:
@@ -126,6 +125,12 @@ def _words(leaf: Node, *, is_short: bool = False) -> str:
     return clients if leaf.accuracy is None else f"{clients} \N{MIDDLE DOT} {percent(leaf.accuracy)}"
 
 
+def _when(node: Node, room: float) -> str:
+    if node.partition_round is None:
+        return "at the start" if room >= 100 else "start"
+    return f"{'round' if room >= 60 else 'r'} {node.partition_round}"
+
+
 def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> _Placed:
     if not node.children:
         y = top + layout.row / 2 - 8
@@ -144,7 +149,7 @@ def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> 
         tag("text", escaped(node.cohort), class_="label halo", x=at, y=y - 14, text_anchor=anchor),
         tag(
             "text",
-            escaped(f"{'round' if layout.step >= 60 else 'r'} {node.partition_round}"),
+            escaped(_when(node, layout.step)),
             class_="note halo",
             x=at,
             y=y + 24,

@@ -293,7 +293,7 @@ class Simulation:
         if isinstance(outcome.decision, Partition):
             children = state.coordinator.tree.branches[len(before.branches)].children
             shares = tuple(self.rules.share(state.coordinator, child) for child in children)
-            self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, notes.gain or 0.0))
+            self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, notes.gain))
 
     def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, gathered: Gathered) -> None:
         number = opened.round
