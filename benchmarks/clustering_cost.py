@@ -141,6 +141,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray) -> tuple[float, float]
         losses=np.full(PARTICIPANTS, np.nan),
         directions=directions,
         lengths=lengths,
+        examples=np.full(len(directions), 30),
         aggregated=everybody,
         misfits=0,
         rejected=(),
