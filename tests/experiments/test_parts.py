@@ -510,3 +510,53 @@ def test_sections_without_effect_are_known_with_what_would_use_them() -> None:
     config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.start_round=3"])
     assert config.unused_sections() == {"fedprox": CLIENTS, "ifca": METHODS}
     assert parse_config(to_toml(config)).unused_sections() == {}
+
+
+OPTIONAL = """
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auxo.algorithms.base import OneCohort
+from auxo.core.partition import CrossFittedGain, PartitionCriterion
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Optional(OneCohort):
+    criterion: PartitionCriterion | None = setting(None, "When to stop.")
+    table: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Nameless(OneCohort):
+    size: "NobodyKnows" = 3
+"""
+
+
+@pytest.mark.parametrize("overrides", [[], ["Optional.criterion=lemma", "Optional.criterion.alpha=2"]])
+def test_a_part_within_may_be_left_out(files: Path, overrides: list[str]) -> None:
+    (files / "optional.py").write_text(OPTIONAL)
+    config = parse_config("", ["methods=['optional.py:Optional']", *overrides])
+    assert parse_config(to_toml(config, explain=True)) == config
+    assert config.parts["Optional"].criterion == (Lemma(alpha=2.0) if overrides else None)
+    if not overrides:
+        assert "# criterion is not set" in to_toml(config, explain=True)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["Optional.criterion.alpha=2"],
+            "Optional.criterion: expected a criterion (gain, lemma) or an import path, got",
+        ),
+        (["Optional.table=[1]"], "Optional.table: cannot be set in a configuration, because it is "),
+        (["methods=['optional.py:Nameless']"], "--set: methods: optional.py:Nameless: its types cannot be read (name "),
+    ],
+)
+def test_what_cannot_be_read_into_a_part_is_told(files: Path, overrides: list[str], message: str) -> None:
+    (files / "optional.py").write_text(OPTIONAL)
+    with pytest.raises(ConfigError) as error:
+        parse_config("methods = ['optional.py:Optional']", overrides)
+    assert message in str(error.value)

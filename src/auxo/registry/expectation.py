@@ -71,7 +71,9 @@ def expectation(annotation: object, metadata: Sequence[object] = ()) -> str:
         return f"a {kind} of {some}, each {expectation(item)}"
     if origin is tuple:
         return f"a list [{', '.join(expectation(item) for item in arguments)}]"
-    name = _TYPE_NAMES.get(annotation, str(annotation)) if isinstance(annotation, type) else str(annotation)
+    name = str(annotation)
+    if isinstance(annotation, type):
+        name = _TYPE_NAMES.get(annotation, f"a value of type {annotation.__name__}")
     bounds = ", ".join(
         f"{words} {getattr(rule, bound)}"
         for rule in metadata

@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from functools import cache
+from types import NoneType
+from typing import get_args
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -45,6 +47,8 @@ class PartMaker:
         """
         made = _made(registry.find(name, self.kinds), name)
         registry.check(made, name, self.kinds)
+        if is_dataclass(made):
+            _field_types(type(made), name)
         return made
 
     def make(self, registry: Registry, name: str) -> object:
@@ -119,10 +123,11 @@ class PartMaker:
             raise ValueError(_blamed(error, path, names)) from error
 
     def _value(self, default: object, hint: object, given: object, path: str, is_given: bool) -> object:
-        if hint in self.choices and is_given:
-            return self._part_within(self.choices[hint], default, given, path)
         if not is_given:
             return default
+        registry = self._choice(hint)
+        if registry is not None:
+            return self._part_within(registry, default, given, path)
         if is_dataclass(default) and not isinstance(default, type):
             return self._laid_over(default, given, path)
         try:
@@ -137,7 +142,7 @@ class PartMaker:
     def _part_within(self, registry: Registry, default: object, given: object, path: str) -> object:
         """Return a part that another holds: it is given by its name, or as a table with its settings and its name."""
         table = given if isinstance(given, Mapping) else {_NAME: given}
-        name = table.get(_NAME, registry.name_of(default))
+        name = table.get(_NAME, "" if default is None else registry.name_of(default))
         if not isinstance(name, str):
             raise ValueError(f"{path}: expected the name of {registry.a_kind}, got {toml_value(name)}")
         if name != registry.name_of(default):
@@ -147,6 +152,12 @@ class PartMaker:
                 raise ValueError(f"{path}: {error}") from error
         return self._laid_over(default, {key: value for key, value in table.items() if key != _NAME}, path)
 
+    def _choice(self, hint: object) -> Registry | None:
+        """Return the kind of the parts that a field is declared to hold, or to hold or not; None: it holds none."""
+        options = [option for option in get_args(hint) if option is not NoneType]
+        is_optional = NoneType in get_args(hint) and len(options) == 1
+        return self.choices.get(options[0] if is_optional else hint)
+
     def described(self, part: object, path: str) -> Iterator[tuple[str, list[Line]]]:
         """Yield a part's sections, one for itself and one for each dataclass or part within it, with their lines."""
         if not is_dataclass(part) or isinstance(part, type):
@@ -154,10 +165,14 @@ class PartMaker:
         hints, lines, deeper = _field_types(type(part), path), [], []
         for field in _settings(part):
             value, inner = getattr(part, field.name), f"{path}.{field.name}"
-            registry = self.choices.get(hints[field.name])
+            registry = self._choice(hints[field.name])
             if registry is not None:
                 takes = " or ".join(f'"{known}"' for known in registry.names) + " or an import path"
-                line = Line(_NAME, registry.name_of(value), about(field) or f"Which {registry.kind}.", takes)
+                said = about(field) or f"Which {registry.kind}."
+                if value is None:
+                    lines.append(Line(field.name, None, said, takes))
+                    continue
+                line = Line(_NAME, registry.name_of(value), said, takes)
                 (_, further), *rest = list(self.described(value, inner)) or [(inner, [])]
                 deeper += [(inner, [line, *further]), *rest]
             elif is_dataclass(value) and not isinstance(value, type):
