@@ -370,6 +370,7 @@ def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> Non
         text=True,
     ) as process:
         assert process.stderr is not None
+        assert process.stderr.readline().startswith("note: [ifca] is set, but not in use")
         assert process.stderr.readline() == "writing to run\n"
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
