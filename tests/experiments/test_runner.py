@@ -482,6 +482,14 @@ class Failing(MyMethod):
 
 
 @dataclass(frozen=True)
+class Reading(MyMethod):
+    """Wants a file."""
+
+    def close(self, *arguments, **named):
+        open("no such file")
+
+
+@dataclass(frozen=True)
 class Reference:
     """Is told the groups, and makes nothing of them."""
 
@@ -511,6 +519,19 @@ def test_a_method_of_ones_own_that_fails_leaves_what_had_finished_and_its_traceb
     assert summary.status == "interrupted"
     assert list(summary.finished) == ["base"]
     assert CliRunner().invoke(app, ["report", "failed"]).exit_code == 0
+
+
+def test_an_error_of_the_system_in_ones_own_code_keeps_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reading.py").write_text(FAILING)
+    Path("study.toml").write_text(SMALL)
+    result = CliRunner().invoke(app, ["run", "study.toml", "--set", 'methods=["reading.py:Reading"]'])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, RuntimeError)
+    assert isinstance(result.exception.__cause__, FileNotFoundError)
+    assert "auxo: Reading (reading.py:Reading) failed with FileNotFoundError; " in result.stderr
 
 
 def test_a_reference_of_ones_own_is_left_out_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

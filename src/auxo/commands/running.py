@@ -3,13 +3,14 @@
 import json
 from itertools import chain, count
 from pathlib import Path
+from traceback import extract_tb
 
 import typer
 from rich.console import Console
 
 from auxo.commands.command_group import INTERRUPTED
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, to_toml
+from auxo.experiments.config_file import ConfigError, own_code, to_toml
 from auxo.experiments.parts import METHODS
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
@@ -72,7 +73,16 @@ def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summ
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         _tell_failure(error, directory, config)
+        if isinstance(error, OSError | MemoryError) and _is_of_own_code(error, config):
+            # Of Auxo's own they are for the user to mend, so one line is enough; these need their traceback.
+            raise RuntimeError("code of your own failed; its error is above") from error
         raise
+
+
+def _is_of_own_code(error: Exception, config: Config) -> bool:
+    """Return whether an error came out of the user's model or parts."""
+    passed = {Path(frame.filename).resolve() for frame in extract_tb(error.__traceback__)}
+    return any(file.resolve() in passed for file in own_code(config))
 
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from auxo.experiments.config import Config, Section
 from auxo.experiments.references import reference_names, reference_text
 from auxo.registry.expectation import expectation, nearest_choice, toml_key, toml_value
+from auxo.registry.import_path import code_file, is_import_path
 from auxo.registry.part_settings import Line
 from auxo.registry.registry import short_name
 
@@ -109,6 +110,14 @@ def sections_of_parts(config: Config) -> dict[str, list[Line]]:
             if lines:
                 found.setdefault(section, lines)
     return found
+
+
+def own_code(config: Config) -> tuple[Path, ...]:
+    """Return the files of the user's own model and parts, of those within parts, too, as far as they can be told."""
+    within = (line.value for lines in sections_of_parts(config).values() for line in lines if line.key == "name")
+    names = (config.training.model, *(name for _, _, name in config.parts_in_use()), *within)
+    found = (code_file(name) for name in names if isinstance(name, str) and is_import_path(name))
+    return tuple(file for file in found if file is not None)
 
 
 def _part_entry(line: Line, explain: bool) -> Iterator[str]:

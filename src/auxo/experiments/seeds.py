@@ -4,20 +4,19 @@ import hashlib
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, parse_config, sections_of_parts, to_toml
+from auxo.experiments.config_file import ConfigError, own_code, parse_config, to_toml
 from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.files.typed_json import json_reader
-from auxo.registry.import_path import code_file, is_import_path
 
 _INPUTS = "inputs.json"
 _LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a larger one its size and time; our choice
@@ -59,23 +58,12 @@ def _inputs(config: Config) -> Inputs:
     """Return the files that runs depend on, each with what changes when it does."""
     devices = devices_with_files(config)
     files = [config.population.file, devices.file, devices.availability_file]
-    files += [code_file(name) for name in _names(config) if is_import_path(name)]
+    files += own_code(config)
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
         data = data_folder(config.population)
         found[config.population.dataset] = [] if data is None else [str(data.resolve())]
     return found
-
-
-def _names(config: Config) -> Iterator[str]:
-    """Yield the names of the model and of all parts, of those within parts, too."""
-    yield config.training.model
-    for _, _, name in config.parts_in_use():
-        yield name
-    for lines in sections_of_parts(config).values():
-        for line in lines:
-            if line.key == "name" and isinstance(line.value, str):
-                yield line.value
 
 
 def _check_inputs(inputs: Inputs, folder: Path) -> None:
