@@ -199,6 +199,21 @@ def test_a_run_never_writes_into_the_directory_of_another(monkeypatch: pytest.Mo
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"run-0", "run-0-2", "run-0-3"}
 
 
+def test_sections_without_effect_are_noted_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_runner(monkeypatch, partition_and_finish)
+    unused = ("--set", "fedprox.mu=0.1", "--set", "ifca.cohorts=3")
+    for command in ("run", "compare"):
+        result = auxo(command, *unused, "--out", f"out-{command}")
+        assert result.exit_code == 0, result.output
+        notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+        assert notes == [
+            'note: [fedprox] is set, but not in use; training.client = "fedprox" would use it',
+            'note: [ifca] is set, but not in use; methods = [..., "ifca"] would use it',
+        ]
+    assert "not in use" not in auxo("run", "out-run/config.toml").stderr
+    assert "not in use" not in auxo("run", "--set", "training.client=fedprox", *unused[:2]).stderr
+
+
 def test_ctrl_c_keeps_and_reports_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_runner(monkeypatch, partition_and_be_interrupted)
     result = auxo("run", "--out", "stopped", "--json", "result.json")

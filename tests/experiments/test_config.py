@@ -105,7 +105,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
             "auxo.criterion=lema",
             'auxo.criterion: expected a criterion (gain, lemma) or an import path, got "lema"; did',
         ),
-        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a positive number, got nan"),
+        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number, got nan"),
         ("training=3", "training: expected a section [training], got 3; set one of: aggregator, selector, client, mod"),
         ("seed.x=3", "seed: expected a whole number (at least 0), got {x = 3}"),
         ("rounds", "--set rounds: expected section.key=value"),
@@ -123,6 +123,18 @@ def test_a_wrong_value_is_named_with_what_was_expected(override: str, message: s
 def test_an_override_below_a_value_is_refused() -> None:
     with pytest.raises(ConfigError, match="training is a value, it has no key 'rounds'"):
         parse_config("training = 3\n", ["training.rounds=3"])
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"), [("", ["parts.x=1"]), ("parts = 3", []), ("[parts.auxo]", ["auxo.x=1"])]
+)
+def test_parts_are_no_key_of_a_file(text: str, overrides: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"^(--set|configuration): parts: unknown key") as error:
+        parse_config(text, overrides)
+    assert str(error.value).endswith("seed, name, methods, population, devices, training, run")
+    with pytest.raises(ConfigError) as error:
+        parse_config("", ["part.x=1"])
+    assert "[parts]" not in str(error.value)
 
 
 def test_every_problem_is_told_at_once_with_where_it_came_from() -> None:

@@ -1,6 +1,6 @@
 """The runs of a method: its algorithm with the parts that are the same for all."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
 from auxo.core.rng import stream
 from auxo.core.selectors import Uniform
-from auxo.core.types import ROOT, CohortId
+from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.method_runs import client_algorithm, local_training, method_runs, needs_groups
@@ -104,6 +104,26 @@ def test_the_oracle_is_refused_without_groups_or_with_more_of_them_than_particip
     assert "a participant a round for each of the 3 groups of" in str(error.value)
     assert "got training.participants = 2" in str(error.value)
     assert """leave oracle out (--set 'methods=["base", "auxo"]')""" in str(error.value)
+
+
+@dataclass(frozen=True)
+class Tells:
+    """A reference that is told the groups and makes what it is asked to of it."""
+
+    algorithms: str = "none"
+
+    def given(self, groups: IntArray) -> tuple[object, ...]:
+        return () if self.algorithms == "none" else (FedAvg(),)
+
+
+@pytest.mark.parametrize(("algorithms", "got"), [("none", "none"), ("strange", "FedAvg")])
+def test_a_reference_that_has_nothing_to_run_is_refused(data: FederatedData, algorithms: str, got: str) -> None:
+    method = f"{__name__}:Tells"
+    config = small(f'methods=["{method}"]', f"Tells.algorithms={algorithms}")
+    with pytest.raises(ConfigError) as error:
+        method_runs(method, config, data, n_params=2)
+    assert f"methods: {method}: expected one or more algorithms from its `given`" in str(error.value)
+    assert f"got {got}; return what to run" in str(error.value)
 
 
 def test_participants_train_as_the_configuration_says() -> None:

@@ -30,7 +30,7 @@ from auxo.experiments.parts import (
     section_names,
 )
 from auxo.registry.registry import Registry
-from tests.registry.own_parts import CRITERION, METHOD, SMALL_PARTS
+from tests.registry.own_parts import CRITERION, METHOD, SETTINGS, SMALL_PARTS
 
 OURS, PAPERS = Auxo(), Paper()
 WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
@@ -55,7 +55,8 @@ def paper(*overrides: str) -> Paper:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name, text in (("my_method", METHOD), ("my_criterion", CRITERION), ("my_parts", SMALL_PARTS)):
+    parts = {"my_method": METHOD, "my_criterion": CRITERION, "my_parts": SMALL_PARTS, "my_settings": SETTINGS}
+    for name, text in parts.items():
         (tmp_path / f"{name}.py").write_text(text)
     return tmp_path
 
@@ -320,3 +321,242 @@ def test_every_kind_of_part_can_be_ones_own_and_reads_back_from_toml(files: Path
     assert again == config
     assert "[Doubled]\nfactor = 3.0\n" in to_toml(config)
     assert to_toml(again) == to_toml(config)
+
+
+@pytest.mark.parametrize("explain", [False, True])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["Rich.limit=3", "Rich.cache=elsewhere", "Rich.sizes=[]", "Rich.is_on=false"],
+        ["Rich.pairs=[[3, 1], [4, 2]]", "Rich.kind=3", "Rich.by_name={x = 1, 'y z' = 2}", 'Rich.paths=["a", "b"]'],
+        ["Rich.inner.limit=2", "Rich.inner.size=4", "Rich.maybe={size = 5}", "Rich.anything=[1, 2]", "Rich.\u03bc=2"],
+    ],
+)
+def test_settings_of_every_type_read_back_from_toml_as_they_were(
+    files: Path, overrides: list[str], explain: bool
+) -> None:
+    config = parse_config("", ["training.client=my_settings.py:Rich", *overrides])
+    again = parse_config(to_toml(config, explain))
+    assert again == config
+    assert repr(again.parts) == repr(config.parts)
+    assert (len(overrides) == 0) == (config.parts["Rich"] == CLIENTS.find("my_settings.py:Rich")())
+
+
+def test_what_is_not_set_of_a_part_is_left_out_and_explained(files: Path) -> None:
+    config = parse_config("", ["training.client=my_settings.py:Rich"])
+    assert "limit" not in to_toml(config).partition("[Rich]")[2]
+    assert "# The most. Takes a whole number.\n# limit is not set\n" in to_toml(config, explain=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("WithClass", "WithClass.kind: expected a value that a configuration can hold, got the class int; a setting"),
+        ("WithSet", "WithSet.names: expected a value that a configuration can hold, got a frozenset; a setting is a"),
+        ("WithNan", "WithNan.rate: expected a value that a configuration can hold, got nan; a setting is a number"),
+        ("WithNoneInside", "WithNoneInside.rates: expected a value that a configuration can hold, got None; a setting"),
+        ("WithWrongType", "WithWrongType.size: expected a whole number, got 0.5"),
+        ("WithStringOrPath", "WithStringOrPath.place: expected a value that a configuration can hold, got PosixPath("),
+        (
+            "Undecorated",
+            "training.client: my_settings.py:Undecorated: expected a dataclass, because it has settings (mu",
+        ),
+        ("Undecorated", "got the plain class Undecorated; decorate it with @dataclass(frozen=True)"),
+    ],
+)
+def test_settings_that_no_configuration_can_hold_are_refused_at_once(files: Path, name: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", [f"training.client=my_settings.py:{name}"])
+    assert message in str(error.value)
+
+
+def test_a_setting_that_is_taken_away_in_python_is_refused_because_no_file_can_say_so(files: Path) -> None:
+    kind = CLIENTS.find("my_settings.py:WithNumber")
+    with pytest.raises(ValueError, match=r"WithNumber\.limit: .*got None, which would be read back as 3"):
+        Config.model_validate(
+            {"training": {"client": "my_settings.py:WithNumber"}, "parts": {"WithNumber": kind(limit=None)}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("Strict.mu=2", "--set: Strict: that is too much"),
+        ("Strict.mu=-1", "--set: Strict: ZeroDivisionError (below 0) while it was made"),
+        ("Strict.mu=inf", "--set: Strict.mu: expected a number, got inf"),
+        ("Strict={mu = 2, proximal = 3}", "--set: Strict"),
+    ],
+)
+def test_what_a_part_refuses_in_words_of_its_own_is_told_with_its_section(
+    files: Path, override: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", ["training.client=my_settings.py:Strict", override], source="study.toml")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "methods=['my_method.py:Half']",
+            "--set: methods: my_method.py:Half: expected a method as auxo.core.cohort_al",
+        ),
+        ("methods=['my_method.py:Needy']", "--set: methods: my_method.py:Needy: "),
+        ("training.aggregator=my_parts.py:Held", "--set: training.aggregator: my_parts.py:Held: expected an aggregat"),
+        ("auxo={start_round = 0}", "--set: auxo.start_round: expected at least 1, got 0"),
+        ("auxo.criterion.limits.end=0.1", "--set: auxo.criterion.limits.begin, end: expected 0 <= begin <= end"),
+    ],
+)
+def test_what_is_wrong_by_an_override_is_not_blamed_on_the_file(files: Path, override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("[auxo.criterion.limits]\nbegin = 0.2\n", [override], source="study.toml")
+    assert str(error.value).startswith(message)
+    with pytest.raises(ConfigError, match=r"^study\.toml: auxo\.start_round: expected at least 1"):
+        parse_config("[auxo]\nstart_round = 0\n", ["auxo.cross_fit=false"], source="study.toml")
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["methods=['one.py:Mine', 'two.py:Mine']"],
+            "methods: expected parts of different names, because each has its section and its folder, got "
+            '"two.py:Mine" and "one.py:Mine" (methods), both called Mine; rename one',
+        ),
+        (
+            ["methods=['base', 'one.py:Held']", "training.client=my_parts.py:Held"],
+            "training.client: expected parts of different names, because each has its section and its folder, got "
+            '"my_parts.py:Held" and "one.py:Held" (methods), both called Held; rename one',
+        ),
+        (
+            ["methods=['one.py:Outer.Inner']"],
+            'methods: expected a class at the top of its file, got "one.py:Outer.Inner"; '
+            "give it a name there (OuterInner = Outer.Inner)",
+        ),
+        (
+            ["methods=['one.py:training']"],
+            'methods: expected a name that is not taken, got "one.py:training", but a key of every configuration is '
+            "called training; rename it",
+        ),
+        (["methods=['one.py:parts']"], "but a key of every configuration is called parts; rename it"),
+        (["methods=['one.py:fedavg']"], "but an aggregator of Auxo is called fedavg; rename it"),
+        (["methods=['one.py:lemma']"], "but a criterion of Auxo is called lemma; rename it"),
+    ],
+)
+def test_names_that_are_taken_are_refused_with_who_has_them(files: Path, overrides: list[str], message: str) -> None:
+    names = ("Held", "training", "parts", "fedavg", "lemma")
+    code = "from auxo.algorithms.base import OneCohort as Mine\n\n\nclass Outer:\n    Inner = Mine\n\n\n"
+    text = code + "".join(f"class {name}(Mine): ...\n\n\n" for name in names)
+    for file in ("one", "two"):
+        (files / f"{file}.py").write_text(text)
+    with pytest.raises(ConfigError) as error:
+        parse_config("", overrides)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("methods=['fedprox']", '"fedprox"; "fedprox" is a client algorithm, it goes in by training.client'),
+        ("methods=['FedAvg']", '"FedAvg"; "fedavg" is an aggregator, it goes in by training.aggregator'),
+        ("training.aggregator=ifca", '"ifca"; "ifca" is a method, it goes in by methods'),
+        ("training.client=lemma", '"lemma"; "lemma" is a criterion, it goes in by auxo.criterion'),
+        ("auxo.criterion=uniform", '"uniform"; "uniform" is a selector, it goes in by training.selector'),
+        ("methods=['IFCA']", 'got "IFCA"; did you mean "ifca"?'),
+        ("training.client=FedProx", 'got "FedProx"; did you mean "fedprox"?'),
+        (
+            "methods=['auxo.core.aggregators:FedAvg']",
+            "it looks like an aggregator, which goes in by training.aggregator",
+        ),
+        ("training.aggregator=auxo.algorithms.base:OneCohort", "it looks like a method, which goes in by methods"),
+    ],
+)
+def test_a_part_of_another_kind_is_told_where_it_belongs(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config("", [override])
+    assert message in str(error.value)
+
+
+def test_a_criterion_that_needs_a_missing_module_is_a_message(files: Path) -> None:
+    (files / "needy.py").write_text("import no_such_module_at_all\n")
+    for override in ("auxo.criterion=needy.py:Mine", "training.selector=needy.py:Mine"):
+        with pytest.raises(ConfigError) as error:
+            parse_config("", [override])
+        assert f"--set: {override.partition('=')[0]}: needy.py:Mine: needs the module no_such_" in str(error.value)
+        assert "which is not installed; install it" in str(error.value)
+
+
+def test_a_criterion_by_its_name_takes_settings_afterwards(files: Path) -> None:
+    both = auxo("auxo.criterion=lemma", "auxo.criterion.alpha=2", "auxo.criterion.limits.begin=0.1")
+    assert both.criterion == Lemma(PartitionLimits(begin=0.1), alpha=2.0)
+    config = parse_config('[auxo]\ncriterion = "my_criterion.py:Stubborn"\n', ["auxo.criterion.patience=7"])
+    made = config.maker.make(METHODS, "auxo")
+    assert isinstance(made, Auxo)
+    assert made.criterion.window == 7
+
+
+def test_a_setting_within_a_part_cannot_be_called_as_what_names_the_part(files: Path) -> None:
+    (files / "named.py").write_text(CRITERION.replace("patience", "name"))
+    with pytest.raises(ConfigError, match=r"auxo\.criterion\.name: expected another name for a setting, as this one"):
+        parse_config("", ["auxo.criterion=named.py:Stubborn"])
+
+
+def test_sections_without_effect_are_known_with_what_would_use_them() -> None:
+    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.start_round=3"])
+    assert config.unused_sections() == {"fedprox": CLIENTS, "ifca": METHODS}
+    assert parse_config(to_toml(config)).unused_sections() == {}
+
+
+OPTIONAL = """
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auxo.algorithms.base import OneCohort
+from auxo.core.partition import CrossFittedGain, PartitionCriterion
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Optional(OneCohort):
+    criterion: PartitionCriterion | None = setting(None, "When to stop.")
+    table: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Nameless(OneCohort):
+    size: "NobodyKnows" = 3
+"""
+
+
+@pytest.mark.parametrize("overrides", [[], ["Optional.criterion=lemma", "Optional.criterion.alpha=2"]])
+def test_a_part_within_may_be_left_out(files: Path, overrides: list[str]) -> None:
+    (files / "optional.py").write_text(OPTIONAL)
+    config = parse_config("", ["methods=['optional.py:Optional']", *overrides])
+    assert parse_config(to_toml(config, explain=True)) == config
+    assert config.parts["Optional"].criterion == (Lemma(alpha=2.0) if overrides else None)
+    if not overrides:
+        assert "# criterion is not set" in to_toml(config, explain=True)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["Optional.criterion.alpha=2"],
+            "Optional.criterion: expected a criterion (gain, lemma) or an import path, got",
+        ),
+        (["Optional.table=[1]"], "Optional.table: cannot be set in a configuration, because it is "),
+        (["methods=['optional.py:Nameless']"], "--set: methods: optional.py:Nameless: its types cannot be read (name "),
+    ],
+)
+def test_what_cannot_be_read_into_a_part_is_told(files: Path, overrides: list[str], message: str) -> None:
+    (files / "optional.py").write_text(OPTIONAL)
+    with pytest.raises(ConfigError) as error:
+        parse_config("methods = ['optional.py:Optional']", overrides)
+    assert message in str(error.value)

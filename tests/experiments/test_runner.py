@@ -370,6 +370,7 @@ def test_ctrl_c_ends_a_real_process_with_130_and_a_report(tmp_path: Path) -> Non
         text=True,
     ) as process:
         assert process.stderr is not None
+        assert process.stderr.readline().startswith("note: [ifca] is set, but not in use")
         assert process.stderr.readline() == "writing to run\n"
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
@@ -464,3 +465,82 @@ def test_a_method_of_ones_own_runs_beside_the_base_under_its_short_name(
     directory, _ = run(tmp_path / "run", config)
     assert directory.methods() == ("base", "MyMethod")
     assert directory.events("MyMethod").events == directory.events("base").events
+
+
+FAILING = (
+    METHOD
+    + '''
+
+@dataclass(frozen=True)
+class Failing(MyMethod):
+    """Works until its third round."""
+
+    def close(self, closing, *arguments, **named):
+        if closing.states[0].round == 2:
+            raise ZeroDivisionError("in my own code")
+        return super().close(closing, *arguments, **named)
+
+
+@dataclass(frozen=True)
+class Reading(MyMethod):
+    """Wants a file."""
+
+    def close(self, *arguments, **named):
+        open("no such file")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Is told the groups, and makes nothing of them."""
+
+    def given(self, groups):
+        return (MyMethod(),)
+'''
+)
+
+
+def test_a_method_of_ones_own_that_fails_leaves_what_had_finished_and_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("failing.py").write_text(FAILING)
+    Path("study.toml").write_text(SMALL)
+    settings = ["training.rounds=4", 'methods=["base", "failing.py:Failing", "auxo"]']
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    result = CliRunner().invoke(app, ["run", "study.toml", *arguments, "--out", "failed"])
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert result.exit_code == 1
+    assert (
+        "auxo: Failing (failing.py:Failing) failed with ZeroDivisionError; what was done so far is in failed, "
+        "see it with: auxo report failed\n" in result.stderr
+    )
+    summary = RunDirectory.open(Path("failed")).read_summary()
+    assert summary is not None
+    assert summary.status == "interrupted"
+    assert list(summary.finished) == ["base"]
+    assert CliRunner().invoke(app, ["report", "failed"]).exit_code == 0
+
+
+def test_an_error_of_the_system_in_ones_own_code_keeps_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reading.py").write_text(FAILING)
+    Path("study.toml").write_text(SMALL)
+    result = CliRunner().invoke(app, ["run", "study.toml", "--set", 'methods=["reading.py:Reading"]'])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, RuntimeError)
+    assert isinstance(result.exception.__cause__, FileNotFoundError)
+    assert "auxo: Reading (reading.py:Reading) failed with FileNotFoundError; " in result.stderr
+
+
+def test_a_reference_of_ones_own_is_left_out_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("references.py").write_text(FAILING)
+    Path("study.toml").write_text(SMALL)
+    settings = ["training.rounds=2", "population.heterogeneity=none", 'methods=["base", "references.py:Reference"]']
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    result = CliRunner().invoke(app, ["run", "study.toml", *arguments])
+    assert result.exit_code == 0, result.output
+    assert "Reference: left out, because these clients have no known groups to tell apart" in result.stdout
+    assert "oracle" not in result.stdout

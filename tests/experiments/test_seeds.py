@@ -12,6 +12,7 @@ from auxo.experiments.seeds import run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.errors import FileError
 from tests.experiments.made_summaries import made_method, made_summary
+from tests.registry.own_parts import CRITERION
 
 
 class Runs:
@@ -121,4 +122,28 @@ def test_changed_code_of_ones_own_part_is_another_run(tmp_path: Path, monkeypatc
     run_seeds(config, 1, tmp_path / "runs", Runs())
     Path("mine.py").write_text(f"{code}# better now\n")
     with pytest.raises(ConfigError, match=r"other content of mine\.py"):
+        run_seeds(config, 2, tmp_path / "runs", Runs())
+
+
+def test_changed_code_of_a_criterion_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_criterion.py").write_text(CRITERION)
+    config = Config(parts={"auxo": {"criterion": "my_criterion.py:Stubborn"}})
+    run_seeds(config, 1, tmp_path / "runs", Runs())
+    Path("my_criterion.py").write_text(f"{CRITERION}# better now\n")
+    with pytest.raises(ConfigError, match=r"other content of my_criterion\.py"):
+        run_seeds(config, 2, tmp_path / "runs", Runs())
+
+
+@pytest.mark.parametrize("key", ["model", "selector"])
+def test_changed_code_in_a_package_is_another_run(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / f"package_for_{key}"
+    package.mkdir()
+    (package / "__init__.py").write_text("assert True\n")
+    (package / "parts.py").write_text("from auxo.core.selectors import Uniform as Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = Config.model_validate({"training": {key: f"{package.name}.parts:Mine"}})
+    run_seeds(config, 1, tmp_path / "runs", Runs())
+    (package / "parts.py").write_text("# better now\n")
+    with pytest.raises(ConfigError, match=rf"other content of .*{package.name}/parts\.py"):
         run_seeds(config, 2, tmp_path / "runs", Runs())

@@ -122,3 +122,87 @@ class Held:
     proximal: float = 0.7
     sends_partial_work: bool = False
 '''
+
+SETTINGS = '''
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from auxo.core.client_algorithm import LocalSgd
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Inner:
+    limit: float | None = setting(None, "The most.")
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class Rich(LocalSgd):
+    """Has a setting of every type that a configuration can hold."""
+
+    limit: int | None = setting(None, "The most.")
+    cache: Path = Path("a b/c")
+    sizes: list[int] = field(default_factory=lambda: [1, 2])
+    pairs: tuple[tuple[int, float], ...] = ((1, 0.5), (2, 1.0))
+    kind: Literal["plain", "odd", 3] = "plain"
+    is_on: bool = True
+    by_name: dict[str, float] = field(default_factory=lambda: {"a b": 0.5})
+    paths: tuple[Path, ...] = (Path("x"),)
+    inner: Inner = field(default_factory=Inner)
+    maybe: Inner | None = None
+    anything: Any = None
+    derived: int = field(default=7, init=False)
+    μ: float = 0.5
+
+
+@dataclass(frozen=True)
+class WithClass(LocalSgd):
+    kind: type = int
+
+
+@dataclass(frozen=True)
+class WithSet(LocalSgd):
+    names: frozenset[str] = frozenset({"a"})
+
+
+@dataclass(frozen=True)
+class WithNan(LocalSgd):
+    rate: float = float("nan")
+
+
+@dataclass(frozen=True)
+class WithNoneInside(LocalSgd):
+    rates: tuple[float | None, ...] = (None,)
+
+
+@dataclass(frozen=True)
+class WithWrongType(LocalSgd):
+    size: int = 0.5
+
+
+@dataclass(frozen=True)
+class WithStringOrPath(LocalSgd):
+    place: str | Path = Path("here")
+
+
+@dataclass(frozen=True)
+class WithNumber(LocalSgd):
+    limit: int | None = 3
+
+
+class Undecorated(LocalSgd):
+    mu: float = setting(0.1, "How strongly.")
+
+
+@dataclass(frozen=True)
+class Strict(LocalSgd):
+    mu: float = 0.1
+
+    def __post_init__(self):
+        if self.mu > 1:
+            raise ValueError("that is too much")
+        if self.mu < 0:
+            raise ZeroDivisionError("below 0")
+'''

@@ -8,7 +8,7 @@ import pytest
 from auxo.core.aggregators import FedAvg
 from auxo.core.settings import field_types
 from auxo.protocol.codec import from_bytes, to_bytes
-from auxo.registry.import_path import is_import_path, load_callable, made_absolute
+from auxo.registry.import_path import code_file, is_import_path, load_callable, made_absolute
 
 POSTPONED = """
 from __future__ import annotations
@@ -92,3 +92,16 @@ def test_annotations_of_a_file_mean_something_although_they_are_postponed(folder
     assert isinstance(table, type)
     assert field_types(table)["inner"] is load_callable("postponed.py:Inner")
     assert from_bytes(table, to_bytes(table())) == table()
+
+
+def test_the_file_of_an_import_path_is_found_without_running_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "wrong_package").mkdir()
+    for file in ("__init__.py", "net.py"):
+        (folder / "wrong_package" / file).write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(folder))
+    assert code_file("wrong_package.net:Net") == folder / "wrong_package" / "net.py"
+    assert code_file("wrong_package:Net") == folder / "wrong_package" / "__init__.py"
+    assert code_file("absent.py:Net") == Path("absent.py")
+    nowhere = ("wrong_package.absent:Net", "wrong_package.net.deeper:Net", "no_such_package:Net", "sys:Net")
+    assert [code_file(path) for path in nowhere] == [None] * 4
+    assert "wrong_package" not in sys.modules

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from auxo.commands.command_group import examples
 from auxo.commands.options import ConfigFile, DataFolder, JsonFile, Overrides, PopulationFile, all_overrides
-from auxo.commands.running import check_json, run_into
+from auxo.commands.running import check_json, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
 from auxo.experiments.run_directory import RunDirectory
@@ -51,6 +51,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     check_json(json_file)
     folder = out or Path("runs") / f"{config.name}-seeds"
     messages = Console(stderr=True)
+    tell_unused(config, messages)
 
     def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
         messages.print(f"seed {of_seed.seed}", highlight=False)

@@ -26,7 +26,9 @@ def config() -> None:
 
 @config_app.command(
     epilog=examples(
-        "auxo config show", "auxo config show study.toml --set auxo.min_gain=0.4", "auxo config show --explain"
+        "auxo config show",
+        "auxo config show study.toml --set auxo.criterion.min_gain=0.4",
+        "auxo config show --explain",
     )
 )
 def show(

@@ -32,6 +32,15 @@ _WHERE = {
 }
 
 
+_SETTINGS = {
+    "methods": "'methods=[\"NAME\"]'",
+    "aggregators": "training.aggregator=NAME",
+    "selectors": "training.selector=NAME",
+    "criteria": "auxo.criterion=NAME",
+    "clients": "training.client=NAME",
+}
+
+
 def _found(kind: str) -> Mapping[str, str]:
     """Return what each part of a kind is, by name."""
     match kind:
@@ -74,3 +83,5 @@ def list_parts(
             table.add_row(name, escape(about))
         console.print(table)
         console.print()
+    if kind in _SETTINGS:
+        typer.echo(f"settings: auxo config show --explain --set {_SETTINGS[kind]}")

@@ -3,17 +3,20 @@
 import json
 from itertools import chain, count
 from pathlib import Path
+from traceback import extract_tb
 
 import typer
 from rich.console import Console
 
 from auxo.commands.command_group import INTERRUPTED
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, to_toml
+from auxo.experiments.config_file import ConfigError, own_code, to_toml
+from auxo.experiments.parts import METHODS
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.summary import ORACLE, Summary
+from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.protocol.events import Event
+from auxo.registry.registry import short_name
 from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.progress import Budget, OnEvent, show_progress
 from auxo.reporting.report import write_report
@@ -23,13 +26,16 @@ from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
 def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     """Run an experiment, show and report it."""
     check_json(json_file)
+    messages = Console(stderr=True)
+    tell_unused(config, messages)
     directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
-    summary = run_into(directory, config, Console(stderr=True))
+    summary = run_into(directory, config, messages)
     if json_file is not None:
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
-    if ORACLE in config.methods and ORACLE not in summary.methods:
-        typer.echo("oracle: left out, because these clients have no known groups to tell apart")
+    for method in map(short_name, config.methods):
+        if method not in summary.methods:
+            typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {write_report(directory)}")
 
 
@@ -41,6 +47,13 @@ def check_json(json_file: Path | None) -> None:
     """
     if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
         raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+
+
+def tell_unused(config: Config, messages: Console) -> None:
+    """Say which sections are without effect: a file may hold them for other runs, but they may also be a mistake."""
+    for section, kind in config.unused_sections().items():
+        value = f'"{section}"' if kind is not METHODS else f'[..., "{section}"]'
+        _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
 
 def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
@@ -58,6 +71,35 @@ def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summ
     except KeyboardInterrupt:
         typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        _tell_failure(error, directory, config)
+        if isinstance(error, OSError | MemoryError) and _is_of_own_code(error, config):
+            # Of Auxo's own they are for the user to mend, so one line is enough; these need their traceback.
+            raise RuntimeError("code of your own failed; its error is above") from error
+        raise
+
+
+def _is_of_own_code(error: Exception, config: Config) -> bool:
+    """Return whether an error came out of the user's model or parts."""
+    passed = {Path(frame.filename).resolve() for frame in extract_tb(error.__traceback__)}
+    return any(file.resolve() in passed for file in own_code(config))
+
+
+def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
+    """Say in which method a run failed and what there is of it, before the traceback."""
+    summary = directory.read_summary()
+    if summary is None:
+        return
+    begun = set(directory.methods()) - set(summary.finished)
+    for method in config.methods:
+        name = short_name(method)
+        if name in begun:
+            path = METHODS.path_of(method)
+            typer.echo(
+                f"auxo: {name} ({path}) failed with {type(error).__name__}; what was done so far is in "
+                f"{directory.path}, see it with: auxo report {directory.path}",
+                err=True,
+            )
 
 
 def _print_note(note: str, messages: Console) -> None:

@@ -4,15 +4,25 @@ A setting is one line here: its type, its default, its range, and the descriptio
 prints. Defaults without a paper section behind them are our own choice.
 """
 
-import difflib
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS, part_maker, registry_of, section_names
+from auxo.experiments.parts import (
+    AGGREGATORS,
+    CLIENTS,
+    KINDS,
+    METHODS,
+    SELECTORS,
+    part_maker,
+    registry_of,
+    section_names,
+)
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
+from auxo.registry.expectation import nearest
+from auxo.registry.import_path import is_import_path
 from auxo.registry.part_settings import PartMaker
 from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import LocalTraining
@@ -351,7 +361,8 @@ class Config(Section):
             if key not in cls.model_fields and (key in of_parts or isinstance(value, dict))
         }
         own = {key: value for key, value in values.items() if key not in sections}
-        return {**own, "parts": {**own.get("parts", {}), **sections}} if sections else own
+        given = own.get("parts", {})
+        return {**own, "parts": {**given, **sections}} if sections and isinstance(given, dict) else own
 
     @property
     def maker(self) -> PartMaker:
@@ -368,26 +379,69 @@ class Config(Section):
             ("training.client", CLIENTS, training.client),
         )
 
+    def unused_sections(self) -> dict[str, Registry]:
+        """Return the sections of parts that are given but not in use, with the kind of each."""
+        in_use = {short_name(name) for _, _, name in self.parts_in_use()}
+        kinds = {section: registry_of(section) for section in self.parts if section not in in_use}
+        return {section: kind for section, kind in kinds.items() if kind is not None}
+
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
-        made = {}
         for key, registry, name in self.parts_in_use():
             try:
-                registry.find(name)
-            except (ValueError, ModuleNotFoundError) as error:
+                self.maker.default(registry, name)
+            except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
-            made[short_name(name)] = self.maker.make(registry, name)
+        self._check_short_names()
+        made = {short_name(name): self._made(registry, name) for _, registry, name in self.parts_in_use()}
         known = {*section_names(), *(short_name(name) for _, _, name in self.parts_in_use())}
         for section in self.parts:
             if section not in known:
-                near = difflib.get_close_matches(section, [*known, *type(self).model_fields], n=1)
-                hint = f"; did you mean [{near[0]}]?" if near else "."
+                near = nearest(section, [*known, *(key for key in type(self).model_fields if key != "parts")])
+                hint = f"; did you mean [{near}]?" if near else "."
                 raise ValueError(f"{section}: unknown key{hint} Sections of parts: {', '.join(sorted(known))}")
             kind = registry_of(section)
             if kind is not None:  # also of a part that is not in use
-                made[section] = self.maker.make(kind, section)
+                made[section] = self._made(kind, section)
         self.__dict__["parts"] = made  # so that two configurations that say the same are equal
         return self
+
+    def _made(self, registry: Registry, name: str) -> object:
+        part = self.maker.make(registry, name)
+        self.maker.check_written(registry, name, part)
+        return part
+
+    def _check_short_names(self) -> None:
+        """Refuse names of which sections and folders would not say whose they are."""
+        if len(set(self.methods)) != len(self.methods):
+            raise ValueError(f"methods: expected each at most once, got {list(self.methods)}")
+        built_in = {name: registry for registry in KINDS.values() for name in registry.names}
+        before: dict[str, tuple[str, str]] = {}
+        for key, _, name in self.parts_in_use():
+            short = short_name(name)
+            if short in before:
+                other_key, other = before[short]
+                raise ValueError(
+                    f"{key}: expected parts of different names, because each has its section and its folder, got "
+                    f'"{name}" and "{other}" ({other_key}), both called {short}; rename one'
+                )
+            before[short] = (key, name)
+            if not is_import_path(name):
+                continue
+            if "." in short:
+                raise ValueError(
+                    f'{key}: expected a class at the top of its file, got "{name}"; '
+                    f"give it a name there ({short.replace('.', '')} = {short})"
+                )
+            taken = (
+                f"a key of every configuration is called {short}"
+                if short in type(self).model_fields
+                else f"{built_in[short].a_kind} of Auxo is called {short}"
+                if short in built_in
+                else None
+            )
+            if taken is not None:
+                raise ValueError(f'{key}: expected a name that is not taken, got "{name}", but {taken}; rename it')
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -396,8 +450,6 @@ class Config(Section):
                 "name: expected letters, digits, dots, dashes and underscores, beginning with a letter or a digit, "
                 f"got {self.name!r}"
             )
-        if len({short_name(method) for method in self.methods}) != len(self.methods):
-            raise ValueError(f"methods: expected each at most once, got {list(self.methods)}")
         population, training = self.population, self.training
         if population.is_drawn and training.participants > population.clients:
             raise ValueError(

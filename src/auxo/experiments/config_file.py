@@ -1,10 +1,10 @@
 """Configurations as TOML: reading with overrides, errors that name the key and the way out, and writing."""
 
 import difflib
-import re
 import textwrap
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,7 +13,8 @@ from pydantic_core import ErrorDetails
 
 from auxo.experiments.config import Config, Section
 from auxo.experiments.references import reference_names, reference_text
-from auxo.registry.expectation import expectation, nearest_choice, toml_value
+from auxo.registry.expectation import expectation, nearest_choice, toml_key, toml_value
+from auxo.registry.import_path import code_file, is_import_path
 from auxo.registry.part_settings import Line
 from auxo.registry.registry import short_name
 
@@ -64,13 +65,17 @@ def parse_config(text: str, overrides: Sequence[str] = (), source: str = "config
         raise ConfigError(f"{source}: not valid TOML: {error}") from None
     overridden = {_apply(raw, override) for override in overrides}
     try:
+        if "parts" in raw:  # for Python only; a file has a section for each
+            raise ConfigError(_told([_unknown_key(("parts",), Config)], overridden, source))
         return Config.model_validate(raw)
     except ValidationError as error:
-        problems = list(dict.fromkeys(_problem(detail, raw) for detail in error.errors()))
-        keys = [re.split("[:,]", problem)[0] for problem in problems]  # the first, where several do not go together
-        origins = ["--set" if _is_within(key, overridden) else source for key in keys]
-        lines = (f"{origin}: {problem}" for origin, problem in zip(origins, problems, strict=True))
-        raise ConfigError("\n".join(lines)) from None
+        problems = dict.fromkeys(_problem(detail, raw) for detail in error.errors())
+        raise ConfigError(_told(problems, overridden, source)) from None
+
+
+def _told(problems: Iterable[str], overridden: Collection[str], source: str) -> str:
+    """Return problems, each with where it came from."""
+    return "\n".join(f"{'--set' if _is_overridden(one, overridden) else source}: {one}" for one in problems)
 
 
 def to_toml(config: Config, explain: bool = False) -> str:
@@ -90,13 +95,14 @@ def to_toml(config: Config, explain: bool = False) -> str:
         lines += ["", *(_comment(fields[name].description or "") if explain else ()), f"[{name}]"]
         lines += [line for key in type(section).model_fields for line in _entry(section, key, explain)]
     abouts = {short_name(name): registry.about(name) for _, registry, name in config.parts_in_use()}
-    for name, section_lines in _sections_of_parts(config).items():
+    for name, section_lines in sections_of_parts(config).items():
         said = _comment(abouts.get(name, "")) if explain else ()
-        lines += ["", *said, f"[{name}]", *(text for line in section_lines for text in _part_entry(line, explain))]
+        heading = ".".join(toml_key(key) for key in name.split("."))
+        lines += ["", *said, f"[{heading}]", *(text for line in section_lines for text in _part_entry(line, explain))]
     return "\n".join(lines).strip() + "\n"
 
 
-def _sections_of_parts(config: Config) -> dict[str, list[Line]]:
+def sections_of_parts(config: Config) -> dict[str, list[Line]]:
     """Return the settings of the parts in use by section; two that share a part within them share its section."""
     found: dict[str, list[Line]] = {}
     for _, registry, name in config.parts_in_use():
@@ -106,10 +112,21 @@ def _sections_of_parts(config: Config) -> dict[str, list[Line]]:
     return found
 
 
+def own_code(config: Config) -> tuple[Path, ...]:
+    """Return the files of the user's own model and parts, of those within parts, too, as far as they can be told."""
+    within = (line.value for lines in sections_of_parts(config).values() for line in lines if line.key == "name")
+    names = (config.training.model, *(name for _, _, name in config.parts_in_use()), *within)
+    found = (code_file(name) for name in names if isinstance(name, str) and is_import_path(name))
+    return tuple(file for file in found if file is not None)
+
+
 def _part_entry(line: Line, explain: bool) -> Iterator[str]:
     if explain:
         yield from ("", *_comment(f"{line.about} Takes {line.takes}.".strip()))
-    yield f"{line.key} = {toml_value(line.value)}"
+    if line.value is not None:
+        yield f"{toml_key(line.key)} = {toml_value(line.value)}"
+    elif explain:
+        yield f"# {line.key} is not set"
 
 
 def _entry(section: Section, key: str, explain: bool) -> Iterator[str]:
@@ -135,6 +152,8 @@ def _apply(raw: dict[str, object], override: str) -> str:
     table = raw
     for depth, parent in enumerate(parents, start=1):
         inner = table.setdefault(parent, {})
+        if isinstance(inner, str) and parents[0] not in Config.model_fields:  # the name of a part within a part
+            inner = table[parent] = {"name": inner}
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {override}: {'.'.join(parents[:depth])} is a value, it has no key {key!r}")
         table = inner
@@ -142,9 +161,14 @@ def _apply(raw: dict[str, object], override: str) -> str:
     return ".".join((*parents, key))
 
 
-def _is_within(key: str, overridden: Collection[str]) -> bool:
-    """Return whether a key, or one in its table, has been overridden."""
-    return any(override == key or override.startswith(f"{key}.") for override in overridden)
+def _is_overridden(problem: str, overridden: Collection[str]) -> bool:
+    """Return whether a key that a problem begins with, or one in its table, or its table, has been overridden."""
+    first, *others = problem.partition(":")[0].split(", ")  # several do not go together: section.key, another
+    section = first.rpartition(".")[0]
+    keys = [first, *(f"{section}.{other}".removeprefix(".") for other in others)]
+    return any(
+        f"{one}.".startswith(f"{other}.") for a, b in product(keys, overridden) for one, other in ((a, b), (b, a))
+    )
 
 
 def _override_value(text: str) -> object:
@@ -189,7 +213,7 @@ def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
         if (inner := _section(field)) is not None
         for name in inner.model_fields
     } | {name: name for name, field in Config.model_fields.items() if _section(field) is None and name != "parts"}
-    for section, lines in _sections_of_parts(Config()).items():
+    for section, lines in sections_of_parts(Config()).items():
         everywhere |= {line.key: f"{section}.{line.key}" for line in lines if line.key not in everywhere}
     near_here = difflib.get_close_matches(key, here, n=1)
     near_elsewhere = difflib.get_close_matches(key, everywhere, n=1)

@@ -48,6 +48,12 @@ def method_runs(method: str, config: Config, data: FederatedData, n_params: int)
             f"training.participants = {participants}; raise it or leave {name} out (--set 'methods=[{others}]')"
         )
     algorithms = found.given(data.groups)
+    if not algorithms or not all(isinstance(algorithm, CohortAlgorithm) for algorithm in algorithms):
+        got = ", ".join(type(algorithm).__name__ for algorithm in algorithms) or "none"
+        raise ConfigError(
+            f"methods: {method}: expected one or more algorithms from its `given`, each as "
+            f"auxo.core.cohort_algorithm:CohortAlgorithm describes it, got {got}; return what to run"
+        )
     labels = [name] if len(algorithms) == 1 else [f"{name} {number}" for number in range(1, len(algorithms) + 1)]
     return tuple(
         MethodRun(label, _federation(algorithm, config, n_params))

@@ -20,6 +20,7 @@ METHODS = Registry(
         Entry("ifca", "Clients try K models in every round and train the best (IFCA).", "auxo.algorithms.ifca:Ifca"),
     ),
     (CohortAlgorithm, NeedsGroups),
+    "methods",
 )
 AGGREGATORS = Registry(
     "aggregator",
@@ -28,11 +29,13 @@ AGGREGATORS = Registry(
         Entry("fedyogi", "Adapts the rate of each parameter (Reddi et al., 2021).", "auxo.core.aggregators:FedYogi"),
     ),
     (Aggregator,),
+    "training.aggregator",
 )
 SELECTORS = Registry(
     "selector",
     (Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),),
     (Selector,),
+    "training.selector",
 )
 CRITERIA = Registry(
     "criterion",
@@ -41,6 +44,7 @@ CRITERIA = Registry(
         Entry("lemma", "The paper's Lemma 1 to the letter.", "auxo.core.partition:Lemma"),
     ),
     (PartitionCriterion,),
+    "auxo.criterion",
 )
 CLIENTS = Registry(
     "client algorithm",
@@ -49,6 +53,7 @@ CLIENTS = Registry(
         Entry("fedprox", "SGD held near the model sent; stragglers send less.", "auxo.algorithms.fedprox:FedProx"),
     ),
     (ClientAlgorithm,),
+    "training.client",
 )
 
 KINDS: Mapping[str, Registry] = {
@@ -71,7 +76,7 @@ _CHOICES: Mapping[object, Registry] = {
 
 def part_maker(sections: Sections) -> PartMaker:
     """Return what makes parts with these sections of a configuration."""
-    return PartMaker(_CHOICES, sections)
+    return PartMaker(_CHOICES, sections, tuple(KINDS.values()))
 
 
 def registry_of(section: str) -> Registry | None:

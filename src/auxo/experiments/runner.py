@@ -77,6 +77,7 @@ def run_experiment(
     Raises:
         ConfigError: the configuration does not fit the data or the machine; nothing has been run.
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
+        Exception: as it came from a part; the same holds.
     """
     data = make_population(config)
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
@@ -99,6 +100,10 @@ def run_experiment(
                 finished.append(short_name(method))
     except KeyboardInterrupt:
         _write_summary(config, data, directory, "interrupted", finished)
+        raise
+    except Exception:
+        if directory.methods():
+            _write_summary(config, data, directory, "interrupted", finished)
         raise
     return _write_summary(config, data, directory, "finished", finished)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.config_file import ConfigError, own_code, parse_config, to_toml
 from auxo.experiments.data_folder import data_folder, devices_with_files
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
@@ -58,10 +58,7 @@ def _inputs(config: Config) -> Inputs:
     """Return the files that runs depend on, each with what changes when it does."""
     devices = devices_with_files(config)
     files = [config.population.file, devices.file, devices.availability_file]
-    code = [
-        Path(name.partition(":")[0]) for name in (config.training.model, *(part[2] for part in config.parts_in_use()))
-    ]
-    files += [path for path in code if path.suffix == ".py"]
+    files += own_code(config)
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
         data = data_folder(config.population)

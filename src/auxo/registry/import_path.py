@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -45,6 +46,27 @@ def load_callable(path: str) -> Callable[..., object]:
     if not callable(found):
         raise ValueError(f"{path}: expected a class or a function, got {type(found).__name__}; name what makes one")
     return found
+
+
+def code_file(path: str) -> Path | None:
+    """Return the file that an import path leads to, which is not run; None where it cannot be told.
+
+    >>> code_file("my_net.py:MyNet"), code_file("no_such_package.net:MyNet")
+    (PosixPath('my_net.py'), None)
+    """
+    where = path.rpartition(":")[0]
+    if _is_file(where):
+        return Path(where)
+    packages = where.split(".")
+    try:
+        spec = importlib.util.find_spec(packages[0])
+    except (ImportError, ValueError):  # the latter for what runs as a script
+        return None
+    for depth in range(2, len(packages) + 1):  # find_spec would import the packages on the way
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = PathFinder.find_spec(".".join(packages[:depth]), spec.submodule_search_locations)
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin is not None else None
 
 
 def _is_file(where: str) -> bool:
