@@ -3,6 +3,7 @@
 FedAvg is McMahan et al. (AISTATS 2017); FedYogi is Reddi et al. (ICLR 2021), Algorithm 2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never, runtime_checkable
 
@@ -86,6 +87,7 @@ class WeightedMean:
         self._total, self._some = np.zeros(0), np.zeros(0, dtype=np.float32)
         self._n_params, self._weighting = n_params, weighting
         self._weight, self._count = 0.0, 0
+        self._add: Callable[..., object] = lambda *nothing: None  # until there is an update
 
     def add(self, update: Float32Array, report: Report) -> None:
         """Add an update to the sum.
@@ -93,9 +95,6 @@ class WeightedMean:
         Raises:
             ValueError: the update has another shape, or its weight is negative, not finite, or beyond all reason.
         """
-        # It takes as long to load as half of the command line, which may have nothing to sum up.
-        from scipy.linalg import blas  # noqa: PLC0415
-
         weight = update_weight(self._weighting, report.examples)
         if update.shape != (self._n_params,):
             raise ValueError(
@@ -106,8 +105,12 @@ class WeightedMean:
                 f"weight of an update: expected 0 or a number from {_LEAST_WEIGHT} to {1 / _LEAST_WEIGHT}, got {weight}"
             )
         if self._count == 0:
+            # It takes as long to load as half of the command line, which may have nothing to sum up.
+            from scipy.linalg import blas  # noqa: PLC0415
+
+            self._add = blas.saxpy
             self._total, self._some = np.zeros(self._n_params), np.zeros(self._n_params, dtype=np.float32)
-        blas.saxpy(update, self._some, a=weight)
+        self._add(update, self._some, a=weight)
         self._weight += weight
         self._count += 1
         if self._count % _ADDED_AT_ONCE == 0:

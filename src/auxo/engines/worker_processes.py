@@ -47,19 +47,14 @@ class _Task:
     jobs: Sequence[Job]
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What travels of an update that is not refused."""
-
-    report: Report
-    length: float
-    model: int
+_Seen = tuple[int, float | None, float, int] | Reason
+"""What travels of an update: examples, loss, length and which model; or why it is refused. Plain, for speed."""
 
 
 @dataclass(frozen=True)
 class _Done:
     number: int
-    seen: list[_Seen | Reason]
+    seen: list[_Seen]
     error: Exception | None = None
 
 
@@ -137,8 +132,9 @@ class WorkerProcesses:
                     continue
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                examined = Examined(shared.updates[task.slot, place], seen.report, direction, seen.length)
-                yield Returned(at, None, None, late, model=seen.model, examined=examined)
+                examples, loss, length, model = seen
+                examined = Examined(shared.updates[task.slot, place], Report(examples, loss), direction, length)
+                yield Returned(at, None, None, late, model=model, examined=examined)
 
     def _done_in_order(self, jobs: Sequence[Job]) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
@@ -303,14 +299,14 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
-    seen: list[_Seen | Reason] = []
+    seen: list[_Seen] = []
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
         for place, update in enumerate(engine.train(list(shared.models), task.jobs, out)):
             examined = examine(update.delta, update.examples, update.loss, fingerprint)
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
-                seen.append(_Seen(examined.report, examined.length, update.model))
+                seen.append((examined.report.examples, examined.report.loss, examined.length, update.model))
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked

@@ -46,7 +46,7 @@ class Federation:
         """Return the kinds of states that its parts bring along, for the codec."""
         return (*self.algorithm.own_states, *self.selector.own_states)
 
-    @property
+    @cached_property
     def asks_for_loss(self) -> bool:
         """Return whether participants are asked for the loss at the model they are sent."""
         return any(isinstance(part, AsksForLoss) and part.asks_for_loss for part in (self.aggregator, self.selector))
