@@ -17,7 +17,7 @@ from auxo.simulation.virtual_time import World
 from auxo.traces.availability import TraceAvailability
 from auxo.traces.synthetic import synthetic_trace
 from auxo.traces.trace import Trace
-from auxo.traces.trace_file import write_trace
+from auxo.traces.trace_file import read_trace, write_trace
 
 pytest.importorskip("pyarrow")
 
@@ -72,6 +72,21 @@ def test_a_run_takes_speeds_and_sessions_from_one_file(tmp_path: Path) -> None:
     # A client's habits and its speed are those of one device.
     speeds = trace.speeds.compute_s_per_sample[plain.availability.device]
     np.testing.assert_allclose(plain.devices.compute_s_per_sample, speeds)
+
+
+def test_a_trace_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def noted(path: Path) -> Trace:
+        read.append(path)
+        return read_trace(path)
+
+    monkeypatch.setattr("auxo.experiments.world.read_trace", noted)
+    path = tmp_path / "both.arrow"
+    write_trace(synthetic_trace(20, seed=8, share=0.3, days=1), path)
+    made("devices.kind=trace", f"devices.file={path}", "devices.availability=trace")
+
+    assert read == [path]
 
 
 def test_a_file_without_what_is_asked_of_it_is_named(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from auxo.traces.flash import read_flash
 from auxo.traces.trace import Sessions, Speeds, Trace
 from auxo.traces.trace_file import read_trace
 
+_Traces = dict[Path, Trace]  # those that have been read
+
 
 def make_world(config: Config, data: FederatedData, engine: Engine, sends_partial_work: bool = False) -> World:
     """Return the devices, the availability and the clients' data; nothing in it knows the groups.
@@ -26,10 +28,11 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
         ConfigError: a trace file cannot be used.
     """
     devices, clients = devices_with_files(config), data.n_clients
+    traces: _Traces = {}
     return World(
         data=replace(data, groups=None),
-        devices=_device_source(devices).draw(clients, config.seed),
-        availability=_availability(devices, clients, config.seed),
+        devices=_device_source(devices, traces).draw(clients, config.seed),
+        availability=_availability(devices, traces, clients, config.seed),
         engine=engine,
         epochs=config.training.epochs,
         dropout=devices.dropout,
@@ -40,8 +43,8 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
     )
 
 
-def _device_source(devices: DevicesConfig) -> DeviceSource:
-    speeds = _speeds(devices)
+def _device_source(devices: DevicesConfig, traces: _Traces) -> DeviceSource:
+    speeds = _speeds(devices, traces)
     if speeds is not None:
         return TraceDevices(speeds, devices.slowdown)
     if devices.kind == "equal":
@@ -51,8 +54,8 @@ def _device_source(devices: DevicesConfig) -> DeviceSource:
     return replace(source, training_factor=devices.slowdown * source.training_factor)
 
 
-def _availability(devices: DevicesConfig, clients: int, seed: int) -> Availability:
-    sessions = _sessions(devices)
+def _availability(devices: DevicesConfig, traces: _Traces, clients: int, seed: int) -> Availability:
+    sessions = _sessions(devices, traces)
     if sessions is not None:
         return draw_availability(sessions, clients, seed)
     if devices.availability == "always":
@@ -60,11 +63,11 @@ def _availability(devices: DevicesConfig, clients: int, seed: int) -> Availabili
     return DayNightPattern(share=devices.share_online).draw(clients, seed)
 
 
-def _speeds(devices: DevicesConfig) -> Speeds | None:
+def _speeds(devices: DevicesConfig, traces: _Traces) -> Speeds | None:
     """Return the speeds of the configured trace; None if there is no such trace."""
     if devices.file is None:
         return None
-    speeds = _trace("devices.file", devices.file).speeds
+    speeds = _trace("devices.file", devices.file, traces).speeds
     if speeds is None:
         raise ConfigError(
             f"devices.file: {devices.file} has sessions and no speeds; name it in devices.availability_file, and see "
@@ -73,11 +76,11 @@ def _speeds(devices: DevicesConfig) -> Speeds | None:
     return speeds
 
 
-def _sessions(devices: DevicesConfig) -> Sessions | None:
+def _sessions(devices: DevicesConfig, traces: _Traces) -> Sessions | None:
     """Return the sessions of the configured trace; None if there is no such trace."""
     if devices.sessions_file is None:
         return None
-    sessions = _trace("devices.availability_file", devices.sessions_file).sessions
+    sessions = _trace("devices.availability_file", devices.sessions_file, traces).sessions
     if sessions is None:
         raise ConfigError(
             f"devices.availability_file: {devices.sessions_file} has speeds and no sessions; name one that has, see "
@@ -86,8 +89,11 @@ def _sessions(devices: DevicesConfig) -> Sessions | None:
     return sessions
 
 
-def _trace(setting: str, path: Path) -> Trace:
+def _trace(setting: str, path: Path, traces: _Traces) -> Trace:
+    """Return a trace, read once although speeds and sessions may come from the same file."""
     try:
-        return Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
+        if path not in traces:
+            traces[path] = Trace(sessions=read_flash(path)) if path.suffix == ".npz" else read_trace(path)
+        return traces[path]
     except FileError as error:
         raise ConfigError(f"{setting}: {error}") from error
