@@ -231,6 +231,9 @@ class Auxo:
         judged_by = held_out if self.cross_fit else present.label
         judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
         judged &= before.centres is not None
+        if self.cross_fit:
+            # A half of one sample may be all that the client has: it would be judged on what its label comes from.
+            judged &= gathered.examples[in_time] > 1
         evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
         similarity[in_time] = clusters.similarity
         if gathered.late.any():
