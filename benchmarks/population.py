@@ -5,7 +5,7 @@
 
 A round is one cohort's, an opening and a closing, in a federation of eight cohorts three partitions deep.
 Updates are made up and cost nothing, so all but training is measured: who is on line, what they ask for, matching,
-selection and timing, folding and clustering, feedback. Records: a fiftieth of the clients has taken part, or all have.
+selection and timing, gathering and clustering, feedback. Records: a fiftieth of the clients has taken part, or all.
 Every size runs in a process of its own, which also draws the population: its peak memory is that of the whole run.
 """
 
@@ -66,7 +66,7 @@ PARTS = (
     "requests",
     "matching",
     "selection and timing",
-    "folding and clustering",
+    "gathering and clustering",
     "feedback",
     "all but training",
 )
@@ -168,7 +168,7 @@ class Stopwatch:
             ("availability", DayNight, "next_change_s"),
             ("requests", ClientRecords, "request"),
             ("matching", ByRequest, "match"),
-            ("folding and clustering", MadeUp, "run_round"),
+            ("gathering and clustering", MadeUp, "run_round"),
             ("opening", Simulation, "_open"),
             ("all but training", Simulation, "step"),
         )
@@ -182,7 +182,7 @@ class Stopwatch:
         spent, self.spent = self.spent, defaultdict(float)
         within = spent["availability"] + spent["requests"] + spent["matching"]
         spent["selection and timing"] = spent["opening"] - within
-        spent["feedback"] = spent["all but training"] - spent["opening"] - spent["folding and clustering"]
+        spent["feedback"] = spent["all but training"] - spent["opening"] - spent["gathering and clustering"]
         return {part: spent[part] for part in PARTS}
 
 

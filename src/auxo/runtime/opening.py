@@ -97,7 +97,10 @@ def _selected(
 ) -> IntArray:
     """Return whom the selector takes; one that breaks its promise is named, for the round would not be what it says."""
     chosen = rules.selector.select(state.selection, check_ins, rows, wanted, rng)
-    if len(chosen) > wanted or len(np.unique(chosen)) < len(chosen) or not np.isin(chosen, rows).all():
+    # Rows ascend and may be many, so they are not searched from end to end.
+    places = np.searchsorted(rows, chosen).clip(max=max(len(rows) - 1, 0))
+    are_there = len(chosen) == 0 or (len(rows) > 0 and bool((rows[places] == chosen).all()))
+    if len(chosen) > wanted or len(np.unique(chosen)) < len(chosen) or not are_there:
         raise ValueError(
             f"{type(rules.selector).__name__}.select: expected at most {wanted} different ones of the {len(rows)} rows "
             f"that are there for the cohort, got {len(chosen)}, of which {len(np.unique(chosen))} different"
