@@ -1,6 +1,7 @@
 """Populations that a configuration names: natural clients, files, and groups planted among them."""
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import write_federated_file
+from auxo.experiments.config import Heterogeneity
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
@@ -95,6 +97,25 @@ def test_groups_are_planted_among_the_clients_of_a_file(file: Path) -> None:
     assert is_same[of_client == 0].all()
     assert not is_same[of_client == 1].any()
     np.testing.assert_array_equal(planted.x, plain.x)
+
+
+@pytest.mark.parametrize("heterogeneity", get_args(Heterogeneity))
+def test_every_kind_of_heterogeneity_draws_its_groups(heterogeneity: str) -> None:
+    drawn = population("population.clients=40", "training.participants=10", f"population.heterogeneity={heterogeneity}")
+    assert drawn.groups is not None
+    assert np.bincount(drawn.groups).tolist() == ([40] if heterogeneity == "none" else [10] * 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("heterogeneity=nested", "groups=3"), r"population\.groups: .* 2 branches.* got 3; plant a multiple"),
+        (("heterogeneity=swap", "groups=7"), r"population\.groups: .* which are 12, but there are 10 classes; plant"),
+    ],
+)
+def test_groups_that_the_classes_do_not_suffice_for_name_the_setting(settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        population(*(f"population.{setting}" for setting in settings))
 
 
 def test_what_cannot_be_planted_names_the_setting(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from auxo.population.heterogeneity import (
     Heterogeneity,
     LabelPermutation,
     LabelSkew,
+    LabelSwap,
+    NestedConcepts,
     NoGroups,
     Rotation,
     class_shares,
@@ -60,7 +62,7 @@ def loaded(partitioner: HiddenGroupsPartitioner) -> list[Dataset]:
 
 @settings(max_examples=15)
 @given(
-    heterogeneity=st.sampled_from([LabelSkew(), LabelSkew(1.0, 0), LabelPermutation(), NoGroups()]),
+    heterogeneity=st.sampled_from([LabelSkew(), LabelSkew(1.0, 0), LabelPermutation(), LabelSwap(), NoGroups()]),
     n=st.integers(12, 80),
     partitions=st.integers(3, 12),
     groups=st.integers(1, 3),
@@ -109,10 +111,15 @@ def test_groups_are_known_before_there_is_a_data_set_and_have_their_relative_siz
     assert [partitioner.group_of(number) for number in range(40)] == partitioner.groups.tolist()
 
 
-def test_each_group_has_names_of_its_own_for_the_classes_and_nothing_else_changes() -> None:
+@pytest.mark.parametrize(
+    ("heterogeneity", "groups"), [(LabelPermutation(), 3), (LabelSwap(), 3), (NestedConcepts(), 4)]
+)
+def test_each_group_has_names_of_its_own_for_the_classes_and_nothing_else_changes(
+    heterogeneity: Heterogeneity, groups: int
+) -> None:
     dataset = rows(60)
-    partitioner = dealt(dataset, LabelPermutation(), groups=3)
-    names = label_maps(LabelPermutation(), 3, CLASSES, seed=42)
+    partitioner = dealt(dataset, heterogeneity, groups=groups)
+    names = label_maps(heterogeneity, groups, CLASSES, seed=42)
     true = np.array(dataset["label"][:])
     for number, part in enumerate(loaded(partitioner)):
         assert part.features == dataset.features

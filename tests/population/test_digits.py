@@ -14,11 +14,21 @@ from auxo.population.heterogeneity import (
     Heterogeneity,
     LabelPermutation,
     LabelSkew,
+    LabelSwap,
+    NestedConcepts,
     NoGroups,
     Rotation,
 )
 
-EVERY_KIND = [Rotation(), AffineShift(), LabelPermutation(), LabelSkew(), NoGroups()]
+EVERY_KIND = [
+    Rotation(),
+    AffineShift(),
+    LabelPermutation(),
+    LabelSwap(),
+    NestedConcepts(),
+    LabelSkew(),
+    NoGroups(),
+]
 N_IMAGES = 1797
 
 
@@ -125,7 +135,14 @@ def test_impossible_noise_is_refused(noise: float) -> None:
 
 @pytest.mark.parametrize(
     ("heterogeneity", "noise", "least_gain"),
-    [(LabelPermutation(), 0.0, 0.5), (Rotation(), 0.0, 0.1), (AffineShift(), 0.0, 0.04), (LabelSkew(), 0.6, 0.02)],
+    [
+        (LabelPermutation(), 0.0, 0.5),
+        (LabelSwap(), 0.0, 0.08),
+        (NestedConcepts(), 0.0, 0.4),
+        (Rotation(), 0.0, 0.1),
+        (AffineShift(), 0.0, 0.04),
+        (LabelSkew(), 0.6, 0.02),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_a_model_for_each_group_beats_one_for_all(

@@ -13,6 +13,8 @@ from auxo.population.heterogeneity import (
     Heterogeneity,
     LabelPermutation,
     LabelSkew,
+    LabelSwap,
+    NestedConcepts,
     NoGroups,
     Rotation,
     assign_groups,
@@ -42,22 +44,81 @@ def test_any_two_groups_disagree_on_the_name_of_every_class(n_classes: int, data
     assert not any((one == other).any() for one, other in combinations(maps, 2))
 
 
-def test_another_seed_plants_other_permutations() -> None:
-    maps = [label_maps(LabelPermutation(), 4, 10, seed).tolist() for seed in (0, 0, 1)]
+@given(n_classes=st.integers(2, 12), data=st.data(), seed=st.integers(0, 99))
+def test_swapping_groups_exchange_two_classes_each_and_no_class_is_exchanged_twice(
+    n_classes: int, data: st.DataObject, seed: int
+) -> None:
+    groups = data.draw(st.integers(1, 1 + n_classes // 2))
+    maps = label_maps(LabelSwap(), groups, n_classes, seed)
+    own = np.arange(n_classes)
+    assert np.array_equal(maps[0], own)
+    assert (maps[1:] != own).sum(axis=1).tolist() == [2] * (groups - 1)
+    assert all(np.array_equal(names[names], own) for names in maps)  # exchanged twice, all is as it was
+    assert ((maps != own).sum(axis=0) <= 1).all()
+
+
+@given(
+    branches=st.integers(2, 4), fine=st.integers(1, 3), pairs=st.integers(1, 2), data=st.data(), seed=st.integers(0, 99)
+)
+def test_nested_groups_differ_a_little_within_a_branch_and_much_between_branches(
+    branches: int, fine: int, pairs: int, data: st.DataObject, seed: int
+) -> None:
+    fewest_classes = max(branches, 2 * pairs * (fine - 1))
+    n_classes = data.draw(st.integers(fewest_classes, fewest_classes + 8))
+    maps = label_maps(NestedConcepts(branches, pairs), branches * fine, n_classes, seed)
+    assert maps[0].tolist() == list(range(n_classes))
+    assert all(sorted(names) == list(range(n_classes)) for names in maps.tolist())
+    for (one, names), (other, other_names) in combinations(enumerate(maps), 2):
+        agreed = int((names == other_names).sum())
+        swapped = sum(2 * pairs for group in (one, other) if group % fine)
+        if one // fine == other // fine:
+            assert agreed == n_classes - swapped
+        else:
+            assert agreed <= swapped
+
+
+def test_what_nested_groups_exchange_is_the_same_in_every_branch() -> None:
+    first, first_swapped, second, second_swapped = label_maps(NestedConcepts(), 4, 10, seed=0)
+    assert np.array_equal(first != first_swapped, second != second_swapped)
+    assert (first != first_swapped).sum() == 4
+    assert not (first == second).any()
+
+
+@pytest.mark.parametrize("heterogeneity", [LabelPermutation(), LabelSwap(), NestedConcepts()])
+def test_another_seed_plants_other_names(heterogeneity: Heterogeneity) -> None:
+    maps = [label_maps(heterogeneity, 4, 10, seed).tolist() for seed in (0, 0, 1)]
     assert maps[0] == maps[1] != maps[2]
 
 
+@pytest.mark.parametrize(
+    ("heterogeneity", "groups", "message"),
+    [
+        (LabelSwap(), 4, "2 classes for each group that exchanges names, which are 6, but there are 5 classes; plant"),
+        (NestedConcepts(), 6, "4 classes for each group that exchanges names, which are 8, but there are 5 classes"),
+        (NestedConcepts(), 3, "as many groups in each of its 2 branches.*got 3; plant a multiple of the branches"),
+        (NestedConcepts(branches=6), 6, "no more branches than the 5 classes"),
+    ],
+)
+def test_groups_whose_names_the_classes_do_not_suffice_for_are_refused(
+    heterogeneity: Heterogeneity, groups: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        label_maps(heterogeneity, groups, 5, seed=0)
+
+
 @pytest.mark.parametrize("heterogeneity", [Rotation(), AffineShift(), LabelSkew(), NoGroups()])
-def test_only_label_permutation_renames_classes(heterogeneity: Heterogeneity) -> None:
+def test_only_concept_shifts_rename_classes(heterogeneity: Heterogeneity) -> None:
     assert label_maps(heterogeneity, 3, 4, seed=0).tolist() == [[0, 1, 2, 3]] * 3
 
 
-@pytest.mark.parametrize("heterogeneity", [Rotation(), AffineShift(), LabelPermutation(), NoGroups()])
+@pytest.mark.parametrize(
+    "heterogeneity", [Rotation(), AffineShift(), LabelPermutation(), LabelSwap(), NestedConcepts(), NoGroups()]
+)
 def test_only_label_skew_prefers_classes(heterogeneity: Heterogeneity) -> None:
     assert np.array_equal(class_shares(heterogeneity, 3, 4), np.full((3, 4), 0.25))
 
 
-@pytest.mark.parametrize("heterogeneity", [LabelPermutation(), LabelSkew(), NoGroups()])
+@pytest.mark.parametrize("heterogeneity", [LabelPermutation(), LabelSwap(), NestedConcepts(), LabelSkew(), NoGroups()])
 def test_groups_that_differ_in_labels_share_one_view_of_the_images(heterogeneity: Heterogeneity) -> None:
     assert np.array_equal(group_images(heterogeneity, IMAGES, 4, seed=0), IMAGES[np.newaxis])
 
@@ -216,6 +277,8 @@ def test_no_groups_are_one_group_whatever_their_number() -> None:
         (lambda: AffineShift(1.5), "degree: expected a value in"),
         (lambda: AffineShift(float("nan")), "degree: expected a value in"),
         (lambda: LabelSkew(concentration=-0.1), "concentration: expected a share"),
+        (lambda: NestedConcepts(branches=1), "branches: expected at least 2, got 1; without branches"),
+        (lambda: NestedConcepts(pairs=0), "pairs: expected at least 1, got 0; without pairs"),
         (lambda: LabelSkew(overlap=-1), "overlap: expected a number of classes"),
     ],
 )

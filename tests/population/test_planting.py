@@ -14,9 +14,12 @@ from auxo.population.digits import digits_population
 from auxo.population.federated_data import FederatedData, Samples, Scaling, StoredInputs
 from auxo.population.heterogeneity import (
     AffineShift,
+    ConceptShift,
     Heterogeneity,
     LabelPermutation,
     LabelSkew,
+    LabelSwap,
+    NestedConcepts,
     NoGroups,
     Rotation,
     class_shares,
@@ -25,7 +28,7 @@ from auxo.population.heterogeneity import (
 )
 from auxo.population.planting import deal_out, inputs_are_images, plant_groups
 
-KINDS: list[Heterogeneity] = [Rotation(), AffineShift(0.5), LabelPermutation(), LabelSkew(), NoGroups()]
+KINDS: list[Heterogeneity] = [Rotation(), AffineShift(0.5), LabelPermutation(), LabelSwap(), LabelSkew(), NoGroups()]
 VIEWS: list[Heterogeneity] = [Rotation(), AffineShift(0.5)]
 
 
@@ -108,7 +111,7 @@ def test_no_groups_leave_the_population_as_it_is() -> None:
     assert plant_groups(data, NoGroups(), 4, seed=0) is data
 
 
-@pytest.mark.parametrize("heterogeneity", [*VIEWS, LabelPermutation()])
+@pytest.mark.parametrize("heterogeneity", [*VIEWS, LabelPermutation(), LabelSwap()])
 @pytest.mark.parametrize("x", [numbers(60, 6, 6), levels(60, 6, 6), numbers(60, 7)], ids=["numbers", "levels", "flat"])
 def test_training_and_test_samples_of_a_client_are_changed_alike(heterogeneity: Heterogeneity, x: StoredInputs) -> None:
     data = population(x)
@@ -250,7 +253,7 @@ def test_tokens_cannot_be_turned(heterogeneity: Heterogeneity) -> None:
         plant_groups(population(tokens), heterogeneity, 2, seed=0)
 
 
-@pytest.mark.parametrize("heterogeneity", [LabelPermutation(), LabelSkew()])
+@pytest.mark.parametrize("heterogeneity", [LabelPermutation(), LabelSwap(), NestedConcepts(), LabelSkew()])
 def test_labels_are_planted_without_touching_inputs_of_any_kind(heterogeneity: Heterogeneity, tmp_path: Path) -> None:
     file = tmp_path / "tokens.npy"
     np.save(file, np.arange(600, dtype=np.int32).reshape(60, 10))
@@ -354,7 +357,7 @@ def test_dealing_gives_every_sample_of_a_split_to_one_client_and_clients_keep_th
         assert np.array_equal(was.offsets, now.offsets)
         if not isinstance(heterogeneity, Rotation | AffineShift):
             assert np.array_equal(np.sort(was.x_rows), np.sort(now.x_rows))
-        if not isinstance(heterogeneity, LabelPermutation):
+        if not isinstance(heterogeneity, ConceptShift):
             assert np.array_equal(np.bincount(was.y, minlength=4), np.bincount(now.y, minlength=4))
 
 
@@ -402,6 +405,8 @@ def test_shares_are_met_exactly_while_there_are_samples_left_over() -> None:
         (Rotation(), 0, "groups: expected a number >= 1"),
         (Rotation(), (1.0, -1.0), "groups: expected a number >= 1"),
         (Rotation(), 7, "of 6 clients group 6 would get none"),
+        (NestedConcepts(), 3, "as many groups in each of its 2 branches"),
+        (LabelSwap(), 4, "but there are 4 classes; plant fewer groups"),
         (LabelSkew(), 5, "at most one group for each of the 4 classes, got 5"),
     ],
 )

@@ -11,12 +11,14 @@ from auxo.population.heterogeneity import (
     Heterogeneity,
     LabelPermutation,
     LabelSkew,
+    LabelSwap,
+    NestedConcepts,
     NoGroups,
     Rotation,
 )
 from auxo.population.synthetic import synthetic_population
 
-EVERY_KIND = [Rotation(), LabelPermutation(), LabelSkew(), NoGroups()]
+EVERY_KIND = [Rotation(), LabelPermutation(), LabelSwap(), NestedConcepts(), LabelSkew(), NoGroups()]
 
 
 def accuracy(data: FederatedData, members: BoolArray) -> float:

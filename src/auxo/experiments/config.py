@@ -29,7 +29,7 @@ from auxo.training.trainer import LocalTraining
 
 Source = Literal["digits", "synthetic", "file", "natural"]
 NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
-Heterogeneity = Literal["rotation", "affine", "concept", "label", "none"]
+Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
@@ -94,7 +94,8 @@ class PopulationConfig(Section):
     heterogeneity: Heterogeneity = Field(
         default="rotation",
         description="How groups differ: inputs rotated, inputs mapped by an affine map, labels permuted (concept), "
-        "other classes (label), or not at all (none; groups is then without effect).",
+        "labels of two classes exchanged (swap), two halves whose labels are permuted, of groups that differ in a few "
+        "classes (nested), other classes (label), or not at all (none; groups is then without effect).",
     )
     degree: Fraction = Field(
         default=0.5, description="How far apart groups are with heterogeneity = affine; 0: not at all."

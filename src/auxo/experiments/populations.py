@@ -13,7 +13,16 @@ from auxo.files.errors import FileError
 from auxo.models.catalogue import make_trainer
 from auxo.population.digits import digits_population
 from auxo.population.federated_data import FederatedData
-from auxo.population.heterogeneity import AffineShift, Heterogeneity, LabelPermutation, LabelSkew, NoGroups, Rotation
+from auxo.population.heterogeneity import (
+    AffineShift,
+    Heterogeneity,
+    LabelPermutation,
+    LabelSkew,
+    LabelSwap,
+    NestedConcepts,
+    NoGroups,
+    Rotation,
+)
 from auxo.population.planting import inputs_are_images, plant_groups
 from auxo.population.population_file import PopulationFileError
 from auxo.population.synthetic import synthetic_population
@@ -128,16 +137,13 @@ def _planted(data: FederatedData, population: PopulationConfig, seed: int) -> Fe
 
 
 def _heterogeneity(name: settings.Heterogeneity, degree: float) -> Heterogeneity:
-    match name:
-        case "rotation":
-            return Rotation()
-        case "affine":
-            return AffineShift(degree)
-        case "concept":
-            return LabelPermutation()
-        case "label":
-            return LabelSkew()
-        case "none":
-            return NoGroups()
-        case _:
-            assert_never(name)
+    kinds: dict[settings.Heterogeneity, Heterogeneity] = {
+        "rotation": Rotation(),
+        "affine": AffineShift(degree),
+        "concept": LabelPermutation(),
+        "swap": LabelSwap(),
+        "nested": NestedConcepts(),
+        "label": LabelSkew(),
+        "none": NoGroups(),
+    }
+    return kinds[name]

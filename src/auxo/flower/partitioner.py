@@ -11,8 +11,8 @@ from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 from auxo.population.heterogeneity import (
     AffineShift,
+    ConceptShift,
     Heterogeneity,
-    LabelPermutation,
     LabelSkew,
     Rotation,
     View,
@@ -45,7 +45,8 @@ class HiddenGroupsPartitioner(Partitioner):  # type: ignore[misc]  # flwr-datase
     show it. Rows go to one partition each:
 
     - `LabelSkew`: the classes of a partition follow its group's shares, as far as there are rows of each class.
-    - `LabelPermutation`: classes are spread alike; each group but the first names them its own way.
+    - `LabelPermutation`, `LabelSwap`, `NestedConcepts`: classes are spread alike; each group but the first names them
+      its own way.
     - `Rotation`, `AffineShift`: classes are spread alike; each group but the first sees its images in its own way.
     - `NoGroups`: classes are spread alike, and there is a single group.
 
@@ -128,7 +129,7 @@ class HiddenGroupsPartitioner(Partitioner):  # type: ignore[misc]  # flwr-datase
         if self._dealt is None:
             self._dealt = self._deal()
         partition = self.dataset.select(self._dealt.rows_of(partition_id))
-        if isinstance(self._heterogeneity, LabelPermutation) and group > 0:
+        if isinstance(self._heterogeneity, ConceptShift) and group > 0:
             names = self._dealt.classes.names(self._heterogeneity, group, self._n_groups, self._seed)
             return _mapped(partition, self._partition_by, lambda labels: [names[label] for label in labels])
         view, column = group_view(self._heterogeneity, group, self._n_groups, self._seed), self._dealt.image_column

@@ -56,6 +56,34 @@ class LabelPermutation:
 
 
 @dataclass(frozen=True)
+class LabelSwap:
+    """A small concept shift: each group exchanges the names of two classes, a pair of its own.
+
+    Group 0 keeps the names, and no class is in two pairs. There can be one group more than pairs of classes.
+    """
+
+
+@dataclass(frozen=True)
+class NestedConcepts:
+    """Groups within groups: names of classes differ much between branches, and a little between groups of a branch.
+
+    Groups follow each other branch by branch. Branches name the classes by permutations that agree on no class; of a
+    branch's groups, each but the first also exchanges the names within ``pairs`` pairs of classes of its own, the same
+    ones in every branch. Groups of a branch so agree on all other classes, and groups of two branches at most on those
+    that are exchanged. The defaults are our own choice.
+    """
+
+    branches: int = 2
+    pairs: int = 2
+
+    def __post_init__(self) -> None:
+        if self.branches < 2:
+            raise ValueError(f"branches: expected at least 2, got {self.branches}; without branches there is LabelSwap")
+        if self.pairs < 1:
+            raise ValueError(f"pairs: expected at least 1, got {self.pairs}; without pairs there is LabelPermutation")
+
+
+@dataclass(frozen=True)
 class LabelSkew:
     """Each group mostly holds its own block of classes; the blocks overlap.
 
@@ -79,7 +107,8 @@ class NoGroups:
     """All clients are of one group."""
 
 
-Heterogeneity = Rotation | AffineShift | LabelPermutation | LabelSkew | NoGroups
+Heterogeneity = Rotation | AffineShift | LabelPermutation | LabelSwap | NestedConcepts | LabelSkew | NoGroups
+ConceptShift = LabelPermutation | LabelSwap | NestedConcepts  # groups name the classes their own way
 
 
 @dataclass(frozen=True)
@@ -152,7 +181,7 @@ def group_view(heterogeneity: Heterogeneity, group: int, groups: int, seed: int)
                 log2_scale=float(_MAX_LOG2_SCALE * scale),
                 shift=(float(_MAX_SHIFT * shift[0]), float(_MAX_SHIFT * shift[1])),
             )
-        case LabelPermutation() | LabelSkew() | NoGroups():
+        case LabelPermutation() | LabelSwap() | NestedConcepts() | LabelSkew() | NoGroups():
             return None
         case _:
             assert_never(heterogeneity)
@@ -210,16 +239,31 @@ def label_maps(heterogeneity: Heterogeneity, groups: int, n_classes: int, seed: 
     >>> maps = label_maps(LabelPermutation(), groups=3, n_classes=10, seed=0)
     >>> [len(set(names)) for names in maps.T.tolist()] == [3] * 10
     True
+    >>> maps = label_maps(LabelSwap(), groups=3, n_classes=10, seed=0)
+    >>> (maps != maps[0]).sum(axis=1).tolist()
+    [0, 2, 2]
+
+    Raises:
+        ValueError: there are more groups than the classes can tell apart, or they do not fill all branches alike.
     """
-    own_names = np.arange(n_classes)
-    if not isinstance(heterogeneity, LabelPermutation):
-        return np.tile(own_names, (groups, 1))
-    _check_groups_fit(heterogeneity, groups, n_classes)
-    # Shifts along one random cycle through all classes: two different shifts never meet.
-    cycle = stream(seed, "label-permutation").permutation(n_classes)
-    place = np.argsort(cycle)
-    maps: IntArray = cycle[(place + np.arange(groups)[:, np.newaxis]) % n_classes]
-    return maps
+    match heterogeneity:
+        case LabelPermutation():
+            _check_groups_fit(heterogeneity, groups, n_classes)
+            return _permuted(groups, n_classes, seed)
+        case LabelSwap():
+            return _swapped(groups, 1, n_classes, seed)
+        case NestedConcepts(branches, pairs):
+            if groups % branches or branches > n_classes:
+                raise ValueError(
+                    f"groups: NestedConcepts expects as many groups in each of its {branches} branches, and no more "
+                    f"branches than the {n_classes} classes, got {groups}; plant a multiple of the branches"
+                )
+            within = _swapped(groups // branches, pairs, n_classes, seed)
+            return _permuted(branches, n_classes, seed)[:, within].reshape(groups, n_classes)
+        case Rotation() | AffineShift() | LabelSkew() | NoGroups():
+            return np.tile(np.arange(n_classes), (groups, 1))
+        case _:
+            assert_never(heterogeneity)
 
 
 def class_shares(heterogeneity: Heterogeneity, groups: int, n_classes: int) -> FloatArray:
@@ -237,6 +281,30 @@ def class_shares(heterogeneity: Heterogeneity, groups: int, n_classes: int) -> F
         block = (group * n_classes // groups + np.arange(width)) % n_classes
         shares[group, block] += heterogeneity.concentration / width
     return shares
+
+
+def _permuted(groups: int, n_classes: int, seed: int) -> IntArray:
+    """Return names of the classes for each group, of which no two agree on any class."""
+    # Shifts along one random cycle through all classes: two different shifts never meet.
+    cycle = stream(seed, "label-permutation").permutation(n_classes)
+    place = np.argsort(cycle)
+    maps: IntArray = cycle[(place + np.arange(groups)[:, np.newaxis]) % n_classes]
+    return maps
+
+
+def _swapped(groups: int, pairs: int, n_classes: int, seed: int) -> IntArray:
+    """Return names of the classes for each group: all but the first exchange those of some pairs of their own."""
+    needed = 2 * pairs * (groups - 1)
+    if needed > n_classes:
+        raise ValueError(
+            f"groups: expected {2 * pairs} classes for each group that exchanges names, which are {needed}, but there "
+            f"are {n_classes} classes; plant fewer groups"
+        )
+    one, other = stream(seed, "label-swap").permutation(n_classes)[:needed].reshape(groups - 1, pairs, 2).T
+    maps = np.tile(np.arange(n_classes), (groups, 1))
+    swapping = np.arange(1, groups)
+    maps[swapping, one], maps[swapping, other] = other, one
+    return maps
 
 
 def _check_groups_fit(heterogeneity: LabelPermutation | LabelSkew, groups: int, n_classes: int) -> None:

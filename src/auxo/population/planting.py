@@ -12,8 +12,8 @@ from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData, Samples, StoredInputs
 from auxo.population.heterogeneity import (
     AffineShift,
+    ConceptShift,
     Heterogeneity,
-    LabelPermutation,
     LabelSkew,
     NoGroups,
     Rotation,
@@ -48,7 +48,7 @@ def plant_groups(
       Inputs of shape (height, width) or (channels, height, width) are images, and so are flat ones of a square length
       whose neighbours are alike (`inputs_are_images`); what comes in from outside an image is the level that is usual
       at its border. All others are turned and moved as vectors (`View.vectors`).
-    - `LabelPermutation`: each group names the classes its own way.
+    - `LabelPermutation`, `LabelSwap` and `NestedConcepts`: each group names the classes its own way.
     - `LabelSkew`: a client keeps a sample of a class with the probability that the class's share in its group has of
       the largest share there, and at least two samples of each split. Its labels are then shared out as before times
       its group's shares, so a client that had all classes alike follows its group's. Nothing moves to another client.
@@ -77,7 +77,7 @@ def plant_groups(
     if data.has_tokens and isinstance(heterogeneity, Rotation | AffineShift):
         raise ValueError(
             f"plant: {type(heterogeneity).__name__} expects inputs that are numbers, but those of {data.name} are "
-            'tokens of a text; plant LabelPermutation ("concept") or LabelSkew ("label")'
+            'tokens of a text; plant LabelPermutation ("concept"), or another kind that changes labels'
         )
     sizes = relative_sizes(heterogeneity, groups)
     planting = _Planting(
@@ -173,7 +173,7 @@ class _Planting:
             samples = replace(samples, x_rows=samples.x_rows[places], y=samples.y[places])
         elif isinstance(self.heterogeneity, LabelSkew):
             samples = _thinned(samples, self.groups, self.shares, stream(self.seed, "planting", "keep", split))
-        if isinstance(self.heterogeneity, LabelPermutation):
+        if isinstance(self.heterogeneity, ConceptShift):
             names = self.label_maps[np.repeat(self.groups, samples.counts()), samples.y]
             samples = replace(samples, y=names)
         return samples
