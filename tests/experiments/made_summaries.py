@@ -30,8 +30,13 @@ _METHOD = MethodSummary(
 
 def made_method(accuracy: float, **changes: Any) -> MethodSummary:
     """Return a method that has finished without a base; worst and best clients follow from its accuracy."""
-    usual = {"final_accuracy": accuracy, "worst_10": accuracy - 0.3, "best_10": accuracy + 0.05}
-    return replace(_METHOD, matched_accuracy=accuracy, **usual | changes)
+    usual = {
+        "final_accuracy": accuracy,
+        "matched_accuracy": accuracy,
+        "worst_10": accuracy - 0.3,
+        "best_10": accuracy + 0.05,
+    }
+    return replace(_METHOD, **usual | changes)
 
 
 def brought(

@@ -72,7 +72,8 @@ def test_the_table_has_a_line_for_each_method_with_its_difference_and_fits_80_co
     assert ["Auxo", "never", "never", "4, 4"] in rows
     assert ["fedavg-2", "never", "never", "1, 1"] in rows
     told = findings(compare(runs))
-    assert len(told) == 2
+    assert len(told) == 3
+    assert "lost clients of Auxo, by seed: 0, 0" in told
     assert all([line] in rows for line in told)
     assert "Auxo is better than the base, beyond chance" in told
     assert "fedavg-2 is worse than the base, beyond chance" in told
@@ -87,6 +88,26 @@ def test_one_contender_needs_no_name_before_its_findings() -> None:
         "cohorts, by seed: 1, 1",
         "share of the oracle's gain, by seed: 90 %, 90 %",
     ]
+
+
+def test_lost_clients_and_figures_as_matched_are_shown_where_there_are_lost_ones() -> None:
+    placed = {"cohorts": 2, "ari": 0.9, "lost": 7, "matched_accuracy": 0.55, "matched_ari": 0.75}
+    told = {"ARI": "0.90, 0.90", "lost clients": "7, 7", "ARI as matched": "0.75, 0.75"}
+    alone = compare([summary(seed, 0.5, 0.6, **placed) for seed in range(2)])
+    assert findings(alone)[3:6] == [f"{what}, by seed: {values}" for what, values in told.items()]
+    rows = shown(alone)
+    at = rows.index(["... as matched", "base", "50.00 %", ""])
+    assert rows[at + 1] == ["", "Auxo", "55.00 %", "+5.00 ± 0.00"]
+    beside = compare([made_summary(seed, auxo=made_method(0.6, **placed), late=made_method(0.5)) for seed in (0, 1)])
+    assert findings(beside)[:3] == [f"{what} of Auxo, by seed: {values}" for what, values in told.items()]
+    assert not any("lost" in line for line in findings(beside)[3:])  # one cohort: nothing to get lost among
+
+
+def test_without_lost_clients_nothing_is_said_twice() -> None:
+    told = compare([summary(seed, 0.5, 0.6, cohorts=2, ari=0.9, matched_ari=0.9) for seed in range(2)])
+    assert "ARI, by seed: 0.90, 0.90" in findings(told)
+    assert "lost clients, by seed: 0, 0" in findings(told)
+    assert not any("as matched" in cell for row in shown(told) for cell in row)
 
 
 def test_a_speed_up_that_a_seed_never_had_is_never() -> None:

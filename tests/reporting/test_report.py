@@ -54,6 +54,17 @@ def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
     return parser.seen
 
 
+def test_headline_figures_say_what_they_would_be_as_matched_where_clients_are_lost(run: RunDirectory) -> None:
+    lost = replace(AUXO_END, lost=3, matched_accuracy=0.87, matched_ari=0.8)
+    told = words(page(finished(run, auxo=lost)))
+    assert "93.0 % mean accuracy base 62.0 %; as matched 87.0 %" in told
+    assert "0.91 agreement with the true groups adjusted Rand index; 1 is perfect; as matched 0.80" in told
+
+
+def test_nothing_is_said_of_matching_where_nobody_is_lost(run: RunDirectory) -> None:
+    assert "as matched" not in words(page(finished(run)))
+
+
 def test_report_is_written_into_the_run(run: RunDirectory) -> None:
     path = write_report(finished(run))
     assert path == run.path / "report.html"

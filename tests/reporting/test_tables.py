@@ -1,11 +1,15 @@
 """The report's tables: methods side by side, and rounds added up."""
 
+from dataclasses import replace
+
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Summary
 from auxo.protocol.events import EmptyRound, Event, UpdateRejected
 from auxo.reporting.facts import RunFacts, gather
 from auxo.reporting.number_format import duration
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
-from tests.reporting.made_runs import AUXO, BASE, HOUR, finished, record, several, words
+from tests.experiments.made_summaries import made_method
+from tests.reporting.made_runs import AUXO, AUXO_END, BASE, HOUR, finished, record, several, words
 
 
 def seen(facts: RunFacts) -> str:
@@ -24,6 +28,25 @@ def test_comparison_shows_every_number_of_the_summary(run: RunDirectory) -> None
     assert "Cohorts 1 2" in table
     assert "Agreement with the true groups (ARI) \N{EN DASH} 0.91" in table
     assert "oracle" not in table
+
+
+def test_figures_as_matched_are_shown_where_clients_are_lost(run: RunDirectory) -> None:
+    facts = gather(finished(run))
+    absent = "\N{EN DASH}"
+    assert f"Lost clients: they compare models {absent} 0" in seen(facts)
+    assert "as matched" not in seen(facts)
+    run.write_summary(
+        Summary(
+            "toy",
+            0,
+            "finished",
+            {"base": made_method(0.62), "auxo": replace(AUXO_END, lost=1234, matched_accuracy=0.87, matched_ari=0.8)},
+        )
+    )
+    table = seen(gather(run))
+    assert f"Lost clients: they compare models {absent} 1,234" in table
+    assert "as matched: the lost sent at random 62.0 % 87.0 %" in table
+    assert f"agreement (ARI) {absent} 0.80" in table
 
 
 def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:

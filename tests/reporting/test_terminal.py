@@ -2,7 +2,9 @@
 
 import io
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from rich.console import Console, RenderableType
 
 from auxo.experiments.summary import MethodSummary
@@ -122,6 +124,27 @@ def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:
     assert "\ncohorts in use: 4" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"lost": 12, "matched_accuracy": 0.876, "matched_ari": 0.912}, "12 (as matched: accuracy 87.6 %, ARI 0.91)"),
+        ({"lost": 12, "matched_accuracy": 0.876}, "12 (as matched: accuracy 87.6 %)"),
+        ({"lost": 0}, "0"),
+    ],
+)
+def test_lost_clients_are_counted_with_what_they_would_have_as_matched(changes: dict[str, Any], line: str) -> None:
+    lost = replace(AUXO, **changes)
+    assert f"\nlost clients: {line}" in rendered(comparison_table(made_summary(base=BASE, auxo=lost)))
+    several = rendered(comparison_table(made_summary(base=BASE, auxo=lost, late=AUXO)))
+    assert f"\nlost clients of Auxo: {line}" in several
+    assert "lost clients of late: 0" in several
+    assert all(len(row.rstrip()) <= 80 for row in several.splitlines())
+
+
+def test_nobody_is_lost_among_the_clients_of_one_model() -> None:
+    assert "lost" not in rendered(comparison_table(made_summary(base=BASE, auxo=replace(AUXO, cohorts=1))))
+
+
 def test_a_method_that_has_not_finished_has_no_row() -> None:
     text = rendered(comparison_table(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False))))
     assert len(cells(text)) == 1
@@ -130,6 +153,9 @@ def test_a_method_that_has_not_finished_has_no_row() -> None:
 
 def scores(method: MethodSummary) -> dict[str, float]:
     return {key: getattr(method, key) for key in ("final_accuracy", "variance", "worst_10", "best_10")}
+
+
+FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
 
 
 def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
@@ -141,19 +167,25 @@ def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
         "cohorts": 4,
         "ari": None,
         "oracle_gain_share": 0.95,
+        "lost": 0,
+        "matched_accuracy": AUXO.matched_accuracy,
+        "matched_ari": None,
     }
-    assert list(found) == ["base", "auxo", "speedup", "cohorts", "ari", "oracle_gain_share"]
+    assert list(found) == ["base", "auxo", *FINDINGS]
 
 
 def test_scripts_get_further_methods_under_their_names() -> None:
-    own = made_method(0.7, cohorts=2, ari=0.5, against_base=brought(1.5, None, 0.25))
+    own = made_method(
+        0.7, cohorts=2, ari=0.5, lost=3, matched_accuracy=0.6, matched_ari=0.4, against_base=brought(1.5, None, 0.25)
+    )
     found = headline(replace(SUMMARY, methods={**SUMMARY.methods, "own-1": own}))
-    assert found["own-1"] == {**scores(own), "speedup": 1.5, "cohorts": 2, "ari": 0.5, "oracle_gain_share": 0.25}
+    told = {"speedup": 1.5, "cohorts": 2, "ari": 0.5, "oracle_gain_share": 0.25}
+    assert found["own-1"] == {**scores(own), **told, "lost": 3, "matched_accuracy": 0.6, "matched_ari": 0.4}
     assert found["speedup"] == 2.34
 
 
 def test_a_method_that_did_not_run_or_finish_is_none() -> None:
-    nothing = dict.fromkeys(("auxo", "speedup", "cohorts", "ari", "oracle_gain_share"))
+    nothing = dict.fromkeys(("auxo", *FINDINGS))
     assert headline(made_summary(base=BASE)) == {"base": scores(BASE), **nothing}
     assert headline(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False)))["auxo"] is None
 

@@ -30,6 +30,7 @@ class Measure:
 
 MEASURES = (
     Measure("final_accuracy", "final accuracy", 100, "%", 2),
+    Measure("matched_accuracy", "... as matched", 100, "%", 2),
     Measure("perplexity", "perplexity", 1, "", 3, is_better_higher=False),
     Measure("worst_10", "worst 10 % of clients", 100, "%", 2),
     Measure("best_10", "best 10 % of clients", 100, "%", 2),
@@ -74,6 +75,9 @@ class BySeed:
     cohorts: tuple[int, ...]
     are_cohorts_in_use: bool  # only those with clients are counted
     oracle_gain_shares: tuple[float | None, ...]
+    aris: tuple[float | None, ...]  # agreement of cohorts with the known groups
+    lost: tuple[int, ...]  # clients that had to compare models
+    matched_aris: tuple[float | None, ...]  # with these sent somewhere at random
 
 
 @dataclass(frozen=True)
@@ -124,12 +128,13 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
                 f"summaries: expected {', '.join(methods)} of every seed, as of seed {summaries[0].seed}, "
                 f"got {', '.join(summary.finished) or 'none'} of seed {summary.seed}; run it again"
             )
+    is_anybody_lost = any(one.methods[method].lost for one in summaries for method in methods)
     rows = (_row(measure, methods, summaries) for measure in MEASURES)
     return Comparison(
         population=summaries[0].population,
         seeds=tuple(summary.seed for summary in summaries),
         methods=methods,
-        rows=tuple(row for row in rows if row.means),
+        rows=tuple(row for row in rows if row.means and (is_anybody_lost or row.measure.key != "matched_accuracy")),
         by_seed={method: _by_seed([one.methods[method] for one in summaries]) for method in methods if method != BASE},
     )
 
@@ -172,4 +177,7 @@ def _by_seed(by_seed: Sequence[MethodSummary]) -> BySeed:
         cohorts=tuple(method.cohorts for method in by_seed),
         are_cohorts_in_use=any(method.are_cohorts_in_use for method in by_seed),
         oracle_gain_shares=tuple(one.oracle_gain_share for one in brought),
+        aris=tuple(method.ari for method in by_seed),
+        lost=tuple(method.lost for method in by_seed),
+        matched_aris=tuple(method.matched_ari for method in by_seed),
     )

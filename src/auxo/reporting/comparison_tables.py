@@ -58,6 +58,9 @@ def findings(comparison: Comparison) -> list[str]:
     """Return what else is known of the only contender, one line each, and in a sentence each whether they pay."""
     names = contenders(comparison.methods)
     lines = _brought(comparison.by_seed[names[0]]) if len(names) == 1 else []
+    for name in names:
+        of_whom = "" if len(names) == 1 else f" of {words_for(name).name}"
+        lines += [f"{what}{of_whom}, by seed: {values}" for what, values in _placed(comparison.by_seed[name])]
     return [*lines, *verdicts(comparison)]
 
 
@@ -70,6 +73,22 @@ def _brought(by_seed: BySeed) -> list[str]:
     if shares := _shares(by_seed):
         lines.append(f"share of the oracle's gain, by seed: {shares}")
     return lines
+
+
+def _placed(by_seed: BySeed) -> list[tuple[str, str]]:
+    """Return how well clients were placed and how many had to compare models, by seed; nothing of a single cohort."""
+    if set(by_seed.cohorts) == {1}:
+        return []
+    told = [("lost clients", ", ".join(map(str, by_seed.lost)))]
+    if None not in by_seed.aris:
+        told.insert(0, ("ARI", _agreements(by_seed.aris)))
+        if any(by_seed.lost):
+            told.append(("ARI as matched", _agreements(by_seed.matched_aris)))
+    return told
+
+
+def _agreements(aris: Sequence[float | None]) -> str:
+    return ", ".join(_UNKNOWN if ari is None else f"{ari:.2f}" for ari in aris)
 
 
 def _cohorts(by_seed: BySeed) -> str:

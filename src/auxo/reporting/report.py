@@ -146,8 +146,10 @@ def _tiles(facts: RunFacts) -> Markup:
         return escaped("")
     end, brought, base = featured.end, featured.brought, facts.base.end if facts.base else None
     worst = f"for the worst {percent(0.1, 0)} of clients"
+    matched = f"as matched {percent(end.matched_accuracy)}" if end.lost else ""
+    beside = "; ".join(filter(None, (f"base {percent(base.final_accuracy)}" if base else "", matched)))
     tiles = [
-        (percent(end.final_accuracy), "mean accuracy", f"base {percent(base.final_accuracy)}" if base else ""),
+        (percent(end.final_accuracy), "mean accuracy", beside),
         (percent(end.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
     ]
     if brought.speedup is not None:
@@ -156,7 +158,9 @@ def _tiles(facts: RunFacts) -> Markup:
         words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
         tiles.append((times(brought.speedup), words, "; ".join(filter(None, (work, *speedup_doubts(facts, featured))))))
     if end.ari is not None:
-        tiles.append((f"{end.ari:.2f}", "agreement with the true groups", "adjusted Rand index; 1 is perfect"))
+        matched = f"; as matched {end.matched_ari:.2f}" if end.lost and end.matched_ari is not None else ""
+        words = f"adjusted Rand index; 1 is perfect{matched}"
+        tiles.append((f"{end.ari:.2f}", "agreement with the true groups", words))
     return tag(
         "ul",
         *(

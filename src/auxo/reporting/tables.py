@@ -48,7 +48,16 @@ def comparison_table(facts: RunFacts) -> Markup:
     optional = [
         ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
         ("Share of the oracle\N{RIGHT SINGLE QUOTATION MARK}s gain", [_share(run) for run in runs]),
+        ("Lost clients: they compare models", _ends(runs, _lost)),
     ]
+    if any(run.end is not None and run.end.lost for run in runs):  # or all is as above
+        optional += [
+            (
+                "Mean accuracy as matched: the lost sent at random",
+                _ends(runs, lambda end: percent(end.matched_accuracy)),
+            ),
+            ("… and agreement (ARI)", _ends(runs, lambda end: _two_digits(end.matched_ari))),
+        ]
     cells += [(title, row) for title, row in optional if set(row) != {ABSENT}]
     rows = [_comparison_row(title, [colours[run.method] for run in runs], row) for title, row in cells]
     heads = [tag("th", escaped(run.name), scope="col", class_=colours[run.method]) for run in runs]
@@ -101,6 +110,10 @@ def _ends(runs: Sequence[MethodFacts], write: Callable[[MethodSummary], str]) ->
 
 def _two_digits(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
+
+
+def _lost(end: MethodSummary) -> str:
+    return ABSENT if end.cohorts == 1 else number(end.lost)
 
 
 def _share(run: MethodFacts) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from auxo.core.types import ROOT
@@ -18,6 +19,7 @@ from auxo.reporting.progress import simulated_time_text
 _UNKNOWN = "-"
 
 Figures = dict[str, float | None]
+_FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
 
 
 def headline(summary: Summary) -> dict[str, Figures | float | None]:
@@ -31,7 +33,7 @@ def headline(summary: Summary) -> dict[str, Figures | float | None]:
     return {
         **{name: _scores(finished[name]) if name in finished else None for name in (BASE, AUXO)},
         **{name: {**_scores(method), **_findings(method)} for name, method in others.items()},
-        **(dict.fromkeys(("speedup", "cohorts", "ari", "oracle_gain_share")) if auxo is None else _findings(auxo)),
+        **(dict.fromkeys(_FINDINGS) if auxo is None else _findings(auxo)),
     }
 
 
@@ -45,12 +47,16 @@ def _scores(method: MethodSummary) -> Figures:
 
 
 def _findings(method: MethodSummary) -> Figures:
-    return {
-        "speedup": method.brought.speedup,
-        "cohorts": method.cohorts,
-        "ari": method.ari,
-        "oracle_gain_share": method.brought.oracle_gain_share,
-    }
+    values = (
+        method.brought.speedup,
+        method.cohorts,
+        method.ari,
+        method.brought.oracle_gain_share,
+        method.lost,
+        method.matched_accuracy,
+        method.matched_ari,
+    )
+    return dict(zip(_FINDINGS, values, strict=True))
 
 
 def cohort_tree_text(events: Iterable[Event]) -> Tree:
@@ -97,7 +103,7 @@ def comparison_table(summary: Summary) -> RenderableType:
         accuracies = (_percent(value) for value in (method.final_accuracy, method.worst_10, method.best_10))
         perplexity = (_number(method.perplexity, "{:.2f}"),) if has_perplexity else ()
         table.add_row(escape(words_for(name).title), *accuracies, _number(method.variance, "{:.1f}"), *perplexity)
-    return table if len(names) < 2 else Group(table, _brought_table(summary, names))
+    return table if len(names) < 2 else Group(table, _brought_table(summary, names), *_lost_lines(summary, names))
 
 
 def _brought(method: MethodSummary) -> list[str]:
@@ -109,8 +115,25 @@ def _brought(method: MethodSummary) -> list[str]:
         ("speed-up to the base's accuracy, in resources", _number(brought.resource_speedup, "{:.1f} x")),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
+        ("lost clients", _lost(method)),
     )
     return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
+
+
+def _lost(method: MethodSummary) -> str:
+    """Return how many had to compare models, and what would be if they were sent somewhere at random instead."""
+    if method.cohorts == 1:  # there is nothing to compare
+        return _UNKNOWN
+    if method.lost == 0:
+        return "0"
+    agreement = "" if method.matched_ari is None else f", ARI {method.matched_ari:.2f}"
+    return f"{method.lost} (as matched: accuracy {_percent(method.matched_accuracy)}{agreement})"
+
+
+def _lost_lines(summary: Summary, names: Sequence[str]) -> list[Text]:
+    """Return a line for each contender that clients can get lost in."""
+    lost = {words_for(name).name: _lost(summary.methods[name]) for name in names}
+    return [Text(f"lost clients of {name}: {text}") for name, text in lost.items() if text != _UNKNOWN]
 
 
 def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
