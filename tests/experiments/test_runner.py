@@ -107,6 +107,54 @@ def test_auxo_beats_the_base_where_groups_contradict_each_other(
     assert summary.methods["auxo"].brought.oracle_gain_share == pytest.approx((auxo - base) / (oracle - base))
 
 
+# Auxo as it is by default, on few enough clients for a test.
+FEW_CLIENTS = """
+[population]
+clients = 300
+noise = 0.6
+
+[devices]
+kind = "equal"
+overcommit = 0.0
+
+[training]
+aggregator = "fedavg"
+rounds = 60
+participants = 60
+learning_rate = 0.1
+batch_size = 10
+
+[run]
+evaluate_every = 60
+"""
+
+
+def base_and_auxo(*overrides: str) -> tuple[MethodResult, MethodResult]:
+    config = parse_config(FEW_CLIENTS, overrides)
+    data = make_population(config)
+    return run_method("base", config, data), run_method("auxo", config, data)
+
+
+def partitions(result: MethodResult) -> int:
+    return sum(isinstance(event, Partitioned) for event in result.events)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_population_without_groups_is_left_alone(seed: int) -> None:
+    base, auxo = base_and_auxo("population.heterogeneity=none", f"seed={seed}")
+    assert partitions(auxo) == 0
+    assert auxo.state.coordinator.tree.leaves == base.state.coordinator.tree.leaves
+    assert auxo.final.lost == 0
+    # Not the same bits: while a partition is possible, some clients train on one half of their samples.
+    assert auxo.final.accuracy == pytest.approx(base.final.accuracy, abs=0.01)
+
+
+def test_the_same_clients_are_partitioned_once_they_are_of_two_groups() -> None:
+    base, auxo = base_and_auxo("population.heterogeneity=concept", "population.groups=2")
+    assert partitions(auxo) >= 1
+    assert auxo.final.accuracy > base.final.accuracy + 0.2
+
+
 def test_the_summary_is_written_as_it_is_returned(finished: tuple[RunDirectory, Summary]) -> None:
     directory, summary = finished
     assert directory.read_summary() == summary
