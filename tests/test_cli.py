@@ -164,7 +164,8 @@ def test_a_run_shows_its_result_and_writes_report_json_and_config(
     assert (run / "report.html").is_file()
     assert load_config(run / "config.toml").seed == 3
     written = json.loads((tmp_path / "result.json").read_text())
-    assert set(written) == {"base", "auxo", "speedup", "cohorts", "ari", "oracle_gain_share"}
+    findings = {"speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari"}
+    assert set(written) == {"base", "auxo", *findings}
 
 
 def test_progress_goes_to_stderr_so_that_stdout_is_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
