@@ -27,6 +27,7 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.evidence import round_evidence
 from auxo.core.gate import Gate
 from auxo.core.gathering import Admission, AdmitAll, Gathered
@@ -112,7 +113,7 @@ class Auxo:
     @property
     def matching(self) -> Matching:
         """Return that clients choose."""
-        return ByRequest()
+        return ByRequest(compares=self.affinity.confirmations > 0)
 
     @property
     def client_half(self) -> ClientHalf:
@@ -132,7 +133,10 @@ class Auxo:
         return tree.leaves
 
     def plan(self, opening: Opening) -> Plan:
-        """Return who trains on which half of its samples; members come first, for newcomers are compared with them."""
+        """Return who trains on which half of its samples, and who compares models before.
+
+        Members come first, for newcomers are compared with them.
+        """
         fold = self.folds(
             _memory(opening.state),
             opening.state.round,
@@ -140,7 +144,8 @@ class Auxo:
             opening.selected.clients,
             opening.selected.requests.participations,
         )
-        return plan_members_first(opening, fold, self.late_feedback)
+        plan = plan_members_first(opening, fold, self.late_feedback)
+        return compare_leaves(opening, plan, self.affinity.confirmations)
 
     def folds(
         self, memory: AuxoMemory, rounds: int, progress: float, clients: IntArray, participations: IntArray
@@ -159,18 +164,27 @@ class Auxo:
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
         if self.admit_misfits or closing.outlook.cohorts == 1:
-            return AdmitAll()
-        return Gate(self.rewards, own(Claims, closing.participants.notes).known)
+            return of_own_model(closing, AdmitAll())
+        return of_own_model(closing, Gate(self.rewards, own(Claims, closing.participants.notes).known))
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
-        """Move the model, cluster and reward the participants, and decide."""
+        """Move the model, cluster and reward those who have trained it, and decide; tell others whose they have."""
+        outcome = self._close(closing, own_answers(gathered), aggregator, rng)
+        if outcome is None:
+            generation = _memory(closing.states[0]).clustering.generation
+            outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
+        return None if outcome is None else tell_places(closing, gathered, outcome)
+
+    def _close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
         movement = gathered.movements[0]
         if movement is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        (state,) = stepped(closing, gathered, aggregator, scale)
+        state, *others = stepped(closing, gathered, aggregator, scale)
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
@@ -198,7 +212,7 @@ class Auxo:
         if isinstance(decision, Partition):
             decision = replace(decision, generation=clustering.generation)
         return Outcome(
-            states=(replace(state, memory=after),),
+            states=(replace(state, memory=after), *others),
             decision=decision,
             affinities=Affinities(round_rewards(closing, gathered, self.rewards), similarity, clustering.generation),
             notes=RoundNotes(

@@ -68,7 +68,7 @@ class KnownGroups:
     at: float  # share of the run after which the groups part; 0: they never meet
     rate_scaling: RateScaling = "none"
     rewards: RewardSettings = field(default_factory=RewardSettings)
-    client_half = ClientHalf(AffinitySettings(), clusters=4)
+    client_half = ClientHalf(AffinitySettings(confirmations=0), clusters=4)
 
     own_states = (Claims,)
 

@@ -21,7 +21,7 @@ class Gate:
         self._lengths: list[float] = []
         self._measure: MembersMeasure | None = None  # of all members so far
 
-    def admits(self, row: int, examined: Examined) -> bool:
+    def admits(self, row: int, examined: Examined, model: int) -> bool:
         """Return whether an update may move the model."""
         if self._known[row]:
             self._directions.append(examined.direction)

@@ -42,8 +42,14 @@ class Returned:
 class Admission(Protocol):
     """Decides, answer by answer, who may move the model."""
 
-    def admits(self, row: int, examined: Examined) -> bool:
-        """Return whether the update of a participant that is in time is aggregated."""
+    def admits(self, row: int, examined: Examined, model: int) -> bool:
+        """Return whether the update of a participant that is in time is aggregated.
+
+        Args:
+            row: of the participant.
+            examined: its update.
+            model: which of the models that took part in the round it has trained.
+        """
         ...
 
 
@@ -51,7 +57,7 @@ class Admission(Protocol):
 class AdmitAll:
     """Every valid update that is in time is aggregated."""
 
-    def admits(self, row: int, examined: Examined) -> bool:
+    def admits(self, row: int, examined: Examined, model: int) -> bool:
         """Return True."""
         return True
 
@@ -120,7 +126,7 @@ def gather(
         examples.append(examined.report.examples)
         if answer.late:
             continue
-        if admission.admits(answer.row, examined):
+        if admission.admits(answer.row, examined, answer.model):
             aggregated.append(answer.row)
             sums[answer.model].add(examined.update, examined.report)
         else:

@@ -166,6 +166,6 @@ class _WatchedAdmission:
     inner: Admission
     guard: Guard
 
-    def admits(self, row: int, examined: Examined) -> bool:
+    def admits(self, row: int, examined: Examined, model: int) -> bool:
         with self.guard(examined):
-            return self.inner.admits(row, examined)
+            return self.inner.admits(row, examined, model)
