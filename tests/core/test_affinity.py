@@ -25,7 +25,9 @@ from auxo.core.types import ROOT, CohortId, FloatArray, IntArray
 
 CLUSTERS = 3
 SETTINGS = AffinitySettings(reward_decay=0.3, partition_bonus=0.1, exploration=0.5, exploration_decay=0.5)
-COLUMNS = ("heard", "reward", "explored", "similarity", "generation", "participations")
+RANDOM = replace(SETTINGS, confirmations=0)  # who explores asks for a leaf at random
+COLUMNS = ("heard", "reward", "explored", "confirmed", "similarity", "generation", "participations")
+SAID = ("ranked_first", "supported", "confirmed", "participations")
 
 # 0 -> 0.0, 0.1, 0.2; 0.1 -> 0.1.0, 0.1.1
 ONCE = CohortTree().partition(ROOT, (0, 1, 2), (0.4, 0.3, 0.3))
@@ -85,6 +87,13 @@ def assert_same_records(one: AffinityRecords, other: AffinityRecords) -> None:
 instant_rewards = st.one_of(st.floats(-1, 1), st.just(float("nan")))
 
 
+def places(tree: CohortTree, cohort: CohortId, rows: int) -> st.SearchStrategy[IntArray | None]:
+    """Draw what comparisons in a round of ``cohort`` have named; it may have been partitioned since."""
+    named = [-1, *(tree.index[leaf] for leaf in (cohort, *tree.leaves))]
+    some = st.lists(st.sampled_from(named), min_size=rows, max_size=rows)
+    return st.none() | some.map(lambda chosen: np.array(chosen, dtype=np.int64))
+
+
 @st.composite
 def histories(draw: st.DrawFn, clients: int = 4) -> list[tuple[IntArray, FeedbackColumns]]:
     """Draw rounds: who took part, and what it was told; the tree grows meanwhile."""
@@ -98,25 +107,25 @@ def histories(draw: st.DrawFn, clients: int = 4) -> list[tuple[IntArray, Feedbac
         rng = stream(draw(st.integers(0, 10**6)), "history", number)
         similarity = rng.uniform(-1, 1, (len(rows), CLUSTERS))
         similarity[rng.random(similarity.shape) < 0.2] = np.nan
-        rounds.append(
-            (
-                rows,
-                feedback(
-                    cohort,
-                    tree,
-                    reward=draw(st.lists(instant_rewards, min_size=len(rows), max_size=len(rows))),
-                    similarity=similarity,
-                    fold=rng.integers(-1, 2, len(rows)),
-                    generation=draw(st.integers(1, 2)),
-                ),
-            )
+        told = feedback(
+            cohort,
+            tree,
+            reward=draw(st.lists(instant_rewards, min_size=len(rows), max_size=len(rows))),
+            similarity=similarity,
+            fold=rng.integers(-1, 2, len(rows)),
+            generation=draw(st.integers(1, 2)),
         )
+        rounds.append((rows, replace(told, placed=draw(places(tree, cohort, len(rows))))))
     return rounds
 
 
 def rows_of(told: FeedbackColumns, rows: IntArray) -> FeedbackColumns:
     return replace(
-        told, instant_reward=told.instant_reward[rows], similarity=told.similarity[rows], fold=told.fold[rows]
+        told,
+        instant_reward=told.instant_reward[rows],
+        similarity=told.similarity[rows],
+        fold=told.fold[rows],
+        placed=None if told.placed is None else told.placed[rows],
     )
 
 
@@ -153,10 +162,10 @@ def test_a_device_alone_and_its_row_of_a_population_know_and_ask_the_same(
                 device = learn(device, rows_of(told, mine), SETTINGS)
         known = len(device.tree.cohorts)
         assert population.heard[client] == device.heard[0]
-        for name in ("reward", "explored", "similarity", "generation"):
+        for name in ("reward", "explored", "confirmed", "similarity", "generation"):
             np.testing.assert_array_equal(getattr(population, name)[client, :known], getattr(device, name)[0])
         alone = request(device, SETTINGS, None)
-        for name in ("cohort", "cluster", "cluster_by_fold", "generation", "reward", "ranked_first", "participations"):
+        for name in (*("cohort", "cluster", "cluster_by_fold", "generation", "reward"), *SAID):
             np.testing.assert_array_equal(getattr(asked, name)[client], getattr(alone, name)[0], err_msg=name)
 
 
@@ -258,7 +267,7 @@ def test_exploration_decays_with_the_clients_own_participations() -> None:
     for participations in (1, 2, 4):
         expected = SETTINGS.exploration * SETTINGS.exploration_decay**participations
 
-        assert share_exploring(participations, SETTINGS) == pytest.approx(expected, abs=0.02)
+        assert share_exploring(participations, RANDOM) == pytest.approx(expected, abs=0.02)
 
 
 def test_nobody_explores_without_a_generator_or_without_exploration() -> None:
@@ -269,7 +278,7 @@ def test_nobody_explores_without_a_generator_or_without_exploration() -> None:
 
 
 def test_exploring_clients_ask_only_for_leaves_they_have_heard_of_and_for_each_of_them() -> None:
-    always = replace(SETTINGS, exploration=1.0, exploration_decay=1.0)
+    always = replace(RANDOM, exploration=1.0, exploration_decay=1.0)
     n = 900
     records = widen(labelled(np.zeros(n, dtype=np.int64)), TWICE)
     rows = np.arange(n)
@@ -288,6 +297,115 @@ def test_exploring_clients_ask_only_for_leaves_they_have_heard_of_and_for_each_o
 def test_more_clusters_than_an_index_can_name_are_refused() -> None:
     with pytest.raises(ValueError, match="n_clusters: expected at most 127, got 128"):
         AffinityRecords.empty(1, 128)
+
+
+# Comparisons of models.
+
+
+def compared(records: AffinityRecords, cohort: str, placed: str, reward: float = float("nan")) -> AffinityRecords:
+    """Return the records after everybody has compared models in a round of one cohort and liked the same best."""
+    n = len(records.heard)
+    told = feedback(cohort, records.tree, reward=np.full(n, reward))
+    return learn(records, replace(told, placed=np.full(n, records.tree.index[CohortId(placed)])), SETTINGS)
+
+
+@settings(max_examples=60)
+@given(histories(), st.data())
+def test_what_a_comparison_names_is_the_first_choice_whatever_was_before(
+    history: list[tuple[IntArray, FeedbackColumns]], data: st.DataObject
+) -> None:
+    records = AffinityRecords.empty(4, CLUSTERS)
+    for rows, told in history:
+        records = tell(records, rows, told)
+    tree = history[-1][1].tree
+    cohort, placed = (data.draw(st.sampled_from(tree.leaves)) for _ in range(2))
+    reward = data.draw(st.floats(-1, 1))
+    after = compared(hear(records, tree, SETTINGS), cohort, placed, reward)
+
+    assert first_choice(after) == [placed] * 4
+    for draw in range(3):
+        asked = request(after, replace(SETTINGS, exploration=0.0), stream(draw, "ties"))
+        assert {tree.cohorts[at] for at in asked.cohort} == {placed}
+    assert after.explored[:, tree.index[placed]].all()
+    others = np.arange(len(tree.cohorts)) != tree.index[placed]
+    np.testing.assert_array_equal(after.confirmed[:, others], hear(records, tree, SETTINGS).confirmed[:, others])
+
+
+def test_a_label_is_mended_by_one_comparison_that_stands_above_all_others_by_the_bonus() -> None:
+    records = hear(labelled(np.array([0])), ONCE, SETTINGS)
+    after = compared(records, "0.0", "0.2")
+    standing = after.reward - SETTINGS.label_trust * label_margins(after)
+
+    assert (first_choice(records), first_choice(after)) == (["0.0"], ["0.2"])
+    assert standing[0, ONCE.index[CohortId("0.2")]] == pytest.approx(standing[0, 1:3].max() + SETTINGS.partition_bonus)
+    assert request(after, SETTINGS, None).supported.all()
+
+
+def test_who_has_trained_another_leafs_model_learns_no_reward_and_has_taken_part_all_the_same() -> None:
+    records = hear(labelled(np.array([0])), ONCE, SETTINGS)
+    after = compared(records, "0.0", "0.2", reward=0.9)
+
+    assert after.reward[0, ONCE.index[CohortId("0.0")]] == records.reward[0, ONCE.index[CohortId("0.0")]]
+    assert not after.explored[0, ONCE.index[CohortId("0.0")]]
+    assert after.participations.tolist() == [2]
+
+
+def test_comparisons_are_counted_and_a_count_does_not_run_over() -> None:
+    records = hear(labelled(np.array([0])), ONCE, SETTINGS)
+    for expected in (1, 2, 3):
+        records = compared(records, "0.0", "0.0", reward=0.5)
+        assert request(records, SETTINGS, None).confirmed.tolist() == [expected]
+    full = replace(records, confirmed=np.full_like(records.confirmed, 127))
+
+    assert compared(full, "0.0", "0.0", reward=0.5).confirmed.max() == 127
+
+
+def test_a_cohort_that_was_partitioned_in_the_same_round_hands_its_name_down() -> None:
+    records = hear(labelled(np.array([2])), ONCE, SETTINGS)
+    told = replace(feedback("0.1", TWICE, reward=[0.5]), placed=np.array([TWICE.index[CohortId("0.1")]]))
+    (choice,) = first_choice(learn(records, told, SETTINGS))
+
+    assert first_choice(records) == ["0.2"]
+    assert choice in TWICE.leaves_of(CohortId("0.1"))
+
+
+def test_a_client_that_is_never_rewarded_leaves_although_comparisons_have_named_the_cohort() -> None:
+    records = hear(labelled(np.array([0]), margin=0.5), ONCE, SETTINGS)
+    for _ in range(2):
+        records = compared(records, "0.2", "0.2", reward=-0.5)
+    assert first_choice(records) == ["0.2"]
+
+    assert first_choice(visited(records, "0.2", [-0.8] * 10)) != ["0.2"]
+
+
+def test_a_client_that_explores_asks_for_its_first_choice_and_to_compare_once_more() -> None:
+    records = hear(labelled(np.zeros(400, dtype=np.int64)), ONCE, SETTINGS)
+    for _ in range(2):
+        records = compared(records, "0.0", "0.0", reward=0.5)
+    asked = request(records, replace(SETTINGS, exploration=0.5, exploration_decay=1.0), stream(0, "explore"))
+
+    assert asked.ranked_first.all()
+    assert {ONCE.cohorts[at] for at in asked.cohort} == {"0.0"}
+    assert (asked.confirmed == 0).mean() == pytest.approx(0.5, abs=0.1)
+    assert set(asked.confirmed.tolist()) == {0, 2}
+
+
+def test_a_client_whose_record_supports_no_leaf_wants_to_compare() -> None:
+    records = hear(labelled(np.array([0])), ONCE, SETTINGS)
+    for cohort in ONCE.leaves:
+        records = compared(records, cohort, cohort, reward=-1.0)
+    for cohort in ONCE.leaves:
+        records = visited(records, cohort, [-1.0] * 20)
+    asked = request(records, SETTINGS, None)
+
+    assert records.confirmed[0, 1:].min() > 0
+    assert (asked.supported.tolist(), asked.confirmed.tolist()) == ([False], [0])
+
+
+@pytest.mark.parametrize("confirmations", [-1, 128])
+def test_an_impossible_number_of_confirmations_is_refused(confirmations: int) -> None:
+    with pytest.raises(ValueError, match=f"confirmations: expected 0 to 127, got {confirmations}"):
+        AffinitySettings(confirmations=confirmations)
 
 
 # Rewards.
@@ -377,14 +495,29 @@ def test_the_printed_rule_lets_a_cohort_nobody_has_seen_outbid_the_one_that_rewa
 
 @settings(max_examples=40)
 @given(histories())
-def test_rewards_stay_within_one_and_a_bonus_for_each_level_of_the_tree(
+def test_rewards_stay_within_one_and_a_bonus_and_a_margin_for_each_level_of_the_tree(
     history: list[tuple[IntArray, FeedbackColumns]],
 ) -> None:
     records = AffinityRecords.empty(4, CLUSTERS)
     for rows, told in history:
         records = tell(records, rows, told)
 
-    assert np.abs(records.reward).max() <= 1 + SETTINGS.partition_bonus * records.tree.depth + 1e-12
+    bound = 1 + SETTINGS.partition_bonus * records.tree.depth
+    assert np.abs(records.reward).max() <= bound + 2 * SETTINGS.label_trust * records.tree.depth + 1e-12
+    without = AffinityRecords.empty(4, CLUSTERS)
+    for rows, told in history:
+        without = tell(without, rows, replace(told, placed=None))
+    assert np.abs(without.reward).max() <= bound + 1e-12
+
+
+def test_a_client_of_two_minds_does_not_raise_its_rewards_for_ever() -> None:
+    records = hear(labelled(np.array([0])), ONCE, SETTINGS)
+    for number in range(100):
+        placed = ("0.1", "0.2")[number % 2]
+        records = compared(records, "0.0", placed)
+        assert first_choice(records) == [placed]
+
+    assert records.reward.max() <= 1 + SETTINGS.label_trust * label_margins(records).max()
 
 
 def test_a_reward_that_says_nothing_changes_no_reward_but_counts_as_a_visit() -> None:

@@ -13,7 +13,7 @@ LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 ONCE = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 TWICE = ONCE.partition(LEFT, (0, 1), (0.5, 0.5))
 ELSEWHERE = CohortTree().partition(ROOT, (1, 0), (0.5, 0.5))
-CURIOUS = AffinitySettings(exploration=1.0, exploration_decay=1.0)
+CURIOUS = AffinitySettings(exploration=1.0, exploration_decay=1.0, confirmations=0)
 STEADY = AffinitySettings(exploration=0.0)
 
 TOLD = AffinityFeedback(
@@ -100,6 +100,19 @@ def test_clients_that_share_a_seed_explore_at_different_times_and_another_seed_e
     assert explored(7, 0) == explored(7, 0)
     assert explored(7, 0) != explored(8, 0)
     assert explored(7, 0) != explored(7, 1)
+
+
+def test_a_client_says_how_often_a_comparison_has_named_its_cohort() -> None:
+    named = replace(REWARDED, cohort=LEFT, placed=RIGHT, instant_reward=None)
+    (once,), (twice,) = (wishes(client(TOLD, *[named] * times), 1) for times in (1, 2))
+
+    assert (once.cohort, once.confirmed) == (RIGHT, 1)
+    assert (twice.cohort, twice.confirmed) == (RIGHT, 2)
+
+
+def test_feedback_that_places_a_client_in_a_cohort_that_is_not_in_the_tree_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"feedback\.placed: 0\.7 is not in feedback\.tree"):
+        client(replace(TOLD, placed=CohortId("0.7")))
 
 
 # What survives.

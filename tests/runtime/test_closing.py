@@ -6,20 +6,22 @@ import pytest
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.cohort_algorithm import Participants
+from auxo.core.cohort_algorithm import LEAST_LOSS, Outcome, Participants
 from auxo.core.gathering import Returned
 from auxo.core.own_state import own
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.types import ROOT
+from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, closing_of, returned_by
-from auxo.runtime.coordinator import start
+from auxo.runtime.coordinator import act, feedback, start
 from auxo.training.trainer import Job, LocalUpdate
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
+    HALVES,
     LEFT,
     N_PARAMS,
+    RIGHT,
     RULES,
     SETTINGS,
     WEIGHTS,
@@ -57,6 +59,36 @@ def test_a_round_for_several_models_closes_with_the_states_of_those_that_were_of
 
     assert [float(one.server.weights[0]) for one in closing.states] == [0.0, 1.0, 2.0]
     assert (closing.outlook.cohorts, closing.share) == (3, 10)
+
+
+def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what_they_have_become() -> None:
+    state = partitioned()
+    model = np.array([LEAST_LOSS, 0, 1])
+    asked = Participants(np.arange(3), (LEFT, RIGHT), np.full(3, -1), model, claims(3))
+    nobody = Participants(np.arange(0), (RIGHT,), np.arange(0), np.arange(0))
+    later = act(RULES, state, closing_of(RULES, state, RIGHT, nobody), Outcome((state.cohorts[RIGHT],), HALVES))
+    closing = closing_of(RULES, later, LEFT, asked)
+
+    assert closing_of(RULES, state, LEFT, asked).participants is asked
+    assert closing.participants.offered == (LEFT, CohortId("0.1.0"), CohortId("0.1.1"))
+    assert closing.participants.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
+    assert closing.states == tuple(later.cohorts[leaf] for leaf in closing.participants.offered)
+
+
+def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them() -> None:
+    rules, state = replace(RULES, selector=FewestTurns()), partitioned(replace(RULES, selector=FewestTurns()))
+    asked = Participants(np.arange(4), (LEFT, RIGHT), np.full(4, -1), np.full(4, LEAST_LOSS), claims(4))
+    closing = closing_of(rules, state, LEFT, asked)
+    closed = close_round(rules, closing, iter([replace(one, model=one.row % 2) for one in answers(updates(4))]))
+    assert closed.outcome is not None
+    after = act(rules, state, closing, closed.outcome)
+    told = feedback(closing, closed.outcome, closed.gathered, after.tree)
+
+    assert to_bytes(after.cohorts[RIGHT]) == to_bytes(state.cohorts[RIGHT])
+    assert after.cohorts[LEFT].round == state.cohorts[LEFT].round + 1
+    assert told is not None
+    assert told.placed is not None
+    assert told.placed.tolist() == [-1] * 4  # both models are still the parent's
 
 
 def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_examples() -> None:

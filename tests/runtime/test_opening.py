@@ -88,7 +88,8 @@ def test_members_come_first_with_their_claims_and_their_halves() -> None:
     assert asked.clients.tolist() == [105, 106, 100, 101, 102, 103, 104]
     assert asked.fold.tolist() == [1, 0, 0, 1, 0, 1, 0]  # by their visits, which are 5, 6, 0, 1 ...
     assert own(Claims, asked.notes).known.tolist() == [True, True, False, False, False, False, False]
-    assert asked.offered == (LEFT,)
+    assert asked.offered == (LEFT, RIGHT)
+    assert asked.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody
     assert result.hears_late
 
 

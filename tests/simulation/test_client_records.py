@@ -18,7 +18,7 @@ from auxo.core.affinity import (
 )
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import IntArray
+from auxo.core.types import CohortId, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.simulation import client_records
 from auxo.simulation.client_records import ClientRecords
@@ -35,7 +35,9 @@ def told(rows: int, cohort: str, tree: CohortTree, seed: int) -> FeedbackColumns
     similarity[rng.random(similarity.shape) < 0.2] = np.nan
     reward = np.where(rng.random(rows) < 0.2, np.nan, rng.uniform(-1, 1, rows))
     fold = rng.integers(-1, 2, rows)
-    return FeedbackColumns(tree.cohorts[tree.cohorts.index(cohort)], tree, reward, similarity, fold, 1 + seed % 2)
+    named = CohortId(cohort)
+    placed = rng.choice([-1, tree.index[named], *(tree.index[leaf] for leaf in tree.leaves)], rows)
+    return FeedbackColumns(named, tree, reward, similarity, fold, 1 + seed % 2, placed if seed % 3 else None)
 
 
 @st.composite
@@ -73,6 +75,7 @@ def device(client: int, history: History) -> AffinityRecords | None:
                 instant_reward=feedback.instant_reward[mine],
                 similarity=feedback.similarity[mine],
                 fold=feedback.fold[mine],
+                placed=None if feedback.placed is None else feedback.placed[mine],
             )
             record = learn(record or AffinityRecords.empty(1, CLUSTERS), own, SETTINGS)
     return record
@@ -97,10 +100,19 @@ def test_a_client_knows_and_asks_what_its_own_device_would(history: History) -> 
         cohorts = len(record.tree.cohorts)
         assert known.heard[client] == record.heard[0]
         assert known.participations[client] == record.participations[0]
-        for name in ("reward", "explored", "similarity", "generation"):
+        for name in ("reward", "explored", "confirmed", "similarity", "generation"):
             np.testing.assert_array_equal(getattr(known, name)[client, :cohorts], getattr(record, name)[0])
         alone = request(record, SETTINGS, None)
-        for name in ("cohort", "cluster", "cluster_by_fold", "generation", "reward", "ranked_first", "supported"):
+        for name in (
+            "cohort",
+            "cluster",
+            "cluster_by_fold",
+            "generation",
+            "reward",
+            "ranked_first",
+            "supported",
+            "confirmed",
+        ):
             np.testing.assert_array_equal(getattr(asked, name)[client], getattr(alone, name)[0], err_msg=name)
 
 

@@ -15,7 +15,7 @@ from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
 from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
@@ -35,6 +35,7 @@ from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPat
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
+from auxo.training.local_samples import local_positions
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
@@ -701,7 +702,7 @@ def test_participants_choose_the_model_of_their_group() -> None:
     assert agreement(np.array(list(chosen.values())), DATA.groups[clients]) > 0.9
 
 
-@pytest.mark.parametrize("algorithm", [OneCohort(), Ifca(cohorts=3, warm_start=2)])
+@pytest.mark.parametrize("algorithm", [OneCohort(), Ifca(cohorts=3, warm_start=2), auxo(PartitionAt(0.4))])
 def test_worker_processes_give_the_bits_of_one_process_with_any_algorithm(algorithm: CohortAlgorithm) -> None:
     alone = run(federation(algorithm), world(dropout=0.1))
     with WorkerProcesses(ENGINE, workers=2) as engine:
@@ -709,6 +710,110 @@ def test_worker_processes_give_the_bits_of_one_process_with_any_algorithm(algori
 
     assert to_bytes(with_workers.last) == to_bytes(alone.last)
     assert with_workers.events == alone.events
+
+
+# Cohorts whose participants compare the leaves' models.
+
+
+@dataclass(frozen=True)
+class AgainAndAgain:
+    """Partition the root, and later each of its children, whatever the evidence."""
+
+    limits: PartitionLimits = ALWAYS
+    window: int = 3
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        due = outlook.progress >= {1: 0.3, 2: 0.6, 3: 0.6}.get(outlook.cohorts, 2.0)
+        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
+
+
+@dataclass
+class Seen:
+    """An engine that writes down what was offered when a round closed, and what was chosen."""
+
+    rounds: list[tuple[Closing, Training, Closed]] = field(default_factory=list)
+
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        closed = ENGINE.run_round(rules, closing, training)
+        self.rounds.append((closing, training, closed))
+        return closed
+
+
+@pytest.fixture(scope="module")
+def comparing() -> tuple[Run, Seen]:
+    seen = Seen()
+    around = replace(world(engine=seen, dropout=0.1), devices=SyntheticDevices().draw(CLIENTS, 5))
+    return run(replace(federation(auxo(AgainAndAgain())), total_rounds=12), around), seen
+
+
+def mean_losses(models: Sequence[Float32Array], job: Job) -> list[float]:
+    at = local_positions(DATA, job)
+    x, y = DATA.inputs(DATA.train.x_rows[at]), DATA.train.y[at]
+    return [float(TRAINER.losses(weights, x, y).mean()) for weights in models]
+
+
+def test_a_client_that_compares_never_ends_in_a_leaf_with_a_greater_loss(comparing: tuple[Run, Seen]) -> None:
+    compared = 0
+    for closing, training, closed in comparing[1].rounds:
+        said = None if closed.outcome is None else closed.outcome.affinities
+        if said is None or said.placed is None:
+            continue
+        jobs = dict(zip(training.rows.tolist(), training.jobs, strict=True))
+        for row, placed in zip(closed.gathered.rows.tolist(), said.placed.tolist(), strict=True):
+            if placed >= 0:
+                losses = mean_losses(training.models, jobs[row])
+                assert losses[placed] == min(losses)
+                assert closing.participants.model[row] == LEAST_LOSS
+                compared += 1
+    assert compared > 50
+
+
+def test_clients_keep_what_comparisons_have_named(comparing: tuple[Run, Seen]) -> None:
+    held = records(comparing[0].last).held
+
+    assert held.confirmed[:, 1:].max() >= 2
+    assert not held.confirmed[:, 0].any()  # there was nothing to compare the root with
+
+
+def test_a_leaf_may_be_partitioned_while_its_model_is_offered_in_a_round_of_another(
+    comparing: tuple[Run, Seen],
+) -> None:
+    run_, seen = comparing
+    offered = {opened.participants.offered for _, _, _, opened in run_.openings()}
+    closed = {closing.participants.offered for closing, _, _ in seen.rounds}
+
+    assert closed - offered  # some rounds have closed with other leaves than they opened with
+    assert len(run_.of(Partitioned)) == 3
+    assert {event.cohort for event in run_.of(CohortEnded)} == set(run_.last.coordinator.tree.leaves)
+
+
+def test_a_round_moves_no_other_leaf(comparing: tuple[Run, Seen]) -> None:
+    for before, after in pairwise(comparing[0].states):
+        same = set(before.coordinator.cohorts) & set(after.coordinator.cohorts)
+        moved = {
+            leaf for leaf in same if before.coordinator.cohorts[leaf].round != after.coordinator.cohorts[leaf].round
+        }
+        assert len(moved) <= 1
+        for leaf in same - moved:
+            assert before.coordinator.cohorts[leaf].server is after.coordinator.cohorts[leaf].server
+
+
+def test_all_models_that_are_compared_are_paid_for() -> None:
+    finished = run(rules(PartitionAt(0.4)), replace(world(), devices=SLOW_DEVICE))
+    downloads = 0
+    for _, _, _, opened in finished.openings():
+        asked = opened.participants
+        samples = DATA.train.counts(asked.clients)
+        half = np.where(samples > 1, (samples + 1 - asked.fold) // 2, samples)
+        looked_at = np.where(asked.fold < 0, samples, half)
+        trained = np.where(asked.fold < 0, samples, 2 * half)
+        compares = asked.model == LEAST_LOSS
+        models = np.where(compares, len(asked.offered), 1)
+        downloads += int(models.sum())
+        expected = models * 0.01 + 0.1 * looked_at * models * compares + 0.3 * trained + 0.02
+        np.testing.assert_allclose(opened.spent_s, expected)
+
+    assert finished.last.spent.downloads == downloads > 8 * 20
 
 
 # Partial work.

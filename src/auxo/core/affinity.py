@@ -19,6 +19,7 @@ Int8Array = NDArray[np.int8]
 _TIE_BREAK = 1e-9
 _CHUNK_ROWS = 8192  # check-ins worked on at a time, so that intermediate columns stay in the processor's cache
 _MOST_CLUSTERS = 127  # that an index of 8 bits can name
+_MOST_REWARD = 1.0  # that a cohort gives
 _MOST_CONFIRMED = 127  # that a count of 8 bits can hold; more would say nothing more
 _T = TypeVar("_T", bound=np.generic)
 
@@ -443,8 +444,12 @@ def _learn_place(records: AffinityRecords, placed: IntArray, settings: AffinityS
         chosen = np.where(below, standing[rows], -np.inf).argmax(axis=1)
         others = np.where(tree.is_leaf & ~below, standing[rows], -np.inf).max(axis=1)
         moves = standing[rows, chosen] <= others + _TIE_BREAK
-        rows, chosen, others = rows[moves], chosen[moves], others[moves]
-        reward[rows, chosen] = np.maximum(others, 0.0) + lead + against[rows, chosen]
+        rows, chosen = rows[moves], chosen[moves]
+        level = np.minimum(np.maximum(others[moves], 0.0) + lead, _MOST_REWARD)
+        # Where that is not above the others, they come down, or who is of two minds would raise both for ever.
+        lowered = np.minimum(reward[rows], (level - lead)[:, None] + against[rows])
+        reward[rows] = np.where(tree.is_leaf & ~below, lowered, reward[rows])
+        reward[rows, chosen] = level + against[rows, chosen]
     return replace(records, reward=reward, explored=explored, confirmed=confirmed)
 
 
