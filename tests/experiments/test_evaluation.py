@@ -2,20 +2,23 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from auxo.core.matching import NOWHERE, Matched
+from auxo.core.types import IntArray
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config, to_toml
-from auxo.experiments.evaluation import clients_to_evaluate, evaluated, place_clients
+from auxo.experiments.evaluation import clients_to_evaluate, evaluated, place_clients, score_clients
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated
 from auxo.reporting.report import write_report
+from auxo.simulation.virtual_time import Simulation, SimulationState
 
 # Two groups that name the classes differently, and few participants a round: some clients never take part.
 SMALL = """
@@ -169,6 +172,31 @@ def test_clients_that_compare_models_by_rule_are_not_lost_and_use_the_best(data:
             for leaf, state in run.state.coordinator.cohorts.items()
         }
         assert run.scores.cohort[client] == min(losses, key=lambda leaf: losses[leaf])
+
+
+def test_lost_clients_are_matched_by_a_comparison_where_the_method_has_them_compare(data: FederatedData) -> None:
+    config = small()
+    state, trainer = run_method("ifca", config, data).state, trainer_for(config, data)
+    leaves = [state.coordinator.tree.index[leaf] for leaf in state.coordinator.tree.leaves]
+    lost = Matched(np.full(data.n_clients, leaves[0]), np.zeros(data.n_clients, dtype=np.bool_))
+
+    class Placing:
+        def __init__(self, matched: Matched) -> None:
+            self.matched = matched
+
+        def placement(self, state: SimulationState, clients: IntArray | None = None) -> Matched:
+            return self.matched
+
+    drawn, found = (
+        score_clients(trainer, data, cast("Simulation", Placing(one)), state, np.arange(data.n_clients))
+        for one in (lost, replace(lost, compares=True))
+    )
+    np.testing.assert_array_equal(drawn.cohort, found.cohort)
+    assert (drawn.matched == leaves[0]).all()
+    np.testing.assert_array_equal(found.matched, found.cohort)
+    np.testing.assert_array_equal(found.matched_correct, found.correct)
+    assert drawn.lost.all()
+    assert found.lost.all()
 
 
 def test_with_one_leaf_everybody_uses_it_and_a_place_that_is_no_leaf_is_refused(data: FederatedData) -> None:

@@ -45,7 +45,7 @@ def test_figures_as_matched_are_shown_where_clients_are_lost(run: RunDirectory) 
     )
     table = seen(gather(run))
     assert f"Lost clients: they compare models {absent} 1,234" in table
-    assert "as matched: the lost sent at random 62.0 % 87.0 %" in table
+    assert "as matched: the lost where they are sent 62.0 % 87.0 %" in table
     assert f"agreement (ARI) {absent} 0.80" in table
 
 

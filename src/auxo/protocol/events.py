@@ -96,7 +96,8 @@ class Evaluated:
 
     That is the cohort its own request leads to. A client without a reason to want any (it never took part, or fitted
     nowhere so far) compares the cohorts' models on its own training samples; ``lost`` counts these. ``matched_...``
-    are the same figures with them sent somewhere at random, as they would be if they came to train.
+    are the same figures with them where they would be sent if they came to train: somewhere at random, unless the
+    algorithm has them compare models then, too.
     """
 
     time_s: float

@@ -53,7 +53,7 @@ def comparison_table(facts: RunFacts) -> Markup:
     if any(run.end is not None and run.end.lost for run in runs):  # or all is as above
         optional += [
             (
-                "Mean accuracy as matched: the lost sent at random",
+                "Mean accuracy as matched: the lost where they are sent",
                 _ends(runs, lambda end: percent(end.matched_accuracy)),
             ),
             ("… and agreement (ARI)", _ends(runs, lambda end: _two_digits(end.matched_ari))),
