@@ -11,6 +11,7 @@ from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.claims import Claims
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
+    LEAST_LOSS,
     Affinities,
     Closing,
     CohortAlgorithm,
@@ -141,7 +142,7 @@ def test_auxo_is_a_cohort_algorithm_whose_clients_choose_and_keep_records() -> N
     algorithm: CohortAlgorithm = SETTINGS
 
     assert isinstance(algorithm, CohortAlgorithm)
-    assert algorithm.matching == ByRequest()
+    assert algorithm.matching == ByRequest(compares=True)
     assert SETTINGS.client_half.affinity == SETTINGS.affinity
     assert SETTINGS.client_half.clusters == 2
 
@@ -199,8 +200,8 @@ def test_members_come_first_with_what_they_claim_and_the_half_that_is_theirs() -
     assert plan.fold.tolist() == [0, 1, 0, 1, 1, 0]  # by their visits, which are their rows here
     assert brought.known.tolist() == [True, True, False, False, False, False]
     assert brought.label.tolist() == [0, 1, -1, -1, -1, -1]
-    assert plan.offered == (LEFT,)
-    assert plan.model.tolist() == [0] * 6
+    assert plan.offered == (LEFT, RIGHT)
+    assert plan.model.tolist() == [LEAST_LOSS] * 6  # no comparison has named it for anybody
 
 
 @pytest.mark.parametrize("late_feedback", [False, True])
