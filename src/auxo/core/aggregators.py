@@ -28,6 +28,7 @@ class Report:
 
     examples: int  # samples it was trained on
     loss: float | None = None  # mean over these at the model it was sent; None where nobody asked
+    held_out: tuple[float, ...] = ()  # mean over samples it was not trained on, at the models it was asked about
 
 
 def update_weight(weighting: Weighting, examples: int) -> float:

@@ -16,10 +16,12 @@ class ClusteringSettings:
     """How participants are clustered."""
 
     clusters: int = setting(
-        4,
-        "Clusters of a cohort (the paper's K); the criterion may join some, so this is the most "
-        "children of a partition.",
+        8,
+        "Clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a partition.",
     )
+    pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
+    pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
+    pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(
         10.0,
@@ -39,7 +41,7 @@ class ClusteringSettings:
         # Every way to group the clusters is judged, and there are thousands of ways beyond 8.
         if not 2 <= self.clusters <= 8:
             raise ValueError(f"clusters: expected 2 to 8, got {self.clusters}")
-        for name in ("restart_after", "kmeans_starts"):
+        for name in ("restart_after", "kmeans_starts", "pool_rounds", "pool_per_cluster", "pool_most"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not 0 <= self.centre_memory < float("inf"):
@@ -71,12 +73,27 @@ class Clusters:
         return best
 
 
-def cluster_space(directions: FloatArray) -> FloatArray:
-    """Return updates without what all participants share, scaled to length one.
+def cluster_space(
+    directions: FloatArray, blocks: IntArray | None = None, mean: FloatArray | None = None
+) -> FloatArray:
+    """Return updates without what all participants share, scaled to length one: each unit's part by itself.
 
-    Early in training the common direction drowns the differences between clients.
+    Early in training the common direction drowns the differences between clients, and in each unit the classes that a
+    client happens to have drown what its inputs are like.
+
+    Args:
+        directions: (participants, width) updates scaled to length one.
+        blocks: (width,) which unit's part each entry is of; None: of one.
+        mean: (width,) what is subtracted; None: these participants' own mean.
     """
-    return unit_rows(directions - directions.mean(axis=0, keepdims=True))
+    apart = directions - (directions.mean(axis=0) if mean is None else mean)
+    if blocks is None or not blocks.any():
+        return unit_rows(apart)
+    squares = np.zeros((len(apart), int(blocks.max()) + 1))
+    for row, values in enumerate(apart):
+        squares[row] = np.bincount(blocks, weights=values**2, minlength=squares.shape[1])
+    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return unit_rows(apart / lengths[:, blocks])
 
 
 def cluster_round(
@@ -86,6 +103,7 @@ def cluster_round(
     generation: IntArray,
     settings: ClusteringSettings,
     rng: np.random.Generator,
+    blocks: IntArray | None = None,
 ) -> tuple[ClusteringState, Clusters | None]:
     """Cluster this round's participants (Algorithm 1, ClientClustering).
 
@@ -96,13 +114,14 @@ def cluster_round(
         generation: which start of the clustering that index refers to.
         settings: see `ClusteringSettings`.
         rng: for K-means.
+        blocks: (width,) which unit's part each entry of a direction is of; None: of one.
 
     Returns:
         The next state, and the clusters; None when there were too few participants to begin.
     """
     if len(directions) < 2:
         return state, None  # without the mean of others there is nothing left of an update
-    points = cluster_space(directions)
+    points = cluster_space(directions, blocks)
     if state.centres is None:
         if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
             return state, None
@@ -118,17 +137,20 @@ def cluster_round(
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 
-def compare(state: ClusteringState, directions: FloatArray, others: FloatArray) -> FloatArray:
+def compare(
+    state: ClusteringState, directions: FloatArray, others: FloatArray, blocks: IntArray | None = None
+) -> FloatArray:
     """Return the similarity of ``others``, who came after the round had closed, to the centres it has left behind.
 
     Args:
         state: after the round; it must have centres.
         directions: (participants, width) of the round, for the mean that is subtracted.
         others: (late participants, width).
+        blocks: see `cluster_space`.
     """
     if state.centres is None:
         raise ValueError("state.centres: expected those of a clustered round, got none")
-    points = unit_rows(others - directions.mean(axis=0, keepdims=True))
+    points = cluster_space(others, blocks, directions.mean(axis=0))
     return np.asarray(points @ unit_rows(state.centres).T)
 
 

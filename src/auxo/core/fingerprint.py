@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.core.types import Float32Array, FloatArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 64  # our choice: signed parameters stay in the cache until they are summed
 _SUMS_HOLD = 1e-25  # the largest of sums in float32 above this, and below its inverse, lose nothing that counts
@@ -40,6 +40,10 @@ class Fingerprint:
     def width(self) -> int:
         """Return the length of a fingerprint: of a model larger than ``size``, the largest prime up to that."""
         return self.n_params if self.n_params <= self.size else _prime_up_to(self.size)
+
+    @cached_property
+    def blocks(self) -> IntArray:
+        return np.zeros(self.width, dtype=np.int64)
 
     @cached_property
     def _signs(self) -> Float32Array:

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from auxo.core.aggregators import ServerState
 from auxo.core.grouping import groupings
 from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
@@ -26,6 +27,7 @@ class Partition:
     routes: tuple[int, ...]
     weights: tuple[float, ...]  # believed share of the cohort's members in each child
     generation: int = 1  # start of the cohort's clustering that the clusters are numbered in
+    servers: tuple[ServerState, ...] = ()  # that the children start from; none: all from the cohort's
 
 
 Decision = Keep | Partition

@@ -45,10 +45,11 @@ class _Task:
     number: int  # unique while the engine runs
     slot: int
     jobs: Sequence[Job]
+    models: int  # of the round, the first of those in shared memory
 
 
-_Seen = tuple[int, float | None, float, int] | Reason
-"""What travels of an update: examples, loss, length and which model; or why it is refused. Plain, for speed."""
+_Seen = tuple[Report, float, int] | Reason
+"""What travels of an update: its report, its length and which model; or why it is refused."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class WorkerProcesses:
         for number, weights in enumerate(training.models):
             shared.models[number] = weights
         row = 0
-        for task, done in self._done_in_order(training.jobs):
+        for task, done in self._done_in_order(training.jobs, len(training.models)):
             for place, seen in enumerate(done.seen):
                 at, late = int(training.rows[row]), bool(training.late[row])
                 row += 1
@@ -132,11 +133,11 @@ class WorkerProcesses:
                     continue
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                examples, loss, length, model = seen
-                examined = Examined(shared.updates[task.slot, place], Report(examples, loss), direction, length)
+                report, length, model = seen
+                examined = Examined(shared.updates[task.slot, place], report, direction, length)
                 yield Returned(at, None, None, late, model=model, examined=examined)
 
-    def _done_in_order(self, jobs: Sequence[Job]) -> Iterator[tuple[_Task, _Done]]:
+    def _done_in_order(self, jobs: Sequence[Job], models: int) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
         shared = self._shared
         assert shared is not None  # noqa: S101 - _returned has started the workers
@@ -149,7 +150,7 @@ class WorkerProcesses:
         for place in range(len(chunks)):
             while place not in sent or sent[place].number not in results:
                 while free and len(sent) < len(chunks) and self._idlest() is not None:
-                    sent[len(sent)] = self._give(free.pop(), chunks[len(sent)])
+                    sent[len(sent)] = self._give(free.pop(), chunks[len(sent)], models)
                 for done in self._wait():
                     results[done.number] = done
             task = sent[place]
@@ -159,10 +160,10 @@ class WorkerProcesses:
             yield task, done
             free.append(task.slot)
 
-    def _give(self, slot: int, jobs: Sequence[Job]) -> _Task:
+    def _give(self, slot: int, jobs: Sequence[Job], models: int) -> _Task:
         worker = self._idlest()
         assert worker is not None  # noqa: S101 - the caller has looked
-        task = _Task(self._next_number, slot, jobs)
+        task = _Task(self._next_number, slot, jobs, models)
         self._next_number += 1
         worker.tasks.append(task)
         self._send(worker, task)
@@ -222,7 +223,7 @@ class WorkerProcesses:
         if not self._entered:
             raise RuntimeError("the worker processes are not running; use `with WorkerProcesses(...) as engine:`")
         shared = self._shared
-        if shared is not None and self._fingerprint == fingerprint and len(shared.models) == models:
+        if shared is not None and self._fingerprint == fingerprint and len(shared.models) >= models:
             return shared
         self._stop()
         rows = most_jobs(fingerprint.n_params, _SLOT_BYTES, _ROWS)
@@ -302,11 +303,11 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
     seen: list[_Seen] = []
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
-        for place, update in enumerate(engine.train(list(shared.models), task.jobs, out)):
-            examined = examine(update.delta, update.examples, update.loss, fingerprint)
+        for place, update in enumerate(engine.train(list(shared.models[: task.models]), task.jobs, out)):
+            examined = examine(update.delta, update.examples, update.loss, fingerprint, update.held_out)
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
-                seen.append((examined.report.examples, examined.report.loss, examined.length, update.model))
+                seen.append((examined.report, examined.length, update.model))
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked

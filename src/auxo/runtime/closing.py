@@ -6,7 +6,7 @@ What becomes of the tree is the coordinator's; see `coordinator`.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from auxo.core.cohort_algorithm import Closing, Outcome, Participants
+from auxo.core.cohort_algorithm import Closing, Outcome, Participants, held_by
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.gathering import Gathered, Returned, gather
 from auxo.core.partition import Outlook
@@ -59,9 +59,18 @@ def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, par
     )
 
 
+def models_of(closing: Closing) -> tuple[Float32Array, ...]:
+    """Return the models that take part in a round, in the order in which participants' numbers name them."""
+    trained, compared = held_by(closing.states)
+    servers = (*(state.server for state in closing.states), *trained)
+    return (*(server.weights for server in servers), *compared)
+
+
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
     """Gather the answers and let the algorithm learn from them; the selector learns, too."""
-    sums = [rules.aggregator.accumulate(state.server) for state in closing.states]
+    trained, _ = held_by(closing.states)
+    servers = (*(state.server for state in closing.states), *trained)
+    sums = [rules.aggregator.accumulate(server) for server in servers]
     gathered = gather(returned, rules.fingerprint, rules.algorithm.admission(closing), sums)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
@@ -78,4 +87,6 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
     """Yield the answers to the jobs of ``training`` as they come; a failure is nothing."""
     for row, late, answer in zip(training.rows, training.late, answers, strict=True):
         if not isinstance(answer, TrainFailure):
-            yield Returned(int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss)
+            yield Returned(
+                int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss, answer.held_out
+            )

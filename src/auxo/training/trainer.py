@@ -55,6 +55,8 @@ class Job:
     model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
     reports_loss: bool = False  # at the model it is sent, before training
+    choices: int | None = None  # of the first so many models it takes the best; None: of all of them
+    held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class LocalUpdate:
     examples: int
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over its examples at that model, before training; None where nobody asked
+    held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
 
 
 class Trainer(Protocol):
