@@ -195,7 +195,8 @@ class Auxo:
             return plan
         claims, offered, root = own(Claims, plan.notes), len(plan.offered), search.trial.dendrogram.root
         branch = search.branches(claims.label, claims.generation)
-        asked = search.trial.asked(np.where(plan.fold >= 0, branch, -1))
+        counts = (plan.fold >= 0) & search.trial.counts(self.trial)
+        asked = search.trial.asked(np.where(counts, branch, -1))
         return replace(
             plan,
             model=np.where(branch >= 0, offered + branch, 0),

@@ -63,7 +63,6 @@ class Trial:
     weights: tuple[float, ...]  # believed share of the cohort's members in each branch
     servers: tuple[ServerState, ...]  # of the branches
     rounds: int = 0  # that it has gone on for
-    round: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # (judged,) in which each was judged
     losses: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not of that node
 
     @staticmethod
@@ -91,6 +90,10 @@ class Trial:
     def joined(self) -> tuple[Float32Array, ...]:
         """Return the models of the inner nodes but the root's, which is the cohort's own."""
         return tuple(self.server(node).weights for node in range(self.dendrogram.branches, self.dendrogram.root))
+
+    def counts(self, settings: TrialSettings) -> bool:
+        """Return whether the next round's judges are heard: in the first half models have hardly parted."""
+        return self.rounds >= settings.rounds // 2
 
     def asked(self, branch: IntArray) -> IntArray:
         """Return the nodes whose models each participant is to judge, -1 filling up; none without a branch."""
@@ -129,7 +132,6 @@ class Trial:
             self,
             servers=servers,
             rounds=self.rounds + 1,
-            round=np.concatenate([self.round, np.full(len(rows), self.rounds)]),
             losses=np.concatenate([self.losses, rows]),
         )
 
@@ -147,9 +149,9 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     """Return the cut of the dendrogram in which every two nodes are better off apart, beyond chance.
 
     From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
-    cut below. Rounds of the first half do not count: models have hardly parted.
+    cut below.
     """
-    losses = trial.losses[trial.round >= settings.rounds // 2]
+    losses = trial.losses
     if not len(losses):
         return Cut((trial.dendrogram.root,), 0.0, 0)
     cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, _tamed(losses, trial.dendrogram.root), settings)
