@@ -388,14 +388,16 @@ def test_without_cross_fitting_every_label_is_judged() -> None:
     assert later.outcome.notes.judged == later.outcome.notes.labelled == 9
 
 
-def test_who_may_have_a_single_sample_is_not_judged_on_what_its_label_comes_from() -> None:
+def test_who_has_a_single_sample_is_not_judged_on_what_its_label_comes_from() -> None:
     labels, fold = np.arange(12) % 2, np.zeros(12, dtype=np.int64)
     again = closing(claims(12, labels=labels), started(), fold=fold)
     found = answers(of_two_groups(12, seed=1))
     single = [replace(answer, examples=1) if answer.row < 5 else answer for answer in found]
+    two = [replace(answer, examples=2) for answer in found]
 
     assert close(again, found, seed=1).outcome.notes.judged == 12
     assert close(again, single, seed=1).outcome.notes.judged == 7
+    assert close(again, two, seed=1).outcome.notes.judged == 12  # halves of one sample each
 
 
 def test_labels_of_another_start_of_the_clustering_are_not_judged() -> None:

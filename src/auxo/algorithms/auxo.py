@@ -232,7 +232,7 @@ class Auxo:
         judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
         judged &= before.centres is not None
         if self.cross_fit:
-            # A half of one sample may be all that the client has: it would be judged on what its label comes from.
+            # A single sample is both halves of its client: it would be judged on what its label comes from.
             judged &= gathered.examples[in_time] > 1
         evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
         similarity[in_time] = clusters.similarity
