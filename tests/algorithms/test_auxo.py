@@ -29,6 +29,7 @@ from auxo.core.own_state import own
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
+from auxo.core.shares import Sharing
 from auxo.core.types import ROOT, CohortId, FloatArray, IntArray
 from auxo.protocol.codec import to_bytes
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
@@ -267,6 +268,28 @@ def test_halves_begin_with_the_first_round_that_is_clustered() -> None:
 
 def test_halves_end_with_the_last_round_in_which_a_partition_is_possible() -> None:
     assert folds(EVERYBODY, STARTED, 0.5) == [0, 1, 0, 1, 0, 1]
+
+
+# Shares.
+
+
+@dataclass(frozen=True)
+class Listens(Asks):
+    """Tells in its verdict which share of the participants it was told of."""
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        return Verdict(Keep(), None, -1.0 if outlook.share is None else float(outlook.share), 1, explains=False)
+
+
+@pytest.mark.parametrize(("sharing", "told", "shares"), [("members", 7.0, (0.75, 0.25)), ("equal", -1.0, (1.0, 1.0))])
+def test_the_criterion_is_told_how_children_would_share_the_participants(
+    sharing: Sharing, told: float, shares: tuple[float, ...]
+) -> None:
+    auxo = replace(SETTINGS, criterion=Listens(), sharing=sharing)
+    tree = CohortTree().partition(ROOT, (0, 1), (0.75, 0.25))
+
+    assert auxo.shares(tree, tree.leaves) == shares
+    assert close(closing(claims(12), share=7), answers(of_two_groups(12)), auxo).outcome.notes.gain_needed == told
 
 
 # Admission.

@@ -36,6 +36,7 @@ from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCrite
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import random_bits
 from auxo.core.settings import setting
+from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
@@ -100,6 +101,10 @@ class Auxo:
         "none",
         "How the server's learning rate follows the share of participants a cohort has.",
     )
+    sharing: Sharing = setting(
+        "members",
+        "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
+    )
 
     own_states = (AuxoMemory, Claims)
 
@@ -130,6 +135,10 @@ class Auxo:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
         return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's share by the setting."""
+        return shares_by(self.sharing, tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return who trains on which half of its samples; members come first, for newcomers are compared with them."""
@@ -174,7 +183,8 @@ class Auxo:
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
-        outlook = replace(closing.outlook, labelled=float(labelled.mean()))
+        share = closing.share if self.sharing == "members" else None
+        outlook = replace(closing.outlook, labelled=float(labelled.mean()), share=share)
         kept = (*memory.evidence, *((evidence,) if evidence else ()))[-self.criterion.window :]
         verdict = self.criterion.judge(kept, outlook)
         restarted = False
