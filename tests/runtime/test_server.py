@@ -67,6 +67,7 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
             rewards=RewardSettings(min_known=3),
             criterion=TwoPartitions(),
             start_round=2,
+            sharing="equal",
             cross_fit_share=1.0,  # which clients are judged follows from their names, and names are changed below
         ),
         aggregator=aggregator,

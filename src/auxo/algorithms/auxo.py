@@ -38,6 +38,7 @@ from auxo.core.rewards import RewardSettings
 from auxo.core.rng import random_bits
 from auxo.core.search import Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
+from auxo.core.shares import Sharing, shares_by
 from auxo.core.trial import TrialSettings, prune, routes_of
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
@@ -117,6 +118,10 @@ class Auxo:
         "none",
         "How the server's learning rate follows the share of participants a cohort has.",
     )
+    sharing: Sharing = setting(
+        "members",
+        "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
+    )
 
     own_states = (AuxoMemory, Claims)
 
@@ -147,6 +152,10 @@ class Auxo:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
         return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's share by the setting."""
+        return shares_by(self.sharing, tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return who trains on which half of its samples; members come first, for newcomers are compared with them."""
@@ -226,7 +235,8 @@ class Auxo:
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
-        outlook = replace(closing.outlook, labelled=float(labelled.mean()))
+        share = closing.share if self.sharing == "members" else None
+        outlook = replace(closing.outlook, labelled=float(labelled.mean()), share=share)
         kept = (*memory.evidence, *((evidence,) if evidence else ()))[-self.criterion.window :]
         verdict = self.criterion.judge(kept, outlook)
         restarted = False
@@ -359,7 +369,7 @@ class Auxo:
         judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
         judged &= before.centres is not None
         if self.cross_fit:
-            # A half of one sample may be all that the client has: it would be judged on what its label comes from.
+            # A single sample is both halves of its client: it would be judged on what its label comes from.
             judged &= gathered.examples[in_time] > 1
         evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
         similarity[in_time] = clusters.similarity

@@ -201,6 +201,10 @@ class CohortAlgorithm(Protocol):
         """Return the cohorts that open rounds, which share the participants: the leaves, or one for several leaves."""
         ...
 
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return the relative share of the participants that each opener has: positive; see `auxo.core.shares`."""
+        ...
+
     def plan(self, opening: Opening) -> Plan:
         """Return what the selected are asked to do."""
         ...

@@ -10,6 +10,7 @@ from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.selectors import Selector, Uniform
+from auxo.core.shares import whole_shares
 from auxo.core.types import CohortId
 
 
@@ -70,10 +71,17 @@ class Federation:
         return state.cohorts[below[0]]
 
     def share(self, state: CoordinatorState, cohort: CohortId) -> int:
-        """Return the updates that the cohort's round wants: equal shares of the total, the remainder in turn."""
+        """Return the updates that the cohort's round wants: its share of the total as the algorithm sees it.
+
+        Raises:
+            ValueError: the algorithm does not give each opener a positive share.
+        """
         openers = self.openers(state)
-        share, rest = divmod(self.total_participants, len(openers))
-        return share + (openers.index(cohort) < rest)
+        shares = self.algorithm.shares(state.tree, openers)
+        if len(shares) != len(openers):
+            name = type(self.algorithm).__name__
+            raise ValueError(f"{name}.shares: expected one for each of {', '.join(openers)}, got {len(shares)}")
+        return whole_shares(shares, self.total_participants)[openers.index(cohort)]
 
     def invited(self, state: CoordinatorState, cohort: CohortId) -> int:
         """Return how many clients to select for a cohort's round."""

@@ -129,11 +129,11 @@ def writes_where_it_is_told(trial: TrainerTrial) -> None:
 
 @CONTRACT.promise
 def trains_on_halves(trial: TrainerTrial) -> None:
-    """Half 0 and half 1 of a client's samples are other samples, and examples are those trained on."""
+    """Half 0 and half 1 of a client's samples are other samples; examples are all that the client has."""
     row = int(np.argmax(trial.data.train.counts()))
     count = int(trial.data.train.counts()[row])
     whole, first, second = trial.updates([Job(row, 0, fold) for fold in (None, 0, 1)])
-    found, expected = (whole.examples, first.examples, second.examples), (count, (count + 1) // 2, count // 2)
+    found, expected = (whole.examples, first.examples, second.examples), (count, count, count)
     expect(found == expected, f"{expected} examples", found)
     different = {update.delta.tobytes() for update in (whole, first, second)}
     expect(len(different) == 3, "three different updates", len(different))

@@ -120,6 +120,11 @@ class Witness:
         with self.guard(tree):
             return self.inner.openers(tree)
 
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return the openers' shares."""
+        with self.guard(tree):
+            return self.inner.shares(tree, openers)
+
     def plan(self, opening: Opening) -> Plan:
         """Return the plan."""
         with self.guard(opening):

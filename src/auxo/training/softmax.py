@@ -9,7 +9,7 @@ from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import turn_into_gradient
 from auxo.training.kernels import DeferredSoftmax
-from auxo.training.local_samples import local_batches, sample_counts
+from auxo.training.local_samples import local_batches, reported_examples
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
@@ -60,7 +60,7 @@ class SoftmaxTrainer:
             if out is not None:
                 deltas = out[first : first + len(chunk)]
             self._train_some(weights, data, batches, settings, deltas)
-            examples = sample_counts(data, chunk)
+            examples = reported_examples(data, chunk)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
 
     def _train_some(

@@ -14,7 +14,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
-from auxo.training.local_samples import PADDING, local_batches, sample_counts
+from auxo.training.local_samples import PADDING, local_batches, reported_examples
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
 # Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
@@ -116,7 +116,7 @@ class TorchTrainer:
             if out is not None:
                 rows = out[first : first + len(some)]
             self._train_some(weights, data, some, settings, seed, rows)
-            examples = sample_counts(data, some)
+            examples = reported_examples(data, some)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(rows, examples, strict=True))
 
     def _train_some(
