@@ -9,6 +9,7 @@ from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
+_ROUNDING = 1e-12  # length of a block below which it is what rounding has left of directions that are the same
 
 
 @dataclass(frozen=True)
@@ -71,21 +72,25 @@ class Clusters:
         return best
 
 
-def cluster_space(directions: FloatArray) -> FloatArray:
+def cluster_space(directions: FloatArray, blocks: IntArray | None = None) -> FloatArray:
     """Return updates without what all participants share, scaled to length one.
 
-    Early in training the common direction drowns the differences between clients.
+    Early in training the common direction drowns the differences between clients. With several ``blocks`` each of them
+    is scaled by itself first (see `Fingerprint.blocks`): in some, all participants are alike but for a little, which
+    may be just what tells them apart.
     """
-    return unit_rows(directions - directions.mean(axis=0, keepdims=True))
+    return _scaled(directions - directions.mean(axis=0, keepdims=True), blocks)
 
 
-def cluster_round(
+def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends on
     state: ClusteringState,
     directions: FloatArray,
     labels: IntArray,
     generation: IntArray,
     settings: ClusteringSettings,
     rng: np.random.Generator,
+    *,
+    blocks: IntArray | None = None,
 ) -> tuple[ClusteringState, Clusters | None]:
     """Cluster this round's participants (Algorithm 1, ClientClustering).
 
@@ -96,13 +101,14 @@ def cluster_round(
         generation: which start of the clustering that index refers to.
         settings: see `ClusteringSettings`.
         rng: for K-means.
+        blocks: (width,) which entries of a direction are scaled together; None: all.
 
     Returns:
         The next state, and the clusters; None when there were too few participants to begin.
     """
     if len(directions) < 2:
         return state, None  # without the mean of others there is nothing left of an update
-    points = cluster_space(directions)
+    points = cluster_space(directions, blocks)
     if state.centres is None:
         if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
             return state, None
@@ -118,18 +124,34 @@ def cluster_round(
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 
-def compare(state: ClusteringState, directions: FloatArray, others: FloatArray) -> FloatArray:
+def compare(
+    state: ClusteringState, directions: FloatArray, others: FloatArray, *, blocks: IntArray | None = None
+) -> FloatArray:
     """Return the similarity of ``others``, who came after the round had closed, to the centres it has left behind.
 
     Args:
         state: after the round; it must have centres.
         directions: (participants, width) of the round, for the mean that is subtracted.
         others: (late participants, width).
+        blocks: (width,) as in the round.
     """
     if state.centres is None:
         raise ValueError("state.centres: expected those of a clustered round, got none")
-    points = unit_rows(others - directions.mean(axis=0, keepdims=True))
+    points = _scaled(others - directions.mean(axis=0, keepdims=True), blocks)
     return np.asarray(points @ unit_rows(state.centres).T)
+
+
+def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
+    """Return the rows with each block scaled to length one, and then the whole; what is zero stays zero."""
+    if blocks is None or not (blocks != blocks[0]).any():
+        return unit_rows(rows)
+    order = np.argsort(blocks, kind="stable")
+    starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
+    lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
+    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
+    place = np.empty(len(blocks), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))
+    return unit_rows(rows * scales[:, place])
 
 
 def _similarity(

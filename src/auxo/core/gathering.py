@@ -66,6 +66,7 @@ class Gathered:
     model: IntArray  # (len(rows),) which of the models each has trained
     losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
     directions: FloatArray  # (len(rows), width)
+    blocks: IntArray  # (width,) of the fingerprint: which entries of a direction were scaled together
     lengths: FloatArray  # (len(rows),) relative to the root of the examples
     examples: IntArray  # (len(rows),) samples behind each update
     aggregated: IntArray  # participants whose update moves a model
@@ -132,6 +133,7 @@ def gather(
         model=np.array(model, dtype=np.int64),
         losses=np.array(losses, dtype=np.float64),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
+        blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
         examples=np.array(examples, dtype=np.int64),
         aggregated=np.array(aggregated, dtype=np.int64),
