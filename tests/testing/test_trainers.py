@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.testing import ContractBroken, check_trainer, trainers
@@ -29,6 +30,10 @@ class Bent:
     @property
     def n_params(self) -> int:
         return self.inner.n_params
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.inner.layers[:1] if self.kind == "no bias" else self.inner.layers
 
     def initial_weights(self, seed: int) -> Float32Array:
         weights = self.inner.initial_weights(seed)
@@ -90,6 +95,7 @@ def trial(kind: str) -> TrainerTrial:
 
 BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
     (trainers.begins_with_flat_weights, trial("moody")),
+    (trainers.layers_cover_the_weights, trial("no bias")),
     (trainers.answers_every_job, trial("double")),
     (trainers.a_job_is_its_own_affair, trial("averages")),
     (trainers.leaves_arguments_alone, trial("in place")),

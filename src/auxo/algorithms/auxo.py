@@ -114,6 +114,11 @@ class Auxo:
         "Participants that finish after the round has closed still learn how they fitted.",
     )
     admit_misfits: bool = setting(False, "Aggregate newcomers that turn out not to fit the cohort.")
+    by_unit: bool = setting(
+        True,
+        "Compare updates unit by unit of the model (a matrix's row, a convolution's filter), each scaled to length one "
+        "by itself; the paper compares whole updates.",
+    )
     rate_scaling: RateScaling = setting(
         "none",
         "How the server's learning rate follows the share of participants a cohort has.",
@@ -362,7 +367,10 @@ class Auxo:
         present, directions = claims.take(in_time), gathered.directions[in_time]
         held_out = present.held_out_label(closing.participants.fold[gathered.rows][in_time])
         labels = np.where(held_out >= 0, held_out, present.label)
-        clustering, clusters = cluster_round(before, directions, labels, present.generation, self.clustering, rng)
+        blocks = gathered.blocks
+        clustering, clusters = cluster_round(
+            before, directions, labels, present.generation, self.clustering, rng, blocks=blocks
+        )
         if clusters is None:
             return clustering, similarity, None
         judged_by = held_out if self.cross_fit else present.label
@@ -374,7 +382,8 @@ class Auxo:
         evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
         similarity[in_time] = clusters.similarity
         if gathered.late.any():
-            similarity[gathered.late] = compare(clustering, directions, gathered.directions[gathered.late])
+            late = gathered.directions[gathered.late]
+            similarity[gathered.late] = compare(clustering, directions, late, blocks=blocks)
         return clustering, similarity, evidence
 
     def _has_tried(self, clustering: ClusteringState, evidence: Sequence[RoundEvidence]) -> bool:

@@ -9,6 +9,7 @@ from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
+_ROUNDING = 1e-12  # length of a block below which it is what rounding has left of directions that are the same
 
 
 @dataclass(frozen=True)
@@ -76,33 +77,23 @@ class Clusters:
 def cluster_space(
     directions: FloatArray, blocks: IntArray | None = None, mean: FloatArray | None = None
 ) -> FloatArray:
-    """Return updates without what all participants share, scaled to length one: each unit's part by itself.
+    """Return updates without what all participants share, scaled to length one.
 
-    Early in training the common direction drowns the differences between clients, and in each unit the classes that a
-    client happens to have drown what its inputs are like.
-
-    Args:
-        directions: (participants, width) updates scaled to length one.
-        blocks: (width,) which unit's part each entry is of; None: of one.
-        mean: (width,) what is subtracted; None: these participants' own mean.
+    Early in training the common direction drowns the differences between clients. With several ``blocks`` each of them
+    is scaled by itself first (see `Fingerprint.blocks`): in some, all participants are alike but for a little, which
+    may be just what tells them apart. ``mean`` is what is subtracted; None: these participants' own.
     """
-    apart = directions - (directions.mean(axis=0) if mean is None else mean)
-    if blocks is None or not blocks.any():
-        return unit_rows(apart)
-    squares = np.zeros((len(apart), int(blocks.max()) + 1))
-    for row, values in enumerate(apart):
-        squares[row] = np.bincount(blocks, weights=values**2, minlength=squares.shape[1])
-    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
-    return unit_rows(apart / lengths[:, blocks])
+    return _scaled(directions - (directions.mean(axis=0, keepdims=True) if mean is None else mean), blocks)
 
 
-def cluster_round(
+def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends on
     state: ClusteringState,
     directions: FloatArray,
     labels: IntArray,
     generation: IntArray,
     settings: ClusteringSettings,
     rng: np.random.Generator,
+    *,
     blocks: IntArray | None = None,
 ) -> tuple[ClusteringState, Clusters | None]:
     """Cluster this round's participants (Algorithm 1, ClientClustering).
@@ -114,7 +105,7 @@ def cluster_round(
         generation: which start of the clustering that index refers to.
         settings: see `ClusteringSettings`.
         rng: for K-means.
-        blocks: (width,) which unit's part each entry of a direction is of; None: of one.
+        blocks: (width,) which entries of a direction are scaled together; None: all.
 
     Returns:
         The next state, and the clusters; None when there were too few participants to begin.
@@ -138,7 +129,7 @@ def cluster_round(
 
 
 def compare(
-    state: ClusteringState, directions: FloatArray, others: FloatArray, blocks: IntArray | None = None
+    state: ClusteringState, directions: FloatArray, others: FloatArray, *, blocks: IntArray | None = None
 ) -> FloatArray:
     """Return the similarity of ``others``, who came after the round had closed, to the centres it has left behind.
 
@@ -146,12 +137,25 @@ def compare(
         state: after the round; it must have centres.
         directions: (participants, width) of the round, for the mean that is subtracted.
         others: (late participants, width).
-        blocks: see `cluster_space`.
+        blocks: (width,) as in the round.
     """
     if state.centres is None:
         raise ValueError("state.centres: expected those of a clustered round, got none")
-    points = cluster_space(others, blocks, directions.mean(axis=0))
+    points = _scaled(others - directions.mean(axis=0, keepdims=True), blocks)
     return np.asarray(points @ unit_rows(state.centres).T)
+
+
+def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
+    """Return the rows with each block scaled to length one, and then the whole; what is zero stays zero."""
+    if blocks is None or not (blocks != blocks[0]).any():
+        return unit_rows(rows)
+    order = np.argsort(blocks, kind="stable")
+    starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
+    lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
+    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
+    place = np.empty(len(blocks), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))
+    return unit_rows(rows * scales[:, place])
 
 
 def _similarity(

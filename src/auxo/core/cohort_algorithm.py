@@ -252,6 +252,16 @@ class NeedsGroups(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesUnits(Protocol):
+    """An algorithm that may want fingerprints by unit of the model; others are given those of the update as one."""
+
+    @property
+    def by_unit(self) -> bool:
+        """Return whether it wants them."""
+        ...
+
+
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:

@@ -71,7 +71,7 @@ class Gathered:
     losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
     held_out: FloatArray  # (len(rows), most asked) losses on samples not trained on, in the order asked; NaN: none
     directions: FloatArray  # (len(rows), width)
-    blocks: IntArray  # (width,) which unit's part each entry of a direction is of
+    blocks: IntArray  # (width,) of the fingerprint: which entries of a direction were scaled together
     lengths: FloatArray  # (len(rows),) relative to the root of the examples
     examples: IntArray  # (len(rows),) samples behind each update
     aggregated: IntArray  # participants whose update moves a model

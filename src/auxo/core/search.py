@@ -114,7 +114,7 @@ def look(  # noqa: PLR0913 - what a round is, and how to look at it
             return Looked(search, nothing)
         search = replace(search, pool=Pool(), clustering=started, alike=Alikeness.none(clustering.clusters), followed=0)
     state, clusters = cluster_round(
-        search.clustering, seen.directions, seen.labels, seen.generation, clustering, rng, seen.blocks
+        search.clustering, seen.directions, seen.labels, seen.generation, clustering, rng, blocks=seen.blocks
     )
     assert clusters is not None  # noqa: S101 - there are centres, and two participants
     assert search.alike is not None  # noqa: S101 - it was begun with the centres
@@ -140,7 +140,7 @@ def late_similarity(search: Search, directions: FloatArray, others: FloatArray) 
     """Return the similarity of participants that came after the round had closed; NaN where there are no clusters."""
     if search.clustering.centres is None:
         return np.full((len(others), 0), np.nan)
-    return compare(search.clustering, directions, others, search.blocks)
+    return compare(search.clustering, directions, others, blocks=search.blocks)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from auxo.core.aggregators import Aggregator, AsksForLoss
-from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.shares import whole_shares
 from auxo.core.types import CohortId
@@ -27,12 +28,15 @@ class Federation:
     overcommit: float = 0.0  # participants invited beyond those wanted, as a share
     selector: Selector = field(default_factory=Uniform)
     sketch_size: int = 4096  # of fingerprints
+    layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
 
     def __post_init__(self) -> None:
         if self.total_participants < 1:
             raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
         if self.total_rounds < 1:
             raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+        if self.layers:
+            check_layers(self.layers, self.n_params)
         names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]
         if len(set(names)) < len(names):
             raise ValueError(f"own_states: expected kinds of different names, got {', '.join(names)}; rename one")
@@ -40,7 +44,8 @@ class Federation:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """Return the sketch that belongs to this federation."""
-        return Fingerprint(self.n_params, self.sketch_size, self.seed)
+        by_unit = isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
+        return Fingerprint(self.n_params, self.sketch_size, self.seed, self.layers if by_unit else ())
 
     @property
     def own_states(self) -> tuple[type, ...]:

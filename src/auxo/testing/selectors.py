@@ -46,6 +46,7 @@ def _gathered(count: int) -> Gathered:
         model=np.zeros(count, dtype=np.int64),
         losses=losses,
         directions=rng.normal(size=(count, _WIDTH)),
+        blocks=np.zeros(_WIDTH, dtype=np.int64),
         lengths=rng.random(count),
         examples=rng.integers(1, 50, count),
         aggregated=rows[: max(count - 1, 0)],

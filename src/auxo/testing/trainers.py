@@ -75,6 +75,13 @@ def begins_with_flat_weights(trial: TrainerTrial) -> None:
 
 
 @CONTRACT.promise
+def layers_cover_the_weights(trial: TrainerTrial) -> None:
+    """The layers are tensors of as many parameters, in all, as there are flat weights."""
+    found = sum(layer.size for layer in trial.trainer.layers)
+    expect(found == trial.trainer.n_params, f"layers of {trial.trainer.n_params} parameters", found)
+
+
+@CONTRACT.promise
 def answers_every_job(trial: TrainerTrial) -> None:
     """There is an update of float32 for each job, in the order of the jobs, and none without a job."""
     jobs = trial.jobs
@@ -211,6 +218,7 @@ def learns(trial: TrainerTrial) -> None:
 
 TRAINER_CHECKS: tuple[Check[TrainerTrial], ...] = (
     begins_with_flat_weights,
+    layers_cover_the_weights,
     answers_every_job,
     a_job_is_its_own_affair,
     leaves_arguments_alone,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import turn_into_gradient
@@ -33,6 +34,11 @@ class SoftmaxTrainer:
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
         return (self.n_features + 1) * self.n_classes
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the matrix, which has a unit for each class, and the bias."""
+        return Layer((self.n_features, self.n_classes), units_axis=1), Layer((self.n_classes,))
 
     def initial_weights(self, seed: int) -> Float32Array:
         """Return zeros whatever the seed: the loss is convex, so there is no symmetry to break."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -89,6 +90,11 @@ class TorchTrainer:
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
         return sum(parameter.numel() for _, parameter in _trainable(self._module))
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the tensors that the flat weights are made of, in their order."""
+        return tuple(Layer(tuple(one.shape)) for _, one in _trainable(self._module) if one.numel())
 
     def initial_weights(self, seed: int) -> Float32Array:
         """Return the weights every method starts from."""

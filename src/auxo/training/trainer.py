@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 
@@ -76,6 +77,11 @@ class Trainer(Protocol):
     @property
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
+        ...
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the tensors that the flat weights are made of, in their order."""
         ...
 
     def initial_weights(self, seed: int) -> Float32Array:
