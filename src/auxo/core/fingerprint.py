@@ -71,10 +71,6 @@ class Fingerprint:
         return np.repeat(np.arange(len(widths)), widths)
 
     @cached_property
-    def blocks(self) -> IntArray:
-        return np.zeros(self.width, dtype=np.int64)
-
-    @cached_property
     def _signs(self) -> Float32Array:
         coins = stream(self.seed, "fingerprint", "signs").integers(0, 2, self.n_params, dtype=np.int8)
         return np.asarray(coins * np.float32(2) - np.float32(1), dtype=np.float32)
