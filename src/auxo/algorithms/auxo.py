@@ -36,7 +36,7 @@ from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import random_bits
-from auxo.core.search import Search, Seen, ToBranches, late_similarity, look
+from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.trial import TrialSettings, prune, routes_of
@@ -92,7 +92,7 @@ class Auxo:
     rewards: RewardSettings = field(default_factory=RewardSettings)
     decides: Literal["trial", "criterion"] = setting(
         "trial",
-        "What decides about a partition: held-out samples in a trial, or a criterion on updates alone, as in the paper.",
+        "What decides about a partition: held-out samples in a trial, or a criterion on updates, as in the paper.",
     )
     trial: TrialSettings = field(default_factory=TrialSettings)
     criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
@@ -297,7 +297,7 @@ class Auxo:
         if self._looks(search, state.round, closing.share):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
             seen = Seen(gathered.directions[here], gathered.blocks, claims.label[here], claims.generation[here])
-            looked = look(search, seen, state.server, closing.share, self.clustering, self.trial, rng)
+            looked = look(search, seen, CohortNow(state.server, closing.share), self.clustering, self.trial, rng)
             search, similarity[here] = looked.search, looked.similarity
             if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
                 similarity[gathered.late] = late_similarity(
@@ -342,9 +342,7 @@ class Auxo:
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
             decision=decision if over and pays else Keep(),
-            affinities=Affinities(
-                np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation
-            ),
+            affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
                 labelled=int((gathered.model >= offered).sum()),

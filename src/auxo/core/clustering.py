@@ -74,9 +74,7 @@ class Clusters:
         return best
 
 
-def cluster_space(
-    directions: FloatArray, blocks: IntArray | None = None, mean: FloatArray | None = None
-) -> FloatArray:
+def cluster_space(directions: FloatArray, blocks: IntArray | None = None, mean: FloatArray | None = None) -> FloatArray:
     """Return updates without what all participants share, scaled to length one.
 
     Early in training the common direction drowns the differences between clients. With several ``blocks`` each of them

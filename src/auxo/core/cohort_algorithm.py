@@ -97,7 +97,8 @@ class Plan:
                 f"{np.unique(self.model).tolist()}"
             )
         if self.held_out is not None and (
-            len(self.held_out) != n or (self.held_out.size and not -1 <= self.held_out.min() <= self.held_out.max() < models)
+            len(self.held_out) != n
+            or (self.held_out.size and not -1 <= self.held_out.min() <= self.held_out.max() < models)
         ):
             raise ValueError(
                 f"plan.held_out: expected {n} rows of places among the {models} models of the round, or -1, got "

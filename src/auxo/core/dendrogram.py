@@ -119,7 +119,8 @@ def grow(alike: Alikeness, updates: float, smallest: float) -> Dendrogram:
     for branch, group in enumerate(groups):
         for cluster in group:
             branch_of[cluster] = branch
-    nodes, joins = dict(enumerate(groups)), []
+    nodes = dict(enumerate(groups))
+    joins: list[tuple[int, int]] = []
     while len(nodes) > 1:
         pairs = [(one, other) for one in nodes for other in nodes if one < other]
         one, other = min(pairs, key=lambda pair: loss(nodes[pair[0]], nodes[pair[1]]))

@@ -116,9 +116,7 @@ def gather(
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
     for answer in returned:
-        examined = answer.examined or examine(
-            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out
-        )
+        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue

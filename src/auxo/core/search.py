@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from auxo.core.aggregators import ServerState
 from auxo.core.clustering import (
     ClusteringSettings,
     ClusteringState,
@@ -15,7 +16,6 @@ from auxo.core.clustering import (
     compare,
 )
 from auxo.core.dendrogram import Alikeness, grow
-from auxo.core.aggregators import ServerState
 from auxo.core.fingerprint import unit_rows
 from auxo.core.gathering import Examined
 from auxo.core.pool import Pool, start_clustering
@@ -79,11 +79,18 @@ class Seen:
     generation: IntArray
 
 
-def look(  # noqa: PLR0913 - what a round is, and how to look at it
+@dataclass(frozen=True)
+class CohortNow:
+    """What a trial would begin from."""
+
+    server: ServerState  # after the round
+    share: int  # updates that the cohort's rounds want
+
+
+def look(
     search: Search,
     seen: Seen,
-    server: ServerState,
-    share: int,
+    cohort: CohortNow,
     clustering: ClusteringSettings,
     trial: TrialSettings,
     rng: np.random.Generator,
@@ -93,14 +100,13 @@ def look(  # noqa: PLR0913 - what a round is, and how to look at it
     Args:
         search: before it.
         seen: its participants.
-        server: the cohort's, after the round.
-        share: updates that its rounds want.
+        cohort: after the round.
         clustering: how participants are clustered.
         trial: how a partition is tried.
         rng: for K-means.
     """
     nothing = np.full((len(seen.directions), clustering.clusters), np.nan)
-    if len(seen.directions) < 2:  # noqa: PLR2004 - without the mean of others there is nothing left of an update
+    if len(seen.directions) < 2:
         return Looked(search, nothing)
     mean = seen.directions.mean(axis=0)
     search = replace(search, mean=mean, blocks=seen.blocks)
@@ -124,16 +130,16 @@ def look(  # noqa: PLR0913 - what a round is, and how to look at it
     search = replace(search, clustering=state, alike=alike, followed=search.followed + 1)
     is_time = float((labels >= 0).mean()) >= trial.waits_for or search.followed >= trial.patience
     if is_time:
-        search = _tried(search, alike, server, share, trial)
+        search = _tried(search, alike, cohort, trial)
     return Looked(search, clusters.similarity)
 
 
-def _tried(search: Search, alike: Alikeness, server: ServerState, share: int, settings: TrialSettings) -> Search:
+def _tried(search: Search, alike: Alikeness, cohort: CohortNow, settings: TrialSettings) -> Search:
     """Return the search with a trial begun, unless no two branches could fill their rounds."""
-    dendrogram = grow(alike, settings.horizon * share, settings.min_participants / max(share, 1))
-    if dendrogram.branches < 2:  # noqa: PLR2004
+    dendrogram = grow(alike, settings.horizon * cohort.share, settings.min_participants / max(cohort.share, 1))
+    if dendrogram.branches < 2:
         return search
-    return replace(search, trial=Trial.begin(dendrogram, alike.weights, server))
+    return replace(search, trial=Trial.begin(dendrogram, alike.weights, cohort.server))
 
 
 def late_similarity(search: Search, directions: FloatArray, others: FloatArray) -> FloatArray:

@@ -13,9 +13,10 @@ import numpy as np
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.dendrogram import Dendrogram
 from auxo.core.settings import setting
-from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
+_MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _best_cut(
 
 def _is_better(gains: FloatArray, deviations: float) -> bool:
     known = gains[~np.isnan(gains)]
-    if len(known) < 2:  # noqa: PLR2004 - one has no deviation
+    if len(known) < 2:
         return False
     error = float(known.std(ddof=1)) / np.sqrt(len(known))
     return bool(known.mean() > deviations * error) and bool(known.mean() > 0)
@@ -188,18 +189,10 @@ def _tamed(losses: FloatArray, root: int) -> FloatArray:
     return losses if usual <= 0 else np.minimum(losses, _MOST_OF_USUAL * usual)
 
 
-_MOST_OF_USUAL = 50.0  # losses count up to as many times the median; our choice
-
-
 def routes_of(dendrogram: Dendrogram, cut: Cut) -> tuple[int, ...]:
     """Return which of the cut's nodes each cluster goes to."""
     node_of = {branch: number for number, node in enumerate(cut.nodes) for branch in dendrogram.below(node)}
     return tuple(node_of[branch] for branch in dendrogram.branch_of)
-
-
-def has_branch(labels: IntArray, dendrogram: Dendrogram) -> BoolArray:
-    """Return which labels name a cluster of the dendrogram."""
-    return np.asarray((labels >= 0) & (labels < len(dendrogram.branch_of)))
 
 
 def _mean(arrays: list[Float32Array] | list[FloatArray], weights: FloatArray) -> FloatArray:

@@ -45,6 +45,7 @@ def _gathered(count: int) -> Gathered:
         late=rows == count - 1,
         model=np.zeros(count, dtype=np.int64),
         losses=losses,
+        held_out=np.full((count, 0), np.nan),
         directions=rng.normal(size=(count, _WIDTH)),
         blocks=np.zeros(_WIDTH, dtype=np.int64),
         lengths=rng.random(count),

@@ -171,6 +171,6 @@ class _WatchedAdmission:
     inner: Admission
     guard: Guard
 
-    def admits(self, row: int, examined: Examined) -> bool:
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
         with self.guard(examined):
-            return self.inner.admits(row, examined)
+            return self.inner.place(row, examined, model)

@@ -54,7 +54,7 @@ def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tu
 
 def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[float, ...]:
     """Return the losses that a job was asked for, on the half of its samples that it does not train on, if it has."""
-    if job.fold is None or not job.held_out or samples < 2:  # noqa: PLR2004 - a sample has no halves
+    if job.fold is None or not job.held_out or samples < 2:
         return ()
     other = replace(job, fold=1 - job.fold)
     return tuple(mean_loss(models[number], other) for number in job.held_out)
