@@ -13,6 +13,7 @@ from auxo.core.claims import Claims
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.layers import Layer
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.coordinator import start
 from tests.core.selectors_of_our_own import FewestTurns, Turns
@@ -132,6 +133,17 @@ def test_fingerprints_are_those_of_the_federations_seed_and_size() -> None:
     assert RULES.fingerprint is RULES.fingerprint  # a sketch takes time to make
     np.testing.assert_array_equal(RULES.fingerprint.of(update), replace(RULES).fingerprint.of(update))
     assert large.fingerprint == Fingerprint(5000, 64, seed=1)
+
+
+def test_fingerprints_are_by_unit_where_layers_are_known_and_the_algorithm_wants_them() -> None:
+    layers = (Layer((40, 100)), Layer((1000,)))
+    rules = replace(RULES, n_params=5000, layers=layers)
+
+    assert rules.fingerprint == Fingerprint(5000, seed=1, layers=layers)
+    for plain in (OneCohort(), Auxo(by_unit=False)):
+        assert replace(rules, algorithm=plain).fingerprint == Fingerprint(5000, seed=1)
+    with pytest.raises(ValueError, match="layers: expected tensors of 5001 parameters in all, got 5000"):
+        replace(rules, n_params=5001)
 
 
 def test_a_federation_without_participants_or_rounds_is_refused() -> None:

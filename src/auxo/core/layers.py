@@ -67,8 +67,8 @@ class Units:
         return None if self.bias is None else flat[self.bias : self.bias + self.count]
 
 
-def check_layers(layers: Sequence[Layer], n_params: int) -> None:
-    """Check that layers describe a model of so many parameters.
+def check_layers(layers: Sequence[Layer], n_params: int, name: str = "layers") -> None:
+    """Check that layers, which the caller knows as ``name``, describe a model of so many parameters.
 
     Raises:
         ValueError: they do not.
@@ -76,7 +76,7 @@ def check_layers(layers: Sequence[Layer], n_params: int) -> None:
     found = sum(layer.size for layer in layers)
     if found != n_params:
         raise ValueError(
-            f"layers: expected tensors of {n_params} parameters in all, got {found}; "
+            f"{name}: expected tensors of {n_params} parameters in all, got {found}; "
             "give the shape of every trainable tensor, in the order of the flat weights"
         )
 

@@ -11,7 +11,7 @@ from auxo.core.cohort_algorithm import CohortAlgorithm, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
-from auxo.core.layers import Layer
+from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
@@ -88,6 +88,9 @@ class Server:
                 and where clients differ in their class frequencies, that hides groups that differ in their inputs.
         """
         models = _models(weights)
+        layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
+        if layers:
+            check_layers(layers, len(models[0]), "shapes")
         self._rules = Federation(
             algorithm=method,
             aggregator=aggregator or FedAvg(),
@@ -96,7 +99,7 @@ class Server:
             total_rounds=rounds,
             seed=seed,
             selector=selector or Uniform(),
-            layers=tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes),
+            layers=layers,
         )
         self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
         self._open: dict[CohortId, _Open] = {}
