@@ -202,7 +202,8 @@ def requests_of_any_age(tree: CohortTree, check_ins: int) -> Requests:
     nobody, nothing = np.zeros(check_ins, dtype=np.bool_), np.zeros(check_ins)
     by_fold = rng.integers(-1, 4, (check_ins, 2))
     generation = rng.integers(0, 2, check_ins)
-    return Requests(tree, cohort, by_fold[:, 0], by_fold, generation, nothing, nobody, nobody, generation)
+    never = np.zeros_like(generation)
+    return Requests(tree, cohort, by_fold[:, 0], by_fold, generation, nothing, nobody, nobody, never, generation)
 
 
 def measure_matching(repeats: int = 9) -> MatchingRecord:

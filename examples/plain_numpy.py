@@ -18,13 +18,13 @@ x = rng.standard_normal((CLIENTS, SAMPLES, FEATURES))
 y = (x @ truth * sign[:, None] > 0).astype(float)
 
 
-def train(weights: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32], int]:
-    """Logistic regression by gradient descent on one client's samples, or on one half of them; all of them count."""
+def train(w: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32], int, float]:
+    """Logistic regression by gradient descent on a client's samples, or on one half of them, and the loss before."""
     mine = slice(None) if fold is None else slice(fold, None, 2)
-    inputs, labels, w = x[client, mine], y[client, mine], weights.astype(float)
+    inputs, labels, new = x[client, mine], y[client, mine], w.astype(float)
     for _ in range(10):
-        w += 0.5 * inputs.T @ (labels - 1 / (1 + np.exp(-inputs @ w))) / len(labels)
-    return (w - weights).astype(np.float32), SAMPLES
+        new += 0.5 * inputs.T @ (labels - 1 / (1 + np.exp(-inputs @ new))) / len(labels)
+    return (new - w).astype(np.float32), SAMPLES, float(np.logaddexp(0, (1 - 2 * labels) * (inputs @ w)).mean())
 
 
 def accuracy(weights: Array, clients: list[int]) -> float:
@@ -40,8 +40,11 @@ def main() -> dict[str, float]:
     while not server.is_over:
         online = [clients[number].check_in() for number in np.flatnonzero(days.random(CLIENTS) < 0.8)]
         for cohort, check_ins in server.match(online).items():
-            weights, tasks = server.weights(cohort), server.open_round(cohort, check_ins)
-            results = [TaskResult(t.client, cohort, t.round, *train(weights, t.client, t.fold)) for t in tasks]
+            results = []
+            for task in server.open_round(cohort, check_ins):  # of several models a client sends back the best one's
+                tried = {one: train(server.weights(one), task.client, task.fold) for one in task.offered}
+                best = min(tried, key=lambda one: tried[one][2])
+                results.append(TaskResult(task.client, cohort, task.round, *tried[best][:2], trained=best))
             for feedback in server.close_round(cohort, results):
                 clients[feedback.client].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)

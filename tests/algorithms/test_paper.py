@@ -22,7 +22,7 @@ from auxo.protocol.events import Partitioned, RoundClosed
 from tests.algorithms.short_runs import Run, run
 
 PRINTED = Auxo(
-    affinity=AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True),
+    affinity=AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True, confirmations=0),
     clustering=ClusteringSettings(clusters=2, leave_one_out=False, centre_memory=0.0, most_starts=0),
     rewards=RewardSettings(leave_one_out=False, scale_by_known=False, weigh_length=False),
     criterion=Lemma(PartitionLimits(labelled=0.0)),

@@ -32,6 +32,7 @@ def requests(n: int, cohort: CohortId = ROOT) -> Requests:
         reward=np.full(n, 0.4),
         ranked_first=np.ones(n, dtype=np.bool_),
         supported=np.ones(n, dtype=np.bool_),
+        confirmed=np.zeros(n, dtype=np.int64),
         participations=np.arange(n),
     )
 

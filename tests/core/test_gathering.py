@@ -14,7 +14,7 @@ from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathe
 class NobodyOdd:
     """Admits participants in even rows only."""
 
-    def admits(self, row: int, examined: Examined) -> bool:
+    def admits(self, row: int, examined: Examined, model: int) -> bool:
         return row % 2 == 0
 
 

@@ -15,6 +15,7 @@ from auxo.core.aggregators import Aggregator, RateScaling, ServerState, rate_sca
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, compare, note_explained
 from auxo.core.cohort_algorithm import (
+    LEAST_LOSS,
     Affinities,
     ClientHalf,
     Closing,
@@ -28,6 +29,7 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.evidence import round_evidence
 from auxo.core.gate import Gate
 from auxo.core.gathering import Admission, AdmitAll, Gathered
@@ -139,7 +141,7 @@ class Auxo:
     @property
     def matching(self) -> Matching:
         """Return that clients choose."""
-        return ByRequest()
+        return ByRequest(compares=self.affinity.confirmations > 0)
 
     @property
     def client_half(self) -> ClientHalf:
@@ -163,7 +165,10 @@ class Auxo:
         return shares_by(self.sharing, tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
-        """Return who trains on which half of its samples; members come first, for newcomers are compared with them."""
+        """Return who trains on which half of its samples, and who compares models before.
+
+        Members come first, for newcomers are compared with them.
+        """
         if self.decides == "trial":
             return self._trial_plan(opening)
         fold = self.folds(
@@ -173,7 +178,8 @@ class Auxo:
             opening.selected.clients,
             opening.selected.requests.participations,
         )
-        return plan_members_first(opening, fold, self.late_feedback)
+        plan = plan_members_first(opening, fold, self.late_feedback)
+        return compare_leaves(opening, plan, self.affinity.confirmations)
 
     def folds(
         self, memory: AuxoMemory, rounds: int, progress: float, clients: IntArray, participations: IntArray
@@ -201,19 +207,21 @@ class Auxo:
         """Return who trains what: judges on one half of their samples for good, and on trial each branch its model."""
         search = _memory(opening.state).search
         if not self._looks(search, opening.state.round + 1, opening.share):
-            return plan_members_first(opening, None, self.late_feedback)
+            plan = plan_members_first(opening, None, self.late_feedback)
+            return compare_leaves(opening, plan, self.affinity.confirmations)
         clients = opening.selected.clients
         halves = (random_bits(0, "half", clients) >> np.uint64(63)).astype(np.int64)
         plan = plan_members_first(opening, np.where(self._are_judges(clients), halves, -1), self.late_feedback)
+        plan = compare_leaves(opening, plan, self.affinity.confirmations)
         if search.trial is None:
             return plan
         claims, offered, root = own(Claims, plan.notes), len(plan.offered), search.trial.dendrogram.root
-        branch = search.branches(claims.label, claims.generation)
+        branch = np.where(plan.model == LEAST_LOSS, -1, search.branches(claims.label, claims.generation))
         counts = (plan.fold >= 0) & search.trial.counts(self.trial)
         asked = search.trial.asked(np.where(counts, branch, -1))
         return replace(
             plan,
-            model=np.where(branch >= 0, offered + branch, 0),
+            model=np.where(branch >= 0, offered + branch, plan.model),
             held_out=np.where(asked == root, 0, np.where(asked >= 0, offered + asked, -1)),
         )
 
@@ -221,22 +229,33 @@ class Auxo:
         """Return the gate that newcomers have to pass once there are several cohorts."""
         search = _memory(closing.states[0]).search
         if search.trial is not None:
-            return ToBranches(search, len(closing.states))
+            return of_own_model(closing, ToBranches(search, len(closing.states)))
         if self.admit_misfits or closing.outlook.cohorts == 1:
-            return AdmitAll()
-        return Gate(self.rewards, own(Claims, closing.participants.notes).known)
+            return of_own_model(closing, AdmitAll())
+        return of_own_model(closing, Gate(self.rewards, own(Claims, closing.participants.notes).known))
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
-        """Move the model, cluster and reward the participants, and decide."""
-        if self.decides == "trial":
-            return self._close_search(closing, gathered, aggregator, rng)
+        """Move the model, cluster and reward those who have trained it, and decide; tell others whose they have."""
+        mine = own_answers(closing, gathered)
+        close = self._close_search if self.decides == "trial" else self._close_by_criterion
+        outcome = close(closing, mine, aggregator, rng)
+        if outcome is None:
+            memory = _memory(closing.states[0])
+            generation = max(memory.clustering.generation, memory.search.clustering.generation)
+            outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
+        return None if outcome is None else tell_places(closing, gathered, outcome)
+
+    def _close_by_criterion(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Close a round of a cohort whose partition is decided upon by what updates have in common."""
         movement = gathered.movements[0]
         if movement is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        (state,) = stepped(closing, gathered, aggregator, scale)
+        state, *others = stepped(closing, gathered, aggregator, scale)
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
@@ -265,7 +284,7 @@ class Auxo:
         if isinstance(decision, Partition):
             decision = replace(decision, generation=clustering.generation)
         return Outcome(
-            states=(replace(state, memory=after),),
+            states=(replace(state, memory=after), *others),
             decision=decision,
             affinities=Affinities(round_rewards(closing, gathered, self.rewards), similarity, clustering.generation),
             notes=RoundNotes(

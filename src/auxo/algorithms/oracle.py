@@ -74,7 +74,7 @@ class KnownGroups:
     rate_scaling: RateScaling = "none"
     sharing: Sharing = "members"
     rewards: RewardSettings = field(default_factory=RewardSettings)
-    client_half = ClientHalf(AffinitySettings(), clusters=4)
+    client_half = ClientHalf(AffinitySettings(confirmations=0), clusters=4)
 
     own_states = (Claims,)
 

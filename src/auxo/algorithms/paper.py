@@ -38,7 +38,7 @@ from auxo.core.settings import setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId, FloatArray
 
-_AFFINITY = AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True)
+_AFFINITY = AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True, confirmations=0)
 _CLUSTERING = ClusteringSettings(clusters=2, leave_one_out=False, centre_memory=0.0)
 _REWARDS = RewardSettings(leave_one_out=False, scale_by_known=False, weigh_length=False)
 _CRITERION = Lemma(PartitionLimits(labelled=0.0))  # the paper does not wait for labels

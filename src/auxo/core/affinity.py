@@ -19,6 +19,7 @@ Int8Array = NDArray[np.int8]
 _TIE_BREAK = 1e-9
 _CHUNK_ROWS = 8192  # check-ins worked on at a time, so that intermediate columns stay in the processor's cache
 _MOST_CLUSTERS = 127  # that an index of 8 bits can name
+_MOST_CONFIRMED = 127  # that a count of 8 bits can hold; more would say nothing more
 _T = TypeVar("_T", bound=np.generic)
 
 FOLDS = 2  # halves of a client's samples between which a cross-fitting client alternates
@@ -32,7 +33,8 @@ class AffinitySettings:
     partition_bonus: float = setting(0.1, "Reward on top for the child that holds the client's cluster (Algorithm 1).")
     exploration: float = setting(
         0.1,
-        "Probability that a newcomer asks for a cohort at random (epsilon of section 4.3).",
+        "Probability that a newcomer compares the cohorts' models once more or, without `confirmations`, asks for a "
+        "cohort at random (epsilon of section 4.3).",
     )
     exploration_decay: float = setting(0.8, "What a participation leaves of a client's exploration; our choice.")
     label_trust: float = setting(
@@ -48,6 +50,11 @@ class AffinitySettings:
         False,
         "Add up predicted rewards of cohorts never visited, as the paper prints it; they outbid what was explored.",
     )
+    confirmations: int = setting(
+        2,
+        "Comparisons of the cohorts' models on its own samples that must name a cohort before a client trusts it; 0, "
+        "as in the paper: nobody compares.",
+    )
 
     def __post_init__(self) -> None:
         for name in ("reward_decay", "exploration", "exploration_decay", "label_memory"):
@@ -57,6 +64,8 @@ class AffinitySettings:
         for name in ("partition_bonus", "label_trust"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+        if not 0 <= self.confirmations <= _MOST_CONFIRMED:
+            raise ValueError(f"confirmations: expected 0 to {_MOST_CONFIRMED}, got {self.confirmations}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,7 @@ class AffinityRecords:
     heard: IntArray  # (clients,) how many of the tree's branches this client knows of
     reward: FloatArray  # (clients, cohorts)
     explored: BoolArray  # (clients, cohorts)
+    confirmed: Int8Array  # (clients, cohorts) how often a comparison of models has named the cohort
     similarity: FloatArray  # (clients, cohorts, FOLDS, clusters); NaN where there is none
     generation: IntArray  # (clients, cohorts); -1 where no similarity is held
     participations: IntArray  # (clients,) that ended with feedback
@@ -85,6 +95,7 @@ class AffinityRecords:
             heard=np.zeros(n_clients, dtype=np.int64),
             reward=np.zeros((n_clients, 1)),
             explored=np.zeros((n_clients, 1), dtype=np.bool_),
+            confirmed=np.zeros((n_clients, 1), dtype=np.int8),
             similarity=np.full((n_clients, 1, FOLDS, n_clusters), np.nan),
             generation=np.full((n_clients, 1), -1, dtype=np.int64),
             participations=np.zeros(n_clients, dtype=np.int64),
@@ -134,7 +145,7 @@ class ClusterIndices:
 
 @dataclass(frozen=True)
 class Requests:
-    """Affinity requests, one row a client; every field is -1 where the client has nothing to say."""
+    """Affinity requests, one row a client; indices are -1 where the client has nothing to say."""
 
     tree: CohortTree  # what the positions in ``cohort`` refer to; the server maps them by cohort id
     cohort: IntArray  # position in tree.cohorts
@@ -144,6 +155,7 @@ class Requests:
     reward: FloatArray  # claimed reward for the requested cohort
     ranked_first: BoolArray  # the cohort is the client's first choice, not an exploration
     supported: BoolArray  # by a positive reward the cohort itself gave or by the cluster index, not by a prediction
+    confirmed: IntArray  # how often a comparison of models has named the cohort; 0: never, or it wants to compare
     participations: IntArray
 
     @staticmethod
@@ -159,6 +171,7 @@ class Requests:
             reward=np.zeros(n),
             ranked_first=np.zeros(n, dtype=np.bool_),
             supported=np.zeros(n, dtype=np.bool_),
+            confirmed=np.zeros(n, dtype=np.int64),
             participations=participations,
         )
 
@@ -173,6 +186,7 @@ class Requests:
             reward=self.reward[rows],
             ranked_first=self.ranked_first[rows],
             supported=self.supported[rows],
+            confirmed=self.confirmed[rows],
             participations=self.participations[rows],
         )
 
@@ -187,6 +201,7 @@ class FeedbackColumns:
     similarity: FloatArray  # (rows, clusters) to this round's cluster centres; NaN where a cluster had no centre
     fold: IntArray  # (rows,) half the participant trained on; -1: on all its samples
     generation: int
+    placed: IntArray | None = None  # (rows,) position in tree.cohorts of the leaf whose model fitted best; -1: no word
 
 
 def _mean_of_folds(similarity: FloatArray) -> FloatArray:
@@ -217,7 +232,9 @@ def request_rows(
 
     A client that has never had feedback asks for nothing. Others ask for the known leaf with the highest reward, less
     the margin by which their own cluster index spoke against it when its ancestors were partitioned (see
-    `label_margins`), or with probability ``exploration * exploration_decay ** participations`` for a random known leaf.
+    `label_margins`). With probability ``exploration * exploration_decay ** participations`` they explore: they keep to
+    themselves that comparisons have confirmed the leaf, and are offered another; where nobody compares models they ask
+    for a random known leaf instead.
 
     Args:
         records: of those who have had feedback, and perhaps of others.
@@ -238,7 +255,8 @@ def request_rows(
     leaves = records.tree.leaves_by_age
     nth = (draws[asking[exploring]] * leaves.sum(axis=1)[heard[exploring]]).astype(np.int64)
     choice = first.copy()
-    choice[exploring] = np.argsort(~leaves, axis=1, kind="stable")[heard[exploring], nth]
+    if settings.confirmations == 0:
+        choice[exploring] = np.argsort(~leaves, axis=1, kind="stable")[heard[exploring], nth]
     cells = mine * len(records.tree.cohorts) + choice
 
     def held(column: NDArray[_T]) -> NDArray[_T]:
@@ -250,6 +268,10 @@ def request_rows(
         return column
 
     reward = held(records.reward)
+    # Who only knows the root has no choice; its cluster index decides.
+    supported = (choice == 0) | np.where(held(records.explored), reward > 0, held(indices.leads_here))
+    confirmed = np.where(supported, held(records.confirmed), 0).astype(np.int64)
+    confirmed[exploring] = 0
     return Requests(
         tree=records.tree,
         cohort=said(choice),
@@ -258,9 +280,8 @@ def request_rows(
         generation=said(held(records.generation)),
         reward=said(reward, 0.0),
         ranked_first=said(choice == first, False),
-        supported=said(  # who only knows the root has no choice; its cluster index decides
-            (choice == 0) | np.where(held(records.explored), reward > 0, held(indices.leads_here)), False
-        ),
+        supported=said(supported, False),
+        confirmed=said(confirmed, 0),
         participations=said(taken, 0),
     )
 
@@ -289,20 +310,27 @@ def _first_choices(
 
 
 def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:
-    """Return the records after every row has received its row of ``feedback``."""
+    """Return the records after every row has received its row of ``feedback``.
+
+    A row that has compared models and trained another leaf's learns nothing from the cohort but that.
+    """
     records = widen(records, feedback.tree)
     at = records.tree.index[feedback.cohort]
+    placed = np.full(len(records.heard), -1) if feedback.placed is None else feedback.placed
+    has_trained_it = (placed < 0) | (placed == at)
     # Before the partition is heard of, so that the cluster index of this very round leads to a child.
     similarity, generation = _learn_similarity(records, at, feedback, settings)
     records = hear(replace(records, similarity=similarity, generation=generation), feedback.tree, settings)
     explored = records.explored.copy()
-    explored[:, at] = True
-    return replace(
+    explored[has_trained_it, at] = True
+    instant_reward = np.where(has_trained_it, feedback.instant_reward, np.nan)
+    learnt = replace(
         records,
-        reward=_learn_reward(records, at, feedback.instant_reward, settings),
+        reward=_learn_reward(records, at, instant_reward, settings),
         explored=explored,
         participations=records.participations + 1,
     )
+    return learnt if feedback.placed is None else _learn_place(learnt, placed, settings)
 
 
 def hear(records: AffinityRecords, tree: CohortTree, settings: AffinitySettings) -> AffinityRecords:
@@ -340,6 +368,7 @@ def widen(records: AffinityRecords, tree: CohortTree) -> AffinityRecords:
         tree=tree,
         reward=pad(records.reward, 0.0),
         explored=np.pad(records.explored, [(0, 0), (0, extra)]),
+        confirmed=np.pad(records.confirmed, [(0, 0), (0, extra)]),
         similarity=pad(records.similarity, np.nan),
         generation=np.pad(records.generation, [(0, 0), (0, extra)], constant_values=-1),
     )
@@ -396,6 +425,29 @@ def _learn_reward(
     return np.where(np.isnan(instant_reward)[:, None], records.reward, reward)
 
 
+def _learn_place(records: AffinityRecords, placed: IntArray, settings: AffinitySettings) -> AffinityRecords:
+    """Make the leaf that a comparison has named the first choice: what a client has seen itself beats its label.
+
+    Of a cohort that was partitioned since, the leaf below it that the client would rather have.
+    """
+    tree = records.tree
+    reward, explored, confirmed = records.reward.copy(), records.explored.copy(), records.confirmed.copy()
+    against = settings.label_trust * label_margins(records)
+    standing = reward - against
+    lead = max(settings.partition_bonus, 2 * _TIE_BREAK)
+    for place in np.unique(placed[placed >= 0]).tolist():
+        rows = np.flatnonzero(placed == place)
+        confirmed[rows, place] = np.minimum(confirmed[rows, place], _MOST_CONFIRMED - 1) + 1
+        explored[rows, place] = True
+        below = np.isin(tree.cohorts, tree.leaves_of(tree.cohorts[place]))
+        chosen = np.where(below, standing[rows], -np.inf).argmax(axis=1)
+        others = np.where(tree.is_leaf & ~below, standing[rows], -np.inf).max(axis=1)
+        moves = standing[rows, chosen] <= others + _TIE_BREAK
+        rows, chosen, others = rows[moves], chosen[moves], others[moves]
+        reward[rows, chosen] = np.maximum(others, 0.0) + lead + against[rows, chosen]
+    return replace(records, reward=reward, explored=explored, confirmed=confirmed)
+
+
 def _learn_similarity(
     records: AffinityRecords, at: int, feedback: FeedbackColumns, settings: AffinitySettings
 ) -> tuple[FloatArray, IntArray]:
@@ -420,6 +472,7 @@ def take_rows(records: AffinityRecords, rows: IntArray) -> AffinityRecords:
         heard=records.heard[rows],
         reward=records.reward[rows],
         explored=records.explored[rows],
+        confirmed=records.confirmed[rows],
         similarity=records.similarity[rows],
         generation=records.generation[rows],
         participations=records.participations[rows],

@@ -136,6 +136,10 @@ class Closing:
     share: int  # updates that the round wants
     table: OwnState = NOTHING
 
+    def is_for(self, leaf: CohortId) -> bool:
+        """Return whether it is a round of this leaf; if not, its model was there to be compared, and stays as it is."""
+        return leaf == self.cohort or self.cohort not in self.participants.offered
+
 
 @dataclass(frozen=True)
 class Affinities:
@@ -144,6 +148,7 @@ class Affinities:
     instant_reward: FloatArray  # NaN where rewards say nothing
     similarity: FloatArray  # (rows, clusters); NaN without clustering
     generation: int
+    placed: IntArray | None = None  # (rows,) place in participants.offered of the model that fits best; -1: no word
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ class RoundNotes:
 class Outcome:
     """What a closed round leaves behind; the coordinator acts on the decision."""
 
-    states: tuple[CohortState, ...]  # of participants.offered, after the round
+    states: tuple[CohortState, ...]  # of participants.offered, after the round; see `Closing.is_for`
     decision: Decision = field(default_factory=Keep)
     affinities: Affinities | None = None  # None: participants hear nothing
     table: OwnState | None = None  # None: as it was
@@ -266,9 +271,16 @@ class SeesUnits(Protocol):
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:
-    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model."""
+    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
+
+    Leaves that the round is not for are as they were.
+    """
     after = []
-    for state, movement in zip(closing.states, gathered.movements[: len(closing.states)], strict=True):
+    own = gathered.movements[: len(closing.states)]  # other models are the algorithm's own affair
+    for leaf, state, movement in zip(closing.participants.offered, closing.states, own, strict=True):
+        if not closing.is_for(leaf):
+            after.append(state)
+            continue
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(
             CohortState(server, state.round + 1, state.check_ins, memory=state.memory, selection=state.selection)

@@ -66,6 +66,10 @@ class CohortTree:
         inner = {branch.cohort for branch in self.branches}
         return tuple(cohort for cohort in self.cohorts if cohort not in inner)
 
+    def leaves_of(self, cohort: CohortId) -> tuple[CohortId, ...]:
+        """Return what a cohort has become: itself, or the leaves below it; nothing of a cohort that never was."""
+        return tuple(leaf for leaf in self.leaves if leaf == cohort or leaf.startswith(f"{cohort}."))
+
     @cached_property
     def index(self) -> dict[CohortId, int]:
         """Return each cohort's position in `cohorts`."""

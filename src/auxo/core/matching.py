@@ -34,6 +34,7 @@ class Matched:
 
     cohort: IntArray  # position in tree.cohorts; `NOWHERE`: in nobody's round
     vouched: BoolArray  # by the client's own request or a table, not by a draw
+    compares: bool = False  # whoever is not vouched for compares models when it comes to train; the draw is no matter
 
 
 class Matching(Protocol):
@@ -56,6 +57,8 @@ class Matching(Protocol):
 class ByRequest:
     """The client has chosen; the coordinator finds the leaf its request of any age leads to."""
 
+    compares: bool = False  # newcomers compare models wherever they are sent, see `Matched`
+
     def match(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
         """Return the leaves of the requests; a cohort the tree does not know counts as no preference."""
         tree, requests = state.tree, check_ins.requests
@@ -64,12 +67,12 @@ class ByRequest:
             names = [tree.index.get(cohort, -1) for cohort in requests.tree.cohorts]
             cohorts = np.array([-1, *names, -1])[np.clip(cohorts, -1, len(names)) + 1]
         leaf, vouched = tree.resolve(cohorts, requests.cluster, requests.generation, rng)
-        return Matched(leaf, vouched)
+        return Matched(leaf, vouched, self.compares)
 
     def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
         """Return the same leaves; a request that only follows a predicted reward gives no reason to use a model."""
         matched = self.match(state, check_ins, rng)
-        return Matched(matched.cohort, matched.vouched & check_ins.requests.supported)
+        return Matched(matched.cohort, matched.vouched & check_ins.requests.supported, self.compares)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class _Worker:
 class _Shared:
     """Memory that this process and its workers see alike."""
 
-    models: Float32Array  # (models, parameters)
+    models: Float32Array  # (models, parameters); a round may have fewer
     updates: Float32Array  # (slots, rows, parameters)
     directions: FloatArray  # (slots, rows, width)
 

@@ -27,7 +27,7 @@ class Scores:
     tests: IntArray  # (evaluated,)
     cohort: IntArray  # (evaluated,) position in the tree's cohorts
     lost: BoolArray  # (evaluated,) had to compare models, see `place_clients`
-    matched: IntArray  # (evaluated,) the cohort each would be matched to; differs from ``cohort`` for the lost only
+    matched: IntArray  # (evaluated,) where the next check-in would lead; differs from ``cohort`` for the lost only
     matched_correct: IntArray  # (evaluated,) under the model of that one
     loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
 
@@ -51,7 +51,8 @@ def score_clients(
     placed = simulation.placement(state, clients)
     cohort = place_clients(trainer, data, clients, placed, state)
     correct = _correct(trainer, data, clients, cohort, state)
-    matched = np.where(placed.cohort == NOWHERE, cohort, placed.cohort)
+    finds_it = (placed.cohort == NOWHERE) | (~placed.vouched & placed.compares)
+    matched = np.where(finds_it, cohort, placed.cohort)
     is_same = bool((cohort == matched).all())
     matched_correct = correct if is_same else _correct(trainer, data, clients, matched, state)
     tests = data.test.counts(clients)

@@ -20,6 +20,7 @@ class AffinityRequest:
     cluster_by_fold: tuple[int, int]  # the same from one half of the client's samples each; -1: none
     generation: int  # start of the cohort's clustering the indices refer to; -1: none
     ranked_first: bool  # the client's first choice, not an exploration
+    confirmed: int = 0  # how often a comparison of models has named that cohort; 0: the client wants to compare
 
 
 @dataclass(frozen=True)
@@ -77,3 +78,4 @@ class AffinityFeedback:
     similarity: tuple[float | None, ...]  # to each cluster's centre of this round; None: it had none
     fold: int | None
     generation: int
+    placed: CohortId | None = None  # whose model had the least loss for it; None: it has not compared, or all are alike

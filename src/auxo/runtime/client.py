@@ -58,6 +58,7 @@ class Client:
             cluster_by_fold=(first, second),
             generation=int(asked.generation[0]),
             ranked_first=bool(asked.ranked_first[0]),
+            confirmed=int(asked.confirmed[0]),
         )
         return CheckIn(self.client, wish, int(asked.participations[0]))
 
@@ -77,6 +78,7 @@ class Client:
             similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
             fold=np.array([-1 if feedback.fold is None else feedback.fold]),
             generation=feedback.generation,
+            placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
         )
         self._record = replace(self._record, affinity=learn(affinity, columns, self._settings))
 
@@ -100,6 +102,10 @@ class Client:
         if feedback.cohort not in feedback.tree.index:
             raise ValueError(
                 f"feedback.cohort: {feedback.cohort} is not in feedback.tree; pass on what the server gave"
+            )
+        if feedback.placed is not None and feedback.placed not in feedback.tree.index:
+            raise ValueError(
+                f"feedback.placed: {feedback.placed} is not in feedback.tree; pass on what the server gave"
             )
         if feedback.fold not in (None, *range(FOLDS)):
             raise ValueError(f"feedback.fold: expected None or a number below {FOLDS}, got {feedback.fold}")

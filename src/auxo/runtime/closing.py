@@ -6,8 +6,11 @@ What becomes of the tree is the coordinator's; see `coordinator`.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from auxo.core.cohort_algorithm import Closing, Outcome, Participants, held_by
+import numpy as np
+
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants, held_by
 from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
@@ -42,7 +45,12 @@ class Closed:
 
 
 def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, participants: Participants) -> Closing:
-    """Return all that a cohort needs to close its round, wherever it does so."""
+    """Return all that a cohort needs to close its round, wherever it does so.
+
+    Leaves that were offered for comparison are as they stand now: one that was partitioned since the round opened is
+    offered as the leaves it has become.
+    """
+    participants = _offered_now(participants, state.tree)
     states = tuple(state.cohorts[leaf] for leaf in participants.offered)
     return Closing(
         cohort=cohort,
@@ -66,6 +74,25 @@ def models_of(closing: Closing) -> tuple[Float32Array, ...]:
     return (*(server.weights for server in servers), *compared)
 
 
+def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
+    """Return the participants with what the leaves that they were offered have become, in the same order."""
+    if set(participants.offered) <= set(tree.leaves):
+        return participants
+    became = [tree.leaves_of(leaf) for leaf in participants.offered]
+    offered = tuple(leaf for leaves in became for leaf in leaves)
+    # Who was to train a model that is gone compares those that there are.
+    places = [offered.index(leaf) if leaf in offered else LEAST_LOSS for leaf in participants.offered]
+    # Models that the cohort holds itself are numbered after those of the leaves.
+    before, more = len(participants.offered), len(offered) - len(participants.offered)
+    leaf_now = np.array([*places, LEAST_LOSS])
+    held = participants.model >= before
+    model = np.where(held, participants.model + more, leaf_now[np.where(held, LEAST_LOSS, participants.model)])
+    asked = participants.held_out
+    if asked is not None:
+        asked = np.where(asked >= before, asked + more, asked)
+    return replace(participants, offered=offered, model=model, held_out=asked)
+
+
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
     """Gather the answers and let the algorithm learn from them; the selector learns, too."""
     trained, _ = held_by(closing.states)
@@ -78,7 +105,10 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
         return Closed(gathered, None)
     clients = closing.participants.clients[gathered.rows]
     states = tuple(
-        replace(state, selection=rules.selector.learn(state.selection, clients, gathered)) for state in outcome.states
+        replace(state, selection=rules.selector.learn(state.selection, clients, gathered))
+        if closing.is_for(leaf)
+        else state
+        for leaf, state in zip(closing.participants.offered, outcome.states, strict=True)
     )
     return Closed(gathered, replace(outcome, states=states))
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from auxo.core.affinity import FeedbackColumns
 from auxo.core.cohort_algorithm import Closing, InitialModel, Outcome
 from auxo.core.cohort_state import CohortState, CoordinatorState
@@ -42,6 +44,7 @@ def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Cohor
     said = outcome.affinities
     if said is None:
         return None
+    places = np.array([*(tree.index[leaf] for leaf in closing.participants.offered), -1])
     return FeedbackColumns(
         cohort=closing.cohort,
         tree=tree,
@@ -49,6 +52,7 @@ def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Cohor
         similarity=said.similarity,
         fold=closing.participants.fold[gathered.rows],
         generation=said.generation,
+        placed=None if said.placed is None else places[said.placed],
     )
 
 

@@ -1,13 +1,13 @@
 """The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
 from auxo.core.aggregators import Aggregator, FedAvg
-from auxo.core.cohort_algorithm import CohortAlgorithm, Participants
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
@@ -207,8 +207,9 @@ class Server:
         opened = self._open.pop(cohort, None)
         if opened is None:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
-        answers, rejected = _sort_out(opened, cohort, results)
-        closing = closing_of(self._rules, self._state, cohort, opened.participants)
+        asked = _without_silent(opened.participants, cohort, results)
+        closing = closing_of(self._rules, self._state, cohort, asked)
+        answers, rejected = _sort_out(opened, closing, results)
         closed = close_round(self._rules, closing, iter(answers))
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in closed.gathered.rejected]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
@@ -263,6 +264,7 @@ def _listed(cohorts: Iterable[CohortId]) -> str:
 
 
 def _messages(tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns) -> list[AffinityFeedback]:
+    placed = np.full(len(gathered.rows), -1) if columns.placed is None else columns.placed
     return [
         AffinityFeedback(
             client=tasks[int(row)].client,
@@ -272,16 +274,20 @@ def _messages(tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumn
             similarity=tuple(None if np.isnan(value) else float(value) for value in similarity),
             fold=tasks[int(row)].fold,
             generation=columns.generation,
+            placed=None if place < 0 else columns.tree.cohorts[place],
         )
-        for row, reward, similarity in zip(gathered.rows, columns.instant_reward, columns.similarity, strict=True)
+        for row, reward, similarity, place in zip(
+            gathered.rows, columns.instant_reward, columns.similarity, placed.tolist(), strict=True
+        )
     ]
 
 
 def _sort_out(
-    opened: _Open, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]
+    opened: _Open, closing: Closing, results: Sequence[TaskResult | TaskFailure]
 ) -> tuple[list[Returned], list[Rejection]]:
     """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
     row_of = {task.client: row for row, task in enumerate(opened.tasks)}
+    offered = closing.participants.offered  # without leaves that were partitioned since the round opened
     answers: dict[int, list[TaskResult]] = {}
     rejected: list[Rejection] = []
     for result in results:
@@ -289,11 +295,11 @@ def _sort_out(
             continue
         sender: object = result.client
         row = row_of.get(ClientId(int(sender))) if isinstance(sender, int | np.integer) else None
-        if result.cohort != cohort:
+        if result.cohort != closing.cohort:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         elif row is None or result.round != opened.tasks[row].round:
             rejected.append(Rejection(result.client, "NOT_SELECTED"))
-        elif _trained(opened.tasks[row], result) is None:
+        elif _trained(opened.tasks[row], result) not in offered:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         else:
             answers.setdefault(row, []).append(result)
@@ -306,9 +312,21 @@ def _sort_out(
             (result,) = answers[row]
             trained = _trained(opened.tasks[row], result)
             assert trained is not None  # noqa: S101 - others were rejected
-            model = opened.participants.offered.index(trained)
+            model = offered.index(trained)
             single.append(Returned(row, result.update, result.examples, model=model, loss=_finite(result.loss)))
     return single, rejected
+
+
+def _without_silent(
+    participants: Participants, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]
+) -> Participants:
+    """Return the participants as those who do not say which model they have trained see it: they have not compared."""
+    if cohort not in participants.offered:
+        return participants
+    silent = [one.client for one in results if isinstance(one, TaskResult) and one.trained is None]
+    is_silent = np.array([client in silent for client in participants.clients.tolist()], dtype=np.bool_)
+    is_silent &= participants.model == LEAST_LOSS
+    return replace(participants, model=np.where(is_silent, participants.offered.index(cohort), participants.model))
 
 
 def _trained(task: Task, result: TaskResult) -> CohortId | None:
@@ -316,6 +334,8 @@ def _trained(task: Task, result: TaskResult) -> CohortId | None:
     said: object = result.trained
     if said is None and len(task.offered) == 1:
         return task.offered[0]
+    if said is None and task.cohort in task.offered:
+        return task.cohort
     return CohortId(said) if isinstance(said, str) and said in task.offered else None
 
 
@@ -342,6 +362,7 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
         requests.generation[row] = _count(wish.generation, -1)
         requests.reward[row] = _finite(wish.reward) or 0.0
         requests.ranked_first[row] = wish.ranked_first is True
+        requests.confirmed[row] = _count(wish.confirmed, 0)
     return requests
 
 

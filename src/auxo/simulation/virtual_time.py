@@ -3,6 +3,7 @@
 A cohort's round is two events. At the first it opens: clients check in, are matched and selected, and the clock says
 who will be kept and when it closes. At the second it closes: participants train, the cohort learns and answers.
 A cohort's model does not change in between, so training when the round closes gives the bits of training meanwhile.
+Other leaves' models, which some participants compare it with, are those of the time when it closes.
 """
 
 from collections.abc import Callable
@@ -239,7 +240,7 @@ class Simulation:
 
     def _training(self, state: SimulationState, closing: Closing, opened: OpenRound) -> Training:
         rows = np.flatnonzero(opened.kept | (opened.late & opened.hears_late))
-        asked = opened.participants
+        asked = closing.participants  # whose models there are may have changed since the round opened
         visits = state.clients.participations(asked.clients[rows])
         jobs = [
             Job(

@@ -166,7 +166,7 @@ def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
 
 @_promise
 def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
-    """A round that closes is one more round of every cohort that was offered, with a word for all who keep a record."""
+    """A round that closes is one more of every cohort that it is for, with a word for all who keep a record."""
     witness = Witness(algorithm)
     for _ in Trial.of(rules_of(witness)).states():
         for seen in taken(witness.seen.closes):
@@ -176,7 +176,12 @@ def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
 
 def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcome) -> None:
     before, after = ([state.round for state in states] for states in (seen.closing.states, outcome.states))
-    expect(after == [number + 1 for number in before], f"the rounds after {before}", after)
+    is_for = [seen.closing.is_for(leaf) for leaf in seen.closing.participants.offered]
+    rounds = [number + mine for number, mine in zip(before, is_for, strict=True)]
+    expect(after == rounds, f"the rounds {rounds} after {before}", after)
+    for mine, old, new in zip(is_for, seen.closing.states, outcome.states, strict=True):
+        if not mine:
+            expect_same(old, new, "a leaf that was only there to be compared as it was")
     half, said, rows = algorithm.client_half, outcome.affinities, len(seen.gathered.rows)
     if half is None:
         return

@@ -1,0 +1,135 @@
+"""Participants that compare the leaves' models on their own samples, and train the one with the least loss.
+
+After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
+confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better does not move
+the cohort's model, and is told where it belongs. Not in the paper.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Closing, Opening, Outcome, Plan, stepped
+from auxo.core.gathering import Admission, Examined, Gathered
+from auxo.core.types import BoolArray, FloatArray
+
+_OWN = 0  # place of the cohort's own model among the offered
+
+
+def compare_leaves(opening: Opening, plan: Plan, confirmations: int) -> Plan:
+    """Return a plan in which those compare models whose cohort fewer comparisons than this have named.
+
+    Args:
+        opening: the round.
+        plan: for the cohort's own model.
+        confirmations: 0: nobody compares.
+    """
+    if confirmations == 0 or len(opening.tree.leaves) == 1:
+        return plan
+    requests = opening.selected.requests
+    position = requests.tree.index.get(opening.cohort, -1)
+    here = (requests.cohort == position) & (position >= 0)  # what is said of another cohort confirms nothing here
+    compares = np.where(here, requests.confirmed, 0)[plan.rows] < confirmations
+    if not compares.any():
+        return plan
+    others = (leaf for leaf in opening.tree.leaves if leaf != opening.cohort)
+    return replace(plan, offered=(opening.cohort, *others), model=np.where(compares, LEAST_LOSS, plan.model))
+
+
+@dataclass(frozen=True)
+class OfOwnModel:
+    """Admits nobody who has trained another leaf's model, and everybody who has found the cohort's own to be best."""
+
+    otherwise: Admission  # decides about the rest
+    has_found: BoolArray  # (participants,) trains the cohort's own model only if it is better than all others
+
+    offered: int  # leaves' models; other numbers are of models that the cohort holds itself
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return which of the cohort's models an update may move."""
+        if _OWN < model < self.offered:
+            return None
+        moved = self.otherwise.place(row, examined, model)
+        return model if moved is None and self.has_found[row] else moved
+
+
+def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
+    """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has."""
+    compared = closing.participants.model == LEAST_LOSS
+    if not compared.any():
+        return otherwise
+    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.states))
+
+
+def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
+    """Return the answers of those who have trained the cohort's own models; others' updates cannot be compared."""
+    mine = _is_own(closing, gathered)
+    if mine.all():
+        return gathered
+    return replace(
+        gathered,
+        rows=gathered.rows[mine],
+        late=gathered.late[mine],
+        model=gathered.model[mine],
+        losses=gathered.losses[mine],
+        held_out=gathered.held_out[mine],
+        directions=gathered.directions[mine],
+        lengths=gathered.lengths[mine],
+        examples=gathered.examples[mine],
+    )
+
+
+def all_have_left(
+    closing: Closing, gathered: Gathered, aggregator: Aggregator, clusters: int, generation: int
+) -> Outcome | None:
+    """Return the outcome of a round that nobody has trained the cohort's model in, because all preferred others.
+
+    They have to hear of it, or they would come again and again. None: nobody has been there in time.
+    """
+    if not (~gathered.late & ~_is_own(closing, gathered)).any():
+        return None
+    n = len(own_answers(closing, gathered).rows)
+    nothing = Affinities(np.full(n, np.nan), np.full((n, clusters), np.nan), generation)
+    return Outcome(stepped(closing, gathered, aggregator), affinities=nothing)
+
+
+def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outcome:
+    """Return the outcome of `own_answers` as one of all: with no reward for those who left, and where they belong.
+
+    Where the best models are alike, as after a partition, a comparison has said nothing.
+    """
+    said = outcome.affinities
+    compared = (closing.participants.model == LEAST_LOSS)[gathered.rows]
+    if said is None or not compared.any():
+        return outcome
+    mine = _is_own(closing, gathered)
+    tells = compared & _is_unlike_others(closing)[np.where(compared, gathered.model, _OWN)]
+    told = Affinities(
+        instant_reward=_spread(said.instant_reward, mine),
+        similarity=_spread(said.similarity, mine),
+        generation=said.generation,
+        placed=np.where(tells, gathered.model, -1),
+    )
+    return replace(outcome, affinities=told)
+
+
+def _is_own(closing: Closing, gathered: Gathered) -> BoolArray:
+    return np.asarray((gathered.model == _OWN) | (gathered.model >= len(closing.states)))
+
+
+def _spread(values: FloatArray, mine: BoolArray) -> FloatArray:
+    column = np.full((len(mine), *values.shape[1:]), np.nan)
+    column[mine] = values
+    return column
+
+
+def _is_unlike_others(closing: Closing) -> BoolArray:
+    """Return, for each of the offered models, whether it is none of the others."""
+    models = [state.server.weights for state in closing.states]
+    unlike = np.ones(len(models), dtype=np.bool_)
+    for (one, mine), (other, theirs) in combinations(enumerate(models), 2):
+        if np.array_equal(mine, theirs):
+            unlike[[one, other]] = False
+    return unlike
