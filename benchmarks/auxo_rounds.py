@@ -66,7 +66,7 @@ def timed(
     devices = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
     population = PopulationConfig(clients=data.n_clients)  # not drawn: the data are here
     config = Config(seed=work.SEED, population=population, training=training, devices=devices, methods=(method,))
-    rules = method_runs(method, config, data, trainer.n_params)[0].rules
+    rules = method_runs(method, config, data, trainer.layers)[0].rules
     inner = InProcess(trainer, data, local_training(config), seed=work.SEED)
     closed_at: list[float] = []
 

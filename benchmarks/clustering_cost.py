@@ -32,7 +32,7 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.gathering import Gathered, examine
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, Float32Array, FloatArray
+from auxo.core.types import ROOT, Float32Array, FloatArray, IntArray
 from auxo.models.resnet import ResNet18
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Job, LocalTraining
@@ -86,8 +86,9 @@ def measure() -> Record:
     per_sample_s = (time.perf_counter() - started) / samples[:TRAINED].sum()
     training_s = per_sample_s * samples.sum() / work.CORES
     with threadpool_limits(1):
-        examining_s, directions, lengths = _examine(updates)
-        clustering_s, mib = _cluster(directions, lengths)
+        fingerprint = Fingerprint(trainer.n_params, layers=trainer.layers)
+        examining_s, directions, lengths = _examine(updates, fingerprint)
+        clustering_s, mib = _cluster(directions, lengths, fingerprint.blocks)
         plain_s = _plain_kmeans_s(trainer.n_params)
     spent_s = examining_s / work.CORES + clustering_s  # workers examine the updates they make
     return Record(
@@ -106,10 +107,9 @@ def measure() -> Record:
     )
 
 
-def _examine(updates: list[Float32Array]) -> tuple[float, FloatArray, FloatArray]:
+def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[float, FloatArray, FloatArray]:
     """Return the seconds it takes to examine 200 updates one after another, and what is kept of them."""
     rng = stream(work.SEED, "clustering-cost")
-    fingerprint = Fingerprint(len(updates[0]))
     fingerprint.of(updates[0])  # its signs are drawn once in a run
     distinct = [
         updates[number % TRAINED] + rng.standard_normal(len(updates[0]), dtype=np.float32) * updates[0].std()
@@ -122,7 +122,7 @@ def _examine(updates: list[Float32Array]) -> tuple[float, FloatArray, FloatArray
     return seconds, np.array([one.direction for one in kept]), np.array([one.length for one in kept])
 
 
-def _cluster(directions: FloatArray, lengths: FloatArray) -> tuple[float, float]:
+def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> tuple[float, float]:
     """Return the seconds of what closing a round does with fingerprints, and the memory it needs at most in MiB."""
     algorithm, aggregator, everybody = Auxo(), FedAvg(), np.arange(PARTICIPANTS)
     rng = stream(work.SEED, "clustering-cost", "close")
@@ -140,6 +140,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray) -> tuple[float, float]
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
         directions=directions,
+        blocks=blocks,
         lengths=lengths,
         examples=np.full(len(directions), 30),
         aggregated=everybody,

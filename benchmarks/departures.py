@@ -44,6 +44,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "clustering from the first round on": ("start_round=1",),
     "clustering from round 30 on": ("start_round=30",),
     "no partition before 45 % of the run": ("criterion.limits.begin=0.45",),
+    "whole updates are compared": ("by_unit=false",),
     "linear scaling of the server's rate": ('rate_scaling="linear"',),
 }
 """Settings of [auxo] that put one rule back."""

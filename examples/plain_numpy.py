@@ -24,7 +24,7 @@ def train(w: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32],
     inputs, labels, new = x[client, mine], y[client, mine], w.astype(float)
     for _ in range(10):
         new += 0.5 * inputs.T @ (labels - 1 / (1 + np.exp(-inputs @ new))) / len(labels)
-    return (new - w).astype(np.float32), len(labels), float(np.logaddexp(0, (1 - 2 * labels) * (inputs @ w)).mean())
+    return (new - w).astype(np.float32), SAMPLES, float(np.logaddexp(0, (1 - 2 * labels) * (inputs @ w)).mean())
 
 
 def accuracy(weights: Array, clients: list[int]) -> float:

@@ -30,6 +30,7 @@ from auxo.core.own_state import own
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
+from auxo.core.shares import Sharing
 from auxo.core.types import ROOT, CohortId, FloatArray, IntArray
 from auxo.protocol.codec import to_bytes
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
@@ -270,6 +271,28 @@ def test_halves_end_with_the_last_round_in_which_a_partition_is_possible() -> No
     assert folds(EVERYBODY, STARTED, 0.5) == [0, 1, 0, 1, 0, 1]
 
 
+# Shares.
+
+
+@dataclass(frozen=True)
+class Listens(Asks):
+    """Tells in its verdict which share of the participants it was told of."""
+
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
+        return Verdict(Keep(), None, -1.0 if outlook.share is None else float(outlook.share), 1, explains=False)
+
+
+@pytest.mark.parametrize(("sharing", "told", "shares"), [("members", 7.0, (0.75, 0.25)), ("equal", -1.0, (1.0, 1.0))])
+def test_the_criterion_is_told_how_children_would_share_the_participants(
+    sharing: Sharing, told: float, shares: tuple[float, ...]
+) -> None:
+    auxo = replace(SETTINGS, criterion=Listens(), sharing=sharing)
+    tree = CohortTree().partition(ROOT, (0, 1), (0.75, 0.25))
+
+    assert auxo.shares(tree, tree.leaves) == shares
+    assert close(closing(claims(12), share=7), answers(of_two_groups(12)), auxo).outcome.notes.gain_needed == told
+
+
 # Admission.
 
 
@@ -389,14 +412,16 @@ def test_without_cross_fitting_every_label_is_judged() -> None:
     assert later.outcome.notes.judged == later.outcome.notes.labelled == 9
 
 
-def test_who_may_have_a_single_sample_is_not_judged_on_what_its_label_comes_from() -> None:
+def test_who_has_a_single_sample_is_not_judged_on_what_its_label_comes_from() -> None:
     labels, fold = np.arange(12) % 2, np.zeros(12, dtype=np.int64)
     again = closing(claims(12, labels=labels), started(), fold=fold)
     found = answers(of_two_groups(12, seed=1))
     single = [replace(answer, examples=1) if answer.row < 5 else answer for answer in found]
+    two = [replace(answer, examples=2) for answer in found]
 
     assert close(again, found, seed=1).outcome.notes.judged == 12
     assert close(again, single, seed=1).outcome.notes.judged == 7
+    assert close(again, two, seed=1).outcome.notes.judged == 12  # halves of one sample each
 
 
 def test_labels_of_another_start_of_the_clustering_are_not_judged() -> None:

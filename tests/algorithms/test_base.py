@@ -43,6 +43,7 @@ def test_there_is_one_model_and_one_cohort_that_opens_rounds() -> None:
     assert [model.tolist() for model in start.models] == [[0.0, 0.0]]
     assert start.partition is None
     assert OneCohort().openers(CohortTree()) == (ROOT,)
+    assert OneCohort().shares(CohortTree(), (ROOT,)) == (1.0,)
 
 
 def test_all_train_the_one_model_on_all_their_samples_in_the_order_selected() -> None:

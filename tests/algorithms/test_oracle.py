@@ -55,13 +55,22 @@ def check_ins(clients: list[int]) -> CheckIns:
 
 
 def test_the_oracle_is_told_the_groups_and_gives_one_algorithm_for_each_start() -> None:
-    method = Oracle(starts=(0.0, 0.25, 1.0), rate_scaling="sqrt")
+    method = Oracle(starts=(0.0, 0.25, 1.0), rate_scaling="sqrt", sharing="equal")
     made = method.given(GROUPS)
 
     assert isinstance(method, NeedsGroups)
     assert not isinstance(method, CohortAlgorithm)
     assert all(isinstance(one, CohortAlgorithm) for one in made)
     assert [(one.at, one.rate_scaling) for one in made] == [(0.0, "sqrt"), (0.25, "sqrt"), (1.0, "sqrt")]
+    assert {one.sharing for one in made} == {"equal"}
+
+
+def test_cohorts_share_the_participants_by_the_true_sizes_of_the_groups() -> None:
+    (known,) = Oracle(starts=(0.0,)).given(GROUPS)
+    (equal,) = Oracle(starts=(0.0,), sharing="equal").given(GROUPS)
+
+    assert known.shares(TREE, TREE.leaves) == (3 / 8, 4 / 8, 1 / 8)
+    assert equal.shares(TREE, TREE.leaves) == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("starts", [(), (-0.1,), (0.5, 1.1), (float("nan"),)])

@@ -30,6 +30,7 @@ PRINTED = Auxo(
     late_feedback=False,
     admit_misfits=True,
     rate_scaling="linear",
+    sharing="equal",
 )
 # Lemma 1 asks for more participants than a short run has, unless it is scaled.
 READILY = Lemma(PartitionLimits(begin=0.2, end=0.8, labelled=0.0, min_participants=4), alpha=0.05)
@@ -77,7 +78,9 @@ def test_the_paper_is_a_cohort_algorithm_with_a_client_half_of_its_own() -> None
     assert isinstance(algorithm, CohortAlgorithm)
     assert Paper().client_half.affinity == PRINTED.affinity
     assert Paper().client_half.clusters == 2
-    assert Paper().openers(CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))) == (CohortId("0.0"), CohortId("0.1"))
+    tree = CohortTree().partition(ROOT, (0, 1), (0.7, 0.3))
+    assert Paper().openers(tree) == (CohortId("0.0"), CohortId("0.1"))
+    assert Paper().shares(tree, tree.leaves) == (1.0, 1.0)
 
 
 def test_a_start_before_the_first_round_is_refused() -> None:

@@ -334,3 +334,40 @@ def test_impossible_settings_are_refused_by_name(name: str, value: float, expect
 
     with pytest.raises(ValueError, match=f"{name}: expected {expected}"):
         ClusteringSettings(**setting)
+
+
+@pytest.mark.parametrize("blocks", [None, np.zeros(WIDTH, dtype=np.int64)])
+def test_one_block_is_none(blocks: IntArray | None) -> None:
+    directions = updates(GROUPS, seed=0)
+    expected = unit_rows(directions - directions.mean(axis=0, keepdims=True))
+    np.testing.assert_array_equal(cluster_space(directions, blocks), expected)
+
+
+def test_every_block_counts_the_same_once_the_mean_is_gone() -> None:
+    blocks = np.arange(WIDTH) % 3  # entries of a block need not stand together
+    directions = updates(GROUPS, seed=0) * np.array([1.0, 1e-3, 1e-6])[blocks]
+    points = cluster_space(directions, blocks)
+    for block in range(3):
+        np.testing.assert_allclose(np.linalg.norm(points[:, blocks == block], axis=1), 1 / np.sqrt(3))
+
+
+def test_a_block_in_which_all_are_the_same_says_nothing() -> None:
+    blocks = (np.arange(WIDTH) >= 2).astype(np.int64)
+    directions = updates(GROUPS, seed=0)
+    directions[:, :2] = 0.1
+    points = cluster_space(directions, blocks)
+    np.testing.assert_array_equal(points[:, :2], 0.0)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
+
+
+def test_groups_in_a_block_that_another_drowns_are_found_by_block() -> None:
+    blocks = np.repeat([0, 1], WIDTH)
+    loud = 100 * stream(0, "loud").standard_normal((len(GROUPS), WIDTH))
+    directions = unit_rows(np.hstack([loud, updates(GROUPS, seed=0)]))
+    nobody = np.full(len(GROUPS), -1)
+    state, clusters = cluster_round(
+        ClusteringState(), directions, nobody, nobody, SETTINGS, stream(0, "cluster"), blocks=blocks
+    )
+    assert clusters is not None
+    assert agreement(GROUPS, clusters.labels) > 0.9
+    np.testing.assert_allclose(compare(state, directions, directions, blocks=blocks), clusters.similarity)

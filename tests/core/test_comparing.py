@@ -25,7 +25,9 @@ from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, claims
 LEFT, RIGHT, FAR = CohortId("0.0"), CohortId("0.1"), CohortId("0.2")
 TREE = CohortTree().partition(ROOT, (0, 1, 2), (0.4, 0.3, 0.3))
 OFFERED = (RIGHT, LEFT, FAR)
-AUXO = Auxo(clustering=ClusteringSettings(clusters=2), rewards=RewardSettings(min_known=3), start_round=1)
+AUXO = Auxo(
+    clustering=ClusteringSettings(clusters=2), rewards=RewardSettings(min_known=3), decides="criterion", start_round=1
+)
 OUTLOOK = Outlook(progress=0.2, total_participants=30, cohorts=3, check_ins=40.0)
 
 
@@ -46,7 +48,7 @@ def opening(confirmed: Sequence[int], asked: CohortId | None = RIGHT, tree: Coho
     )
     cohort = RIGHT if len(tree.leaves) > 1 else ROOT
     vouched = np.full(n, asked is not None)
-    return Opening(cohort, tree, cohort_state(0), CheckIns(np.arange(n), requests), vouched, progress=0.2)
+    return Opening(cohort, tree, cohort_state(0), CheckIns(np.arange(n), requests), vouched, progress=0.2, share=n)
 
 
 def planned(now: Opening, confirmations: int = 2) -> Plan:
@@ -209,6 +211,6 @@ def test_a_round_in_which_nobody_compared_is_as_it_always_was() -> None:
     result = gathered(now, answers(alike(4), [0] * 4))
     told = close(now, result).affinities
 
-    assert own_answers(result) is result
+    assert own_answers(now, result) is result
     assert told is not None
     assert told.placed is None

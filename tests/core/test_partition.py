@@ -61,6 +61,7 @@ outlooks = st.builds(
     cohorts=st.integers(1, 6),
     check_ins=st.floats(0, 500),
     labelled=st.sampled_from([0.0, 0.4, 0.5, 1.0]),
+    share=st.none() | st.integers(5, 120),
 )
 criteria = st.sampled_from([GAIN, LEMMA])
 
@@ -76,9 +77,10 @@ def test_no_partition_leaves_a_child_unable_to_fill_its_round(
     decision = criterion.judge(evidence, outlook).decision
     if isinstance(decision, Partition):
         after = outlook.cohorts - 1 + len(decision.weights)
-        shares = {outlook.total_participants // after, -(-outlook.total_participants // after)}
-        assert min(shares) >= LIMITS.min_participants
+        equal = {outlook.total_participants // after, -(-outlook.total_participants // after)}
         for weight in decision.weights:
+            shares = equal if outlook.share is None else {outlook.share * weight}
+            assert min(shares) >= LIMITS.min_participants - 1e-9
             assert outlook.check_ins * weight >= max(shares)
 
 
@@ -157,6 +159,17 @@ def test_the_smallest_child_needs_enough_check_ins_for_the_largest_share(total: 
 
     assert LIMITS.allow(weights, replace(outlook, check_ins=needed + 0.1))
     assert not LIMITS.allow(weights, replace(outlook, check_ins=needed - 0.1))
+
+
+def test_where_shares_follow_members_the_smallest_child_needs_enough_of_its_cohorts_share() -> None:
+    weights = np.array([0.71, 0.29])
+    cohort = replace(PLENTY, total_participants=1000, cohorts=4, share=100, check_ins=100.0)
+
+    assert replace(LIMITS, min_participants=29).allow(weights, cohort)
+    assert not replace(LIMITS, min_participants=30).allow(weights, cohort)
+    assert replace(LIMITS, min_participants=30).allow(weights, replace(cohort, share=None, check_ins=1000.0))
+    assert not LIMITS.allow(weights, replace(cohort, check_ins=99.9))  # each child's own share, from its own members
+    assert LIMITS.allow(np.array([0.9, 0.1]), cohort)  # with equal shares 200 would be wanted of a tenth of them
 
 
 def test_after_a_while_nobody_waits_for_labels_any_longer() -> None:
@@ -542,8 +555,29 @@ def test_identical_updates_give_the_lemma_nothing_to_divide() -> None:
 def test_the_resource_is_shared_equally_with_the_remainder_in_turn() -> None:
     hundred = replace(PLENTY, total_participants=100)
 
-    assert replace(hundred, cohorts=3).shares(2) == (25, 25)
-    assert replace(hundred, cohorts=2).shares(2) == (33, 34)
+    three, four = (
+        [share.tolist() for share in replace(hundred, cohorts=cohorts).shares(np.array([0.9, 0.1]))]
+        for cohorts in (2, 3)
+    )
+    assert three == [[33, 33], [34, 34]]
+    assert four == [[25, 25], [25, 25]]
+    assert replace(hundred, cohorts=4).participants == 25
+
+
+def test_where_shares_follow_members_children_divide_what_their_cohort_has() -> None:
+    forty = replace(PLENTY, total_participants=100, cohorts=3, share=40)
+
+    for share in forty.shares(np.array([0.75, 0.25])):
+        np.testing.assert_allclose(share, [30, 10])
+    assert forty.participants == 40
+
+
+def test_a_gain_is_that_of_the_participants_that_the_cohort_has() -> None:
+    within, overall = np.array([0.04]), 0.01
+    half, all_of_half = replace(PLENTY, total_participants=20, cohorts=2), replace(PLENTY, total_participants=10)
+
+    assert GAIN.gains(within, overall, replace(half, share=10)) == GAIN.gains(within, overall, all_of_half)
+    assert GAIN.gains(within, overall, replace(half, share=15)) > GAIN.gains(within, overall, half)
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-0.1, 0.5), (0.6, 0.5), (0.5, 1.1)])

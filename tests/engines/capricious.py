@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from auxo.core.aggregators import Accumulator, FedYogi, ServerState
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
@@ -29,6 +30,10 @@ class Capricious:
     @property
     def n_params(self) -> int:
         return self.inner.n_params
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.inner.layers
 
     def initial_weights(self, seed: int) -> Float32Array:
         return self.inner.initial_weights(seed)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.engines.in_process import InProcess
@@ -105,6 +106,7 @@ class Unusual:
     """Trains like TRAINER once ``happens`` has let it."""
 
     n_params: int = TRAINER.n_params
+    layers: tuple[Layer, ...] = TRAINER.layers
 
     def initial_weights(self, seed: int) -> Float32Array:
         return WEIGHTS

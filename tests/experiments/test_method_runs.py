@@ -16,6 +16,7 @@ from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.client_algorithm import LocalSgd
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.rng import stream
 from auxo.core.selectors import Uniform
@@ -27,9 +28,11 @@ from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
+from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 from tests.registry.own_parts import METHOD, SMALL_PARTS
 
+LAYERS = SoftmaxTrainer(n_features=64, n_classes=10).layers
 SMALL = ("population.clients=60", "population.groups=[1.0, 2.0, 1.0]", "training.participants=8")
 
 
@@ -43,7 +46,7 @@ def data() -> FederatedData:
 
 
 def rules(method: str, config: Config, data: FederatedData) -> Federation:
-    (run,) = method_runs(method, config, data, n_params=650)
+    (run,) = method_runs(method, config, data, layers=LAYERS)
     assert run.label == method.rpartition(":")[2]
     return run.rules
 
@@ -65,25 +68,44 @@ def test_settings_of_parts_reach_the_federation(data: FederatedData) -> None:
     assert made.algorithm == Auxo(start_round=9)
 
 
+@pytest.mark.parametrize(
+    ("method", "setting", "by_unit"),
+    [
+        ("auxo", "seed=0", True),
+        ("auxo", "auxo.by_unit=false", False),
+        ("auxo", "training.fingerprint_by_unit=false", False),
+        ("paper", "seed=0", False),
+        ("base", "seed=0", False),
+        ("ifca", "seed=0", False),
+    ],
+)
+def test_fingerprints_are_by_unit_for_those_who_want_them(
+    method: str, setting: str, by_unit: bool, data: FederatedData
+) -> None:
+    fingerprint = rules(method, small(setting), data).fingerprint
+    assert fingerprint.n_params == 650
+    assert fingerprint.layers == (LAYERS if by_unit else ())
+
+
 def test_only_the_oracle_needs_groups() -> None:
     methods = ("base", "auxo", "paper", "oracle", "ifca")
     assert [method for method in methods if needs_groups(method, Config())] == ["oracle"]
 
 
 def test_the_oracle_runs_once_for_each_start(data: FederatedData) -> None:
-    runs = method_runs("oracle", small(), data, n_params=2)
+    runs = method_runs("oracle", small(), data, layers=(Layer((2,)),))
     assert [run.label for run in runs] == ["oracle 1", "oracle 2"]
     states = [start(run.rules, lambda number: np.zeros(2, dtype=np.float32)) for run in runs]
     assert [len(state.tree.leaves) for state in states] == [3, 1]
     np.testing.assert_allclose(states[0].tree.branches[0].weights, [0.25, 0.5, 0.25])
-    (alone,) = method_runs("oracle", small("oracle.starts=[0.1]"), data, n_params=2)
+    (alone,) = method_runs("oracle", small("oracle.starts=[0.1]"), data, layers=(Layer((2,)),))
     assert alone.label == "oracle"
     assert isinstance(alone.rules.algorithm, KnownGroups)
     assert alone.rules.algorithm.at == 0.1
 
 
 def test_the_oracle_sends_clients_to_their_groups_once_there_are_cohorts(data: FederatedData) -> None:
-    first = method_runs("oracle", small(), data, n_params=2)[0]
+    first = method_runs("oracle", small(), data, layers=(Layer((2,)),))[0]
     assert data.groups is not None
     clients = np.array([next(int(row) for row in np.flatnonzero(data.groups == group)) for group in (1, 2, 0)])
     check_ins, rng = CheckIns(clients, Requests.silent(CohortTree(), np.zeros(3, dtype=np.int64))), stream(0, "test")
@@ -98,9 +120,9 @@ def test_the_oracle_sends_clients_to_their_groups_once_there_are_cohorts(data: F
 def test_the_oracle_is_refused_without_groups_or_with_more_of_them_than_participants(data: FederatedData) -> None:
     blind = make_population(small("population.heterogeneity=none"))
     with pytest.raises(ConfigError, match=r"methods: oracle needs the groups of the clients, and .* has none"):
-        method_runs("oracle", small(), replace(blind, groups=None), n_params=2)
+        method_runs("oracle", small(), replace(blind, groups=None), layers=(Layer((2,)),))
     with pytest.raises(ConfigError) as error:
-        method_runs("oracle", small("training.participants=2"), data, n_params=2)
+        method_runs("oracle", small("training.participants=2"), data, layers=(Layer((2,)),))
     assert "a participant a round for each of the 3 groups of" in str(error.value)
     assert "got training.participants = 2" in str(error.value)
     assert """leave oracle out (--set 'methods=["base", "auxo"]')""" in str(error.value)
@@ -121,7 +143,7 @@ def test_a_reference_that_has_nothing_to_run_is_refused(data: FederatedData, alg
     method = f"{__name__}:Tells"
     config = small(f'methods=["{method}"]', f"Tells.algorithms={algorithms}")
     with pytest.raises(ConfigError) as error:
-        method_runs(method, config, data, n_params=2)
+        method_runs(method, config, data, layers=(Layer((2,)),))
     assert f"methods: {method}: expected one or more algorithms from its `given`" in str(error.value)
     assert f"got {got}; return what to run" in str(error.value)
 

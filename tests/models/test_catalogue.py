@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from auxo.core.layers import units_of
 from auxo.models.catalogue import MODELS, ModelArgument, inputs_of, make_trainer
 from auxo.testing import separable_population
 from auxo.testing.contract import Check
@@ -78,6 +79,22 @@ def test_model_of_numbers_refuses_tokens_and_says_which_models_fit(model: str) -
 def test_model_of_language_refuses_numbers_and_says_which_models_fit(model: str) -> None:
     with pytest.raises(ValueError, match=f'"{model}" takes tokens, got numbers; choose one of softmax, mlp, cnn'):
         make_trainer(model, DATA)
+
+
+@pytest.mark.parametrize(
+    ("model", "units"),
+    [
+        ("softmax", [(CLASSES, SIDE * SIDE + 1)]),
+        ("mlp", [(64, SIDE * SIDE + 1), (CLASSES, 65)]),
+        ("cnn", [(16, 10), (32, 16 * 9 + 1), (CLASSES, 32 * 4 + 1)]),
+    ],
+)
+def test_every_parameter_of_a_model_belongs_to_a_unit(model: str, units: list[tuple[int, int]]) -> None:
+    pytest.importorskip("torch")
+    trainer = make_trainer(model, DATA)
+    found = units_of(trainer.layers)
+    assert [(one.count, one.size) for one in found] == units
+    assert sum(one.count * one.size for one in found) == trainer.n_params
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class MyMethod:
     begin = OneCohort.begin
     memory = OneCohort.memory
     openers = OneCohort.openers
+    shares = OneCohort.shares
     plan = OneCohort.plan
     admission = OneCohort.admission
     close = OneCohort.close

@@ -55,6 +55,7 @@ SETTINGS = Auxo(
     rewards=RewardSettings(min_known=3),
     criterion=PartitionAt(2.0),
     start_round=1,
+    sharing="equal",
 )
 RULES = Federation(SETTINGS, FedAvg(), N_PARAMS, total_participants=10, total_rounds=4, seed=1, overcommit=0.25)
 

@@ -1,17 +1,19 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo import AuxoMemory
+from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.paper import Paper
 from auxo.core.claims import Claims
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.layers import Layer
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.coordinator import start
 from tests.core.selectors_of_our_own import FewestTurns, Turns
@@ -29,20 +31,39 @@ IFCA = replace(RULES, algorithm=Ifca(cohorts=3))
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(0, 10), st.integers(2, 4)), max_size=4), st.integers(1, 300))
-def test_shares_of_the_leaves_sum_to_the_total_and_differ_by_at_most_one(
+@given(st.lists(st.tuples(st.integers(0, 10), st.integers(2, 4)), max_size=4), st.integers(20, 300))
+def test_equal_shares_of_the_leaves_sum_to_the_total_and_differ_by_at_most_one(
     partitions: list[tuple[int, int]], total: int
 ) -> None:
     tree = CohortTree()
     for pick, children in partitions:
         cohort = tree.leaves[pick % len(tree.leaves)]
-        tree = tree.partition(cohort, tuple(range(children)), (1.0,) * children)
-    rules, state = replace(RULES, total_participants=total), CoordinatorState(tree, {})
+        tree = tree.partition(cohort, tuple(range(children)), tuple(range(1, children + 1)))
+    rules, state = replace(RULES, algorithm=Paper(), total_participants=total), CoordinatorState(tree, {})
     shares = [rules.share(state, leaf) for leaf in tree.leaves]
 
     assert sum(shares) == total
     assert max(shares) - min(shares) <= 1
     assert shares == sorted(shares, reverse=True)  # the remainder in turn
+
+
+def test_shares_of_auxos_cohorts_follow_their_members_and_nobody_has_none() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1), (0.9, 0.1)).partition(RIGHT, (0, 1), (0.98, 0.02))
+    rules, state = replace(RULES, algorithm=Auxo(), total_participants=100), CoordinatorState(tree, {})
+
+    assert [rules.share(state, leaf) for leaf in tree.leaves] == [89, 10, 1]
+    equal = replace(rules, algorithm=Auxo(sharing="equal"))
+    assert [equal.share(state, leaf) for leaf in tree.leaves] == [34, 33, 33]
+
+
+def test_an_algorithm_that_forgets_a_share_is_named() -> None:
+    @dataclass(frozen=True)
+    class Forgetful(Auxo):
+        def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+            return (1.0,)
+
+    with pytest.raises(ValueError, match=r"Forgetful\.shares: expected one for each of 0\.0, 0\.1, got 1"):
+        replace(RULES, algorithm=Forgetful()).share(partitioned(), LEFT)
 
 
 def test_a_round_for_several_leaves_has_all_participants() -> None:
@@ -112,6 +133,17 @@ def test_fingerprints_are_those_of_the_federations_seed_and_size() -> None:
     assert RULES.fingerprint is RULES.fingerprint  # a sketch takes time to make
     np.testing.assert_array_equal(RULES.fingerprint.of(update), replace(RULES).fingerprint.of(update))
     assert large.fingerprint == Fingerprint(5000, 64, seed=1)
+
+
+def test_fingerprints_are_by_unit_where_layers_are_known_and_the_algorithm_wants_them() -> None:
+    layers = (Layer((40, 100)), Layer((1000,)))
+    rules = replace(RULES, n_params=5000, layers=layers)
+
+    assert rules.fingerprint == Fingerprint(5000, seed=1, layers=layers)
+    for plain in (OneCohort(), Auxo(by_unit=False)):
+        assert replace(rules, algorithm=plain).fingerprint == Fingerprint(5000, seed=1)
+    with pytest.raises(ValueError, match="layers: expected tensors of 5001 parameters in all, got 5000"):
+        replace(rules, n_params=5001)
 
 
 def test_a_federation_without_participants_or_rounds_is_refused() -> None:

@@ -165,7 +165,7 @@ def test_who_is_there_for_one_round_of_several_models_is_noted_by_all_of_them() 
 def test_a_cohort_whose_name_begins_like_anothers_notes_nothing_for_it() -> None:
     many = replace(RULES, algorithm=Ifca(cohorts=11))  # 0.1 and 0.10
     state = start(many, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
-    leaves_open = replace(RULES, algorithm=OneCohort())
+    leaves_open = replace(RULES, algorithm=OneCohort(), total_participants=11)
     after = opened(leaves_open, state, CohortId("0.1"), arrived(state, [2] * 5)).state
 
     assert {leaf for leaf, cohort in after.cohorts.items() if cohort.check_ins > 0} == {"0.1"}

@@ -26,6 +26,7 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.gathering import Gathered
+from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
@@ -67,6 +68,7 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
             rewards=RewardSettings(min_known=3),
             criterion=TwoPartitions(),
             start_round=2,
+            sharing="equal",
             cross_fit_share=1.0,  # which clients are judged follows from their names, and names are changed below
         ),
         aggregator=aggregator,
@@ -189,6 +191,23 @@ def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds()
     assert list(dict.fromkeys(seen)) == [("0",), ("0.0", "0.1"), LEAVES]
     assert [loop.server.round(cohort) for cohort in loop.server.cohorts] == [ROUNDS] * 3
     assert loop.server.match(loop.check_ins()) == {}
+
+
+@pytest.mark.parametrize("shapes", [[(2, 2), (2,)], [Layer((2, 2), units_axis=1), Layer((2,))]])
+def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[int, ...]] | list[Layer]) -> None:
+    def similarities(shapes: list[tuple[int, ...]] | list[Layer]) -> list[tuple[float | None, ...]]:
+        weights = np.zeros(N_PARAMS, dtype=np.float32)
+        server = Server(weights, participants=12, rounds=10, method=Auxo(start_round=1), shapes=shapes)
+        tasks = server.open_round(ROOT, [CheckIn(ClientId(client)) for client in range(12)])
+        return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]
+
+    assert similarities(shapes) != similarities([])
+
+
+def test_shapes_of_another_model_are_refused() -> None:
+    weights = np.zeros(N_PARAMS, dtype=np.float32)
+    with pytest.raises(ValueError, match="shapes: expected tensors of 6 parameters in all, got 4; give the shape"):
+        Server(weights, participants=4, rounds=4, method=Auxo(), shapes=[(2, 2)])
 
 
 def test_tasks_are_at_most_the_cohorts_share_and_of_clients_that_checked_in() -> None:

@@ -97,6 +97,10 @@ def same_openers(openers: tuple[CohortId, ...]) -> tuple[CohortId, ...]:
     return openers
 
 
+def same_shares(shares: tuple[float, ...]) -> tuple[float, ...]:
+    return shares
+
+
 def same_plan(opening: Opening, plan: Plan) -> Plan:
     return plan
 
@@ -113,6 +117,7 @@ class Bent:
     matching: Matching = field(default_factory=ToTheRoot)
     start: Callable[[Start], Start] = same_start
     opened: Callable[[tuple[CohortId, ...]], tuple[CohortId, ...]] = same_openers
+    shared: Callable[[tuple[float, ...]], tuple[float, ...]] = same_shares
     planned: Callable[[Opening, Plan], Plan] = same_plan
     closed: Callable[[Closing, Gathered, Outcome | None], Outcome | None] = same_outcome
     remembers: OwnState = NOTHING
@@ -133,6 +138,9 @@ class Bent:
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         return self.opened(self.inner.openers(tree))
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        return self.shared(self.inner.shares(tree, openers))
 
     def plan(self, opening: Opening) -> Plan:
         return self.planned(opening, self.inner.plan(opening))
@@ -269,6 +277,9 @@ BROKEN: list[tuple[Check[Method], Method]] = [
     (methods.opens_rounds_for_every_leaf, Bent(opened=lambda openers: ())),
     (methods.opens_rounds_for_every_leaf, Bent(inner=Ifca(2), opened=lambda openers: (CohortId("0.0"),))),
     (methods.opens_rounds_for_every_leaf, Bent(opened=lambda openers: (*openers, CohortId("0.9")))),
+    (methods.shares_with_every_opener, Bent(shared=lambda shares: (*shares, 1.0))),
+    (methods.shares_with_every_opener, Bent(shared=lambda shares: tuple(-share for share in shares))),
+    (methods.shares_with_every_opener, Bent(shared=lambda shares: tuple(share * np.inf for share in shares))),
     (methods.matches_openers_and_places_leaves, Bent(matching=Misleading(matched=5))),
     (methods.matches_openers_and_places_leaves, Bent(inner=Ifca(2), matching=Misleading(matched=1, placed=1))),
     (methods.matches_openers_and_places_leaves, Bent(inner=Ifca(2), matching=Misleading(placed=0))),

@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.testing import ContractBroken, check_trainer, trainers
@@ -30,6 +31,10 @@ class Bent:
     def n_params(self) -> int:
         return self.inner.n_params
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.inner.layers[:1] if self.kind == "no bias" else self.inner.layers
+
     def initial_weights(self, seed: int) -> Float32Array:
         weights = self.inner.initial_weights(seed)
         return weights + np.float32(next(TURNS)) if self.kind == "moody" else weights
@@ -50,6 +55,11 @@ class Bent:
             updates = [replace(update, delta=update.delta + np.float32(1e-3) * mean) for update in updates]
         if self.kind == "in place":
             weights += np.float32(1.0)
+        if self.kind == "modest":
+            updates = [
+                update if job.fold is None else replace(update, examples=update.examples // 2)
+                for job, update in zip(jobs, updates, strict=True)
+            ]
         yield from (self._bent(update) for update in updates)
 
     def _other(self, job: Job) -> Job:
@@ -85,11 +95,13 @@ def trial(kind: str) -> TrainerTrial:
 
 BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
     (trainers.begins_with_flat_weights, trial("moody")),
+    (trainers.layers_cover_the_weights, trial("no bias")),
     (trainers.answers_every_job, trial("double")),
     (trainers.a_job_is_its_own_affair, trial("averages")),
     (trainers.leaves_arguments_alone, trial("in place")),
     (trainers.writes_where_it_is_told, trial("elsewhere")),
     (trainers.trains_on_halves, trial("wholes")),
+    (trainers.trains_on_halves, trial("modest")),
     (trainers.obeys_the_settings, trial("own pace")),
     (trainers.a_client_without_samples_stays, trial("generous")),
     (trainers.divergence_is_a_value, trial("mends")),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.training.local_samples import PADDING, local_batches, local_positions, sample_counts
+from auxo.training.local_samples import PADDING, local_batches, local_positions, reported_examples, sample_counts
 from auxo.training.trainer import Job, LocalTraining
 
 sizes = st.lists(st.integers(0, 25), min_size=1, max_size=4)
@@ -54,6 +54,13 @@ def test_folds_are_disjoint_halves_and_together_all_samples(count: int) -> None:
 @pytest.mark.parametrize("fold", [0, 1])
 def test_client_with_one_sample_trains_on_it_in_either_fold(fold: int) -> None:
     np.testing.assert_array_equal(local_positions(population([4, 1]), Job(1, visit=0, fold=fold)), [4])
+
+
+def test_a_client_reports_all_its_samples_whatever_the_half() -> None:
+    jobs = [Job(row, 0, fold) for row in range(3) for fold in (None, 0, 1)]
+
+    assert reported_examples(population([4, 1, 0]), jobs).tolist() == [4, 4, 4, 1, 1, 1, 0, 0, 0]
+    assert reported_examples(population([4]), []).tolist() == []
 
 
 def test_order_of_samples_depends_on_client_visit_seed_and_epoch() -> None:

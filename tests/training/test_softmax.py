@@ -144,12 +144,12 @@ def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(many: int, m
     assert np.isnan(room[[0, -1]]).all()
 
 
-def test_examples_are_those_of_the_fold_counted_once_for_all_epochs() -> None:
+def test_examples_are_all_of_the_clients_samples_whatever_the_fold_counted_once_for_all_epochs() -> None:
     jobs = [Job(row, 0, fold) for row, fold in [(3, None), (0, 0), (0, 1), (2, None)]]
 
     updates = SoftmaxTrainer(FEATURES, CLASSES).train(WEIGHTS, DATA, jobs, LocalTraining(epochs=3), seed=3)
 
-    assert [update.examples for update in updates] == [30, 7, 6, 0]
+    assert [update.examples for update in updates] == [30, 13, 13, 0]
 
 
 def test_client_without_samples_does_not_move_the_weights() -> None:

@@ -4,6 +4,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
@@ -182,7 +183,9 @@ def test_linear_module_agrees_with_the_softmax_trainer(momentum: float) -> None:
 
 
 def test_frozen_parameters_are_no_part_of_the_weights() -> None:
-    assert TorchTrainer(with_frozen_layer).n_params == 8 * CLASSES + CLASSES
+    trainer = TorchTrainer(with_frozen_layer)
+    assert trainer.n_params == 8 * CLASSES + CLASSES
+    assert trainer.layers == (Layer((CLASSES, 8)), Layer((CLASSES,)))
 
 
 @pytest.fixture

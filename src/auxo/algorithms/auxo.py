@@ -6,14 +6,16 @@ where and why this departs from the paper, rule by rule; algorithms/paper.py has
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from auxo.core.affinity import FOLDS, AffinitySettings
-from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
+from auxo.core.aggregators import Aggregator, RateScaling, ServerState, rate_scale
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, compare, note_explained
 from auxo.core.cohort_algorithm import (
+    LEAST_LOSS,
     Affinities,
     ClientHalf,
     Closing,
@@ -36,8 +38,11 @@ from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import random_bits
+from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
-from auxo.core.types import CohortId, FloatArray, IntArray
+from auxo.core.shares import Sharing, shares_by
+from auxo.core.trial import TrialSettings, prune, routes_of
+from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
 _FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
@@ -69,6 +74,15 @@ class AuxoMemory:
     evidence: tuple[RoundEvidence, ...] = ()
     step_lengths: StepLengths = field(default_factory=StepLengths)
     settled: bool = False  # it no longer looks for groups: nobody is clustered, all train on all their samples
+    search: Search = field(default_factory=Search)  # where a trial decides; the fields above are for a criterion
+
+    def held_servers(self) -> tuple[ServerState, ...]:
+        """Return the models of the branches on trial."""
+        return self.search.trial.servers if self.search.trial is not None else ()
+
+    def held_models(self) -> tuple[Float32Array, ...]:
+        """Return the models that branches would have together."""
+        return self.search.trial.joined() if self.search.trial is not None else ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,11 @@ class Auxo:
     affinity: AffinitySettings = field(default_factory=AffinitySettings)
     clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
+    decides: Literal["trial", "criterion"] = setting(
+        "trial",
+        "What decides about a partition: held-out samples in a trial, or a criterion on updates, as in the paper.",
+    )
+    trial: TrialSettings = field(default_factory=TrialSettings)
     criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
     start_round: int = setting(
         5,
@@ -97,9 +116,18 @@ class Auxo:
         "Participants that finish after the round has closed still learn how they fitted.",
     )
     admit_misfits: bool = setting(False, "Aggregate newcomers that turn out not to fit the cohort.")
+    by_unit: bool = setting(
+        True,
+        "Compare updates unit by unit of the model (a matrix's row, a convolution's filter), each scaled to length one "
+        "by itself; the paper compares whole updates.",
+    )
     rate_scaling: RateScaling = setting(
         "none",
         "How the server's learning rate follows the share of participants a cohort has.",
+    )
+    sharing: Sharing = setting(
+        "members",
+        "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
     )
 
     own_states = (AuxoMemory, Claims)
@@ -132,11 +160,17 @@ class Auxo:
         """Return the leaves: each cohort goes at its own pace."""
         return tree.leaves
 
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's share by the setting."""
+        return shares_by(self.sharing, tree, openers)
+
     def plan(self, opening: Opening) -> Plan:
         """Return who trains on which half of its samples, and who compares models before.
 
         Members come first, for newcomers are compared with them.
         """
+        if self.decides == "trial":
+            return self._trial_plan(opening)
         fold = self.folds(
             _memory(opening.state),
             opening.state.round,
@@ -157,12 +191,45 @@ class Auxo:
         deciding = progress <= self.criterion.limits.end and rounds + 1 >= self.start_round
         if not self.cross_fit or memory.settled or not deciding:
             return np.full(len(participations), -1, dtype=np.int64)
+        return np.where(self._are_judges(clients), participations % FOLDS, -1)
+
+    def _are_judges(self, clients: IntArray) -> BoolArray:
+        """Return who keeps half of its samples from training: always the same clients."""
         bits = random_bits(0, "cross-fit", clients) >> np.uint64(11)
-        is_judge = bits < np.uint64(round(self.cross_fit_share * 2**53))
-        return np.where(is_judge, participations % FOLDS, -1)
+        return np.asarray(bits < np.uint64(round(self.cross_fit_share * 2**53)))
+
+    def _looks(self, search: Search, number: int, share: int) -> bool:
+        """Return whether a cohort looks for groups in this round; it does not where no two could fill their rounds."""
+        could_pay = share >= 2 * self.trial.min_participants
+        return search.trial is not None or (could_pay and search.looks(number))
+
+    def _trial_plan(self, opening: Opening) -> Plan:
+        """Return who trains what: judges on one half of their samples for good, and on trial each branch its model."""
+        search = _memory(opening.state).search
+        if not self._looks(search, opening.state.round + 1, opening.share):
+            plan = plan_members_first(opening, None, self.late_feedback)
+            return compare_leaves(opening, plan, self.affinity.confirmations)
+        clients = opening.selected.clients
+        halves = (random_bits(0, "half", clients) >> np.uint64(63)).astype(np.int64)
+        plan = plan_members_first(opening, np.where(self._are_judges(clients), halves, -1), self.late_feedback)
+        plan = compare_leaves(opening, plan, self.affinity.confirmations)
+        if search.trial is None:
+            return plan
+        claims, offered, root = own(Claims, plan.notes), len(plan.offered), search.trial.dendrogram.root
+        branch = np.where(plan.model == LEAST_LOSS, -1, search.branches(claims.label, claims.generation))
+        counts = (plan.fold >= 0) & search.trial.counts(self.trial)
+        asked = search.trial.asked(np.where(counts, branch, -1))
+        return replace(
+            plan,
+            model=np.where(branch >= 0, offered + branch, plan.model),
+            held_out=np.where(asked == root, 0, np.where(asked >= 0, offered + asked, -1)),
+        )
 
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
+        search = _memory(closing.states[0]).search
+        if search.trial is not None:
+            return of_own_model(closing, ToBranches(search, len(closing.states)))
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return of_own_model(closing, AdmitAll())
         return of_own_model(closing, Gate(self.rewards, own(Claims, closing.participants.notes).known))
@@ -171,15 +238,19 @@ class Auxo:
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
         """Move the model, cluster and reward those who have trained it, and decide; tell others whose they have."""
-        outcome = self._close(closing, own_answers(gathered), aggregator, rng)
+        mine = own_answers(closing, gathered)
+        close = self._close_search if self.decides == "trial" else self._close_by_criterion
+        outcome = close(closing, mine, aggregator, rng)
         if outcome is None:
-            generation = _memory(closing.states[0]).clustering.generation
+            memory = _memory(closing.states[0])
+            generation = max(memory.clustering.generation, memory.search.clustering.generation)
             outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
         return None if outcome is None else tell_places(closing, gathered, outcome)
 
-    def _close(
+    def _close_by_criterion(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
+        """Close a round of a cohort whose partition is decided upon by what updates have in common."""
         movement = gathered.movements[0]
         if movement is None:
             return None
@@ -188,7 +259,8 @@ class Auxo:
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
-        outlook = replace(closing.outlook, labelled=float(labelled.mean()))
+        share = closing.share if self.sharing == "members" else None
+        outlook = replace(closing.outlook, labelled=float(labelled.mean()), share=share)
         kept = (*memory.evidence, *((evidence,) if evidence else ()))[-self.criterion.window :]
         verdict = self.criterion.judge(kept, outlook)
         restarted = False
@@ -227,6 +299,79 @@ class Auxo:
             ),
         )
 
+    def _close_search(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Close a round of a cohort that looks for groups, or has stopped doing so."""
+        if all(movement is None for movement in gathered.movements):
+            return None
+        if _memory(closing.states[0]).search.trial is not None:
+            return self._close_trial(closing, gathered, aggregator)
+        if gathered.movements[0] is None:
+            return None
+        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
+        state, *others = stepped(closing, gathered, aggregator, scale)
+        search, claims = _memory(state).search, claims_of(closing, gathered)
+        similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
+        if self._looks(search, state.round, closing.share):
+            here = np.flatnonzero(~gathered.late & (gathered.model == 0))
+            seen = Seen(gathered.directions[here], gathered.blocks, claims.label[here], claims.generation[here])
+            looked = look(search, seen, CohortNow(state.server, closing.share), self.clustering, self.trial, rng)
+            search, similarity[here] = looked.search, looked.similarity
+            if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
+                similarity[gathered.late] = late_similarity(
+                    search, gathered.directions[here], gathered.directions[gathered.late]
+                )
+        labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
+        return Outcome(
+            states=(replace(state, memory=AuxoMemory(search=search)), *others),
+            affinities=Affinities(
+                round_rewards(closing, gathered, self.rewards), similarity, search.clustering.generation
+            ),
+            notes=RoundNotes(known=int((claims.known & ~gathered.late).sum()), labelled=int(labelled.sum())),
+        )
+
+    def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator) -> Outcome:
+        """Move the branches' models, hear the judges, and decide once the trial is over."""
+        state, claims = closing.states[0], claims_of(closing, gathered)
+        search, offered = _memory(state).search, len(closing.states)
+        assert search.trial is not None  # noqa: S101 - the caller has looked
+        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
+        asked = closing.participants.held_out
+        nodes = np.full((len(gathered.rows), 0), -1) if asked is None else asked[gathered.rows]
+        nodes = np.where(nodes == 0, search.trial.dendrogram.root, np.where(nodes > 0, nodes - offered, -1))
+        said = np.full(nodes.shape, np.nan)
+        said[:, : gathered.held_out.shape[1]] = gathered.held_out[:, : nodes.shape[1]]
+        trial = search.trial.after(gathered.movements[offered:], aggregator, scale, nodes, said)
+        server = replace(trial.server(trial.dendrogram.root), steps=state.server.steps + 1)
+        state = replace(state, server=server, round=state.round + 1)
+        cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
+        pays = len(cut.nodes) > 1
+        after = replace(search, trial=trial) if not over else search.rested(state.round, self.trial)
+        similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
+        strangers = np.flatnonzero(gathered.model == 0)
+        if len(strangers):
+            similarity[strangers] = search.similarity(gathered.directions[strangers])
+        decision = Partition(
+            routes=routes_of(trial.dendrogram, cut),
+            weights=tuple(sum(trial.weights[branch] for branch in trial.dendrogram.below(node)) for node in cut.nodes),
+            generation=search.clustering.generation,
+            servers=tuple(trial.server(node) for node in cut.nodes),
+        )
+        return Outcome(
+            states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
+            decision=decision if over and pays else Keep(),
+            affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
+            notes=RoundNotes(
+                known=int((claims.known & ~gathered.late).sum()),
+                labelled=int((gathered.model >= offered).sum()),
+                judged=int((np.isfinite(said) & (nodes >= 0)).any(axis=1).sum()),
+                gain=cut.gain,
+                children=len(cut.nodes),
+                gives_up=over and not pays,
+            ),
+        )
+
     def _cluster(
         self, closing: Closing, state: CohortState, claims: Claims, gathered: Gathered, rng: np.random.Generator
     ) -> tuple[ClusteringState, FloatArray, RoundEvidence | None]:
@@ -239,19 +384,23 @@ class Auxo:
         present, directions = claims.take(in_time), gathered.directions[in_time]
         held_out = present.held_out_label(closing.participants.fold[gathered.rows][in_time])
         labels = np.where(held_out >= 0, held_out, present.label)
-        clustering, clusters = cluster_round(before, directions, labels, present.generation, self.clustering, rng)
+        blocks = gathered.blocks
+        clustering, clusters = cluster_round(
+            before, directions, labels, present.generation, self.clustering, rng, blocks=blocks
+        )
         if clusters is None:
             return clustering, similarity, None
         judged_by = held_out if self.cross_fit else present.label
         judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
         judged &= before.centres is not None
         if self.cross_fit:
-            # A half of one sample may be all that the client has: it would be judged on what its label comes from.
+            # A single sample is both halves of its client: it would be judged on what its label comes from.
             judged &= gathered.examples[in_time] > 1
         evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
         similarity[in_time] = clusters.similarity
         if gathered.late.any():
-            similarity[gathered.late] = compare(clustering, directions, gathered.directions[gathered.late])
+            late = gathered.directions[gathered.late]
+            similarity[gathered.late] = compare(clustering, directions, late, blocks=blocks)
         return clustering, similarity, evidence
 
     def _has_tried(self, clustering: ClusteringState, evidence: Sequence[RoundEvidence]) -> bool:

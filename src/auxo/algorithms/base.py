@@ -11,6 +11,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.matching import Matching, ToTheRoot
 from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId
 
 
@@ -37,6 +38,10 @@ class OneCohort:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the root."""
         return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return that there is one to have them all."""
+        return equal_shares(tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples."""

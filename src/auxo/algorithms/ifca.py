@@ -18,6 +18,7 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Partition
 from auxo.core.rng import random_bits
 from auxo.core.settings import setting
+from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, CohortId
 
 
@@ -59,6 +60,10 @@ class Ifca:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the root: one round is for all models."""
         return (ROOT,)
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return that there is one to have them all."""
+        return equal_shares(tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return that every participant takes the best of all models, or in the beginning the one that was drawn."""

@@ -31,6 +31,7 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Decision, Keep, Partition
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import setting
+from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, IntArray
 
 
@@ -50,6 +51,10 @@ class Oracle:
         "none",
         "How the server's learning rate follows the share of participants a cohort has.",
     )
+    sharing: Sharing = setting(
+        "members",
+        "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
+    )
 
     def __post_init__(self) -> None:
         if not self.starts or not all(0 <= at <= 1 for at in self.starts):
@@ -57,7 +62,7 @@ class Oracle:
 
     def given(self, groups: IntArray) -> tuple["KnownGroups", ...]:
         """Return one algorithm for each start; ``groups`` are those of the whole population."""
-        return tuple(KnownGroups(groups, at, self.rate_scaling) for at in self.starts)
+        return tuple(KnownGroups(groups, at, self.rate_scaling, self.sharing) for at in self.starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,7 @@ class KnownGroups:
     groups: IntArray  # (clients,)
     at: float  # share of the run after which the groups part; 0: they never meet
     rate_scaling: RateScaling = "none"
+    sharing: Sharing = "members"
     rewards: RewardSettings = field(default_factory=RewardSettings)
     client_half = ClientHalf(AffinitySettings(confirmations=0), clusters=4)
 
@@ -88,6 +94,10 @@ class KnownGroups:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves."""
         return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's share by the setting."""
+        return shares_by(self.sharing, tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""

@@ -35,6 +35,7 @@ from auxo.core.own_state import own
 from auxo.core.partition import Keep, Lemma, Partition, PartitionCriterion, PartitionLimits, RoundEvidence
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import setting
+from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId, FloatArray
 
 _AFFINITY = AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True, confirmations=0)
@@ -92,6 +93,10 @@ class Paper:
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
         return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return that all cohorts have the same (section 4.4)."""
+        return equal_shares(tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""

@@ -26,12 +26,13 @@ RateScaling = Literal["none", "sqrt", "linear"]
 class Report:
     """What a participant's result says besides the update."""
 
-    examples: int  # samples it was trained on
-    loss: float | None = None  # mean over these at the model it was sent; None where nobody asked
+    examples: int  # the participant's samples, see `TaskResult`
+    loss: float | None = None  # mean over those it trained on at the model it was sent; None where nobody asked
+    held_out: tuple[float, ...] = ()  # mean over samples it was not trained on, at the models it was asked about
 
 
 def update_weight(weighting: Weighting, examples: int) -> float:
-    """Return the weight of an update that was trained on ``examples`` samples."""
+    """Return the weight of an update that ``examples`` samples stand behind."""
     match weighting:
         case "examples":
             return float(examples)

@@ -9,6 +9,7 @@ from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
+_ROUNDING = 1e-12  # length of a block below which it is what rounding has left of directions that are the same
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,12 @@ class ClusteringSettings:
     """How participants are clustered."""
 
     clusters: int = setting(
-        4,
-        "Clusters of a cohort (the paper's K); the criterion may join some, so this is the most "
-        "children of a partition.",
+        8,
+        "Clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a partition.",
     )
+    pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
+    pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
+    pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(
         10.0,
@@ -39,7 +42,7 @@ class ClusteringSettings:
         # Every way to group the clusters is judged, and there are thousands of ways beyond 8.
         if not 2 <= self.clusters <= 8:
             raise ValueError(f"clusters: expected 2 to 8, got {self.clusters}")
-        for name in ("restart_after", "kmeans_starts"):
+        for name in ("restart_after", "kmeans_starts", "pool_rounds", "pool_per_cluster", "pool_most"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not 0 <= self.centre_memory < float("inf"):
@@ -71,21 +74,25 @@ class Clusters:
         return best
 
 
-def cluster_space(directions: FloatArray) -> FloatArray:
+def cluster_space(directions: FloatArray, blocks: IntArray | None = None, mean: FloatArray | None = None) -> FloatArray:
     """Return updates without what all participants share, scaled to length one.
 
-    Early in training the common direction drowns the differences between clients.
+    Early in training the common direction drowns the differences between clients. With several ``blocks`` each of them
+    is scaled by itself first (see `Fingerprint.blocks`): in some, all participants are alike but for a little, which
+    may be just what tells them apart. ``mean`` is what is subtracted; None: these participants' own.
     """
-    return unit_rows(directions - directions.mean(axis=0, keepdims=True))
+    return _scaled(directions - (directions.mean(axis=0, keepdims=True) if mean is None else mean), blocks)
 
 
-def cluster_round(
+def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends on
     state: ClusteringState,
     directions: FloatArray,
     labels: IntArray,
     generation: IntArray,
     settings: ClusteringSettings,
     rng: np.random.Generator,
+    *,
+    blocks: IntArray | None = None,
 ) -> tuple[ClusteringState, Clusters | None]:
     """Cluster this round's participants (Algorithm 1, ClientClustering).
 
@@ -96,13 +103,14 @@ def cluster_round(
         generation: which start of the clustering that index refers to.
         settings: see `ClusteringSettings`.
         rng: for K-means.
+        blocks: (width,) which entries of a direction are scaled together; None: all.
 
     Returns:
         The next state, and the clusters; None when there were too few participants to begin.
     """
     if len(directions) < 2:
         return state, None  # without the mean of others there is nothing left of an update
-    points = cluster_space(directions)
+    points = cluster_space(directions, blocks)
     if state.centres is None:
         if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
             return state, None
@@ -118,18 +126,34 @@ def cluster_round(
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 
-def compare(state: ClusteringState, directions: FloatArray, others: FloatArray) -> FloatArray:
+def compare(
+    state: ClusteringState, directions: FloatArray, others: FloatArray, *, blocks: IntArray | None = None
+) -> FloatArray:
     """Return the similarity of ``others``, who came after the round had closed, to the centres it has left behind.
 
     Args:
         state: after the round; it must have centres.
         directions: (participants, width) of the round, for the mean that is subtracted.
         others: (late participants, width).
+        blocks: (width,) as in the round.
     """
     if state.centres is None:
         raise ValueError("state.centres: expected those of a clustered round, got none")
-    points = unit_rows(others - directions.mean(axis=0, keepdims=True))
+    points = _scaled(others - directions.mean(axis=0, keepdims=True), blocks)
     return np.asarray(points @ unit_rows(state.centres).T)
+
+
+def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
+    """Return the rows with each block scaled to length one, and then the whole; what is zero stays zero."""
+    if blocks is None or not (blocks != blocks[0]).any():
+        return unit_rows(rows)
+    order = np.argsort(blocks, kind="stable")
+    starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
+    lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
+    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
+    place = np.empty(len(blocks), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))
+    return unit_rows(rows * scales[:, place])
 
 
 def _similarity(

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import Aggregator
+from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, Gathered
@@ -54,6 +54,7 @@ class Opening:
     selected: CheckIns
     vouched: BoolArray  # (selected,) see `Matched`
     progress: float  # share of the cohort's rounds that are done once this one has closed
+    share: int  # updates that the round wants
     table: OwnState = NOTHING  # of clients, for algorithms that have one
 
 
@@ -67,9 +68,15 @@ class Plan:
     model: IntArray  # which of the offered models each trains, which is then all it is sent; or `LEAST_LOSS`
     hears_late: bool = False  # those that finish too late for the round send their updates all the same
     notes: OwnState = NOTHING  # what the algorithm wants to find again when the round closes
+    held_out: IntArray | None = None  # (rows, most) models each judges by samples it does not train on; -1: no more
 
-    def check(self, selected: int, tree: CohortTree) -> None:
-        """Check that the plan can be carried out for so many selected clients.
+    def check(self, selected: int, tree: CohortTree, held: int = 0) -> None:
+        """Check that the plan can be carried out.
+
+        Args:
+            selected: clients that the plan is for.
+            tree: as it stands.
+            held: models that the cohort holds besides its own, see `HoldsModels`.
 
         Raises:
             ValueError: it cannot; what goes on would train something else than was meant.
@@ -83,10 +90,19 @@ class Plan:
             raise ValueError(f"plan.offered: expected some of the leaves {tree.leaves}, got {self.offered}")
         if not np.isin(self.fold, (-1, 0, 1)).all():
             raise ValueError(f"plan.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
-        if n and not LEAST_LOSS <= self.model.min() <= self.model.max() < len(self.offered):
+        models = len(self.offered) + held
+        if n and not LEAST_LOSS <= self.model.min() <= self.model.max() < models:
             raise ValueError(
-                f"plan.model: expected places among the {len(self.offered)} offered, or LEAST_LOSS, got "
+                f"plan.model: expected places among the {models} models of the round, or LEAST_LOSS, got "
                 f"{np.unique(self.model).tolist()}"
+            )
+        if self.held_out is not None and (
+            len(self.held_out) != n
+            or (self.held_out.size and not -1 <= self.held_out.min() <= self.held_out.max() < models)
+        ):
+            raise ValueError(
+                f"plan.held_out: expected {n} rows of places among the {models} models of the round, or -1, got "
+                f"{len(self.held_out)} rows of {np.unique(self.held_out).tolist()}"
             )
 
     @staticmethod
@@ -106,6 +122,7 @@ class Participants:
     fold: IntArray
     model: IntArray
     notes: OwnState = NOTHING
+    held_out: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +207,10 @@ class CohortAlgorithm(Protocol):
         """Return the cohorts that open rounds, which share the participants: the leaves, or one for several leaves."""
         ...
 
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return the relative share of the participants that each opener has: positive; see `auxo.core.shares`."""
+        ...
+
     def plan(self, opening: Opening) -> Plan:
         """Return what the selected are asked to do."""
         ...
@@ -206,11 +227,44 @@ class CohortAlgorithm(Protocol):
 
 
 @runtime_checkable
+class HoldsModels(Protocol):
+    """A cohort's memory that holds models besides the cohort's own, which take part in its rounds.
+
+    In a round's numbers they follow the models of the leaves that are offered: first those that are trained, then those
+    that are only compared.
+    """
+
+    def held_servers(self) -> tuple[ServerState, ...]:
+        """Return the models that participants train, each with its optimiser's state."""
+        ...
+
+    def held_models(self) -> tuple[Float32Array, ...]:
+        """Return the models that are only compared."""
+        ...
+
+
+def held_by(states: tuple[CohortState, ...]) -> tuple[tuple[ServerState, ...], tuple[Float32Array, ...]]:
+    """Return the models that the cohort of a round, the first of ``states``, holds: trained ones, and others."""
+    memory = states[0].memory
+    return (memory.held_servers(), memory.held_models()) if isinstance(memory, HoldsModels) else ((), ())
+
+
+@runtime_checkable
 class NeedsGroups(Protocol):
     """A method that is told the true groups, which no rival may know: a reference."""
 
     def given(self, groups: IntArray) -> tuple[CohortAlgorithm, ...]:
         """Return what to run; of several the most accurate counts. ``groups`` are those of the whole population."""
+        ...
+
+
+@runtime_checkable
+class SeesUnits(Protocol):
+    """An algorithm that may want fingerprints by unit of the model; others are given those of the update as one."""
+
+    @property
+    def by_unit(self) -> bool:
+        """Return whether it wants them."""
         ...
 
 
@@ -222,7 +276,8 @@ def stepped(
     Leaves that the round is not for are as they were.
     """
     after = []
-    for leaf, state, movement in zip(closing.participants.offered, closing.states, gathered.movements, strict=True):
+    own = gathered.movements[: len(closing.states)]  # other models are the algorithm's own affair
+    for leaf, state, movement in zip(closing.participants.offered, closing.states, own, strict=True):
         if not closing.is_for(leaf):
             after.append(state)
             continue

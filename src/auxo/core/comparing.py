@@ -45,11 +45,14 @@ class OfOwnModel:
     otherwise: Admission  # decides about the rest
     has_found: BoolArray  # (participants,) trains the cohort's own model only if it is better than all others
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
-        """Return whether an update may move the cohort's model."""
-        if model != _OWN:
-            return False
-        return self.otherwise.admits(row, examined, model) or bool(self.has_found[row])
+    offered: int  # leaves' models; other numbers are of models that the cohort holds itself
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return which of the cohort's models an update may move."""
+        if _OWN < model < self.offered:
+            return None
+        moved = self.otherwise.place(row, examined, model)
+        return model if moved is None and self.has_found[row] else moved
 
 
 def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
@@ -57,12 +60,12 @@ def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
     compared = closing.participants.model == LEAST_LOSS
     if not compared.any():
         return otherwise
-    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN])
+    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.states))
 
 
-def own_answers(gathered: Gathered) -> Gathered:
-    """Return the answers of those who have trained the cohort's own model; others' updates cannot be compared."""
-    mine = gathered.model == _OWN
+def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
+    """Return the answers of those who have trained the cohort's own models; others' updates cannot be compared."""
+    mine = _is_own(closing, gathered)
     if mine.all():
         return gathered
     return replace(
@@ -71,6 +74,7 @@ def own_answers(gathered: Gathered) -> Gathered:
         late=gathered.late[mine],
         model=gathered.model[mine],
         losses=gathered.losses[mine],
+        held_out=gathered.held_out[mine],
         directions=gathered.directions[mine],
         lengths=gathered.lengths[mine],
         examples=gathered.examples[mine],
@@ -84,9 +88,9 @@ def all_have_left(
 
     They have to hear of it, or they would come again and again. None: nobody has been there in time.
     """
-    if not (~gathered.late & (gathered.model != _OWN)).any():
+    if not (~gathered.late & ~_is_own(closing, gathered)).any():
         return None
-    n = len(own_answers(gathered).rows)
+    n = len(own_answers(closing, gathered).rows)
     nothing = Affinities(np.full(n, np.nan), np.full((n, clusters), np.nan), generation)
     return Outcome(stepped(closing, gathered, aggregator), affinities=nothing)
 
@@ -100,8 +104,8 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
     compared = (closing.participants.model == LEAST_LOSS)[gathered.rows]
     if said is None or not compared.any():
         return outcome
-    mine = gathered.model == _OWN
-    tells = compared & _is_unlike_others(closing)[gathered.model]
+    mine = _is_own(closing, gathered)
+    tells = compared & _is_unlike_others(closing)[np.where(compared, gathered.model, _OWN)]
     told = Affinities(
         instant_reward=_spread(said.instant_reward, mine),
         similarity=_spread(said.similarity, mine),
@@ -109,6 +113,10 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
         placed=np.where(tells, gathered.model, -1),
     )
     return replace(outcome, affinities=told)
+
+
+def _is_own(closing: Closing, gathered: Gathered) -> BoolArray:
+    return np.asarray((gathered.model == _OWN) | (gathered.model >= len(closing.states)))
 
 
 def _spread(values: FloatArray, mine: BoolArray) -> FloatArray:

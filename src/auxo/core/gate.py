@@ -21,15 +21,16 @@ class Gate:
         self._lengths: list[float] = []
         self._measure: MembersMeasure | None = None  # of all members so far
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
-        """Return whether an update may move the model."""
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return the model that was trained; None where the update may not move it."""
         if self._known[row]:
             self._directions.append(examined.direction)
             self._lengths.append(examined.length)
             self._measure = None
-            return True
+            return model
         if len(self._directions) < self._settings.min_known:
-            return True
+            return model
         if self._measure is None:
             self._measure = MembersMeasure.of(np.array(self._directions), np.array(self._lengths), self._settings)
-        return self._measure.distance(examined.direction, examined.length) <= self._measure.usual_distance
+        fits = self._measure.distance(examined.direction, examined.length) <= self._measure.usual_distance
+        return model if fits else None

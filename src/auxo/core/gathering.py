@@ -36,19 +36,17 @@ class Returned:
     late: bool = False  # finished after the round had closed: fingerprinted, not aggregated
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
+    held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
 class Admission(Protocol):
-    """Decides, answer by answer, who may move the model."""
+    """Decides, answer by answer, who may move which model."""
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
-        """Return whether the update of a participant that is in time is aggregated.
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
-        Args:
-            row: of the participant.
-            examined: its update.
-            model: which of the models that took part in the round it has trained.
+        None: it moves none.
         """
         ...
 
@@ -57,9 +55,9 @@ class Admission(Protocol):
 class AdmitAll:
     """Every valid update that is in time is aggregated."""
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
-        """Return True."""
-        return True
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return the model that was trained."""
+        return model
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,9 @@ class Gathered:
     late: BoolArray
     model: IntArray  # (len(rows),) which of the models each has trained
     losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
+    held_out: FloatArray  # (len(rows), most asked) losses on samples not trained on, in the order asked; NaN: none
     directions: FloatArray  # (len(rows), width)
+    blocks: IntArray  # (width,) of the fingerprint: which entries of a direction were scaled together
     lengths: FloatArray  # (len(rows),) relative to the root of the examples
     examples: IntArray  # (len(rows),) samples behind each update
     aggregated: IntArray  # participants whose update moves a model
@@ -89,13 +89,15 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(update: object, examples: object, loss: float | None, fingerprint: Fingerprint) -> Examined | Reason:
+def examine(
+    update: object, examples: object, loss: float | None, fingerprint: Fingerprint, held_out: tuple[float, ...] = ()
+) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    return Examined(values, Report(count, loss), fingerprint.of(values), relative_length(values, count))
+    return Examined(values, Report(count, loss, held_out), fingerprint.of(values), relative_length(values, count))
 
 
 def gather(
@@ -106,6 +108,7 @@ def gather(
     late: list[bool] = []
     model: list[int] = []
     losses: list[float] = []
+    held_out: list[tuple[float, ...]] = []
     directions: list[FloatArray] = []
     lengths: list[float] = []
     examples: list[int] = []
@@ -113,7 +116,7 @@ def gather(
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
     for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint)
+        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
@@ -121,29 +124,41 @@ def gather(
         late.append(answer.late)
         model.append(answer.model)
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
+        held_out.append(examined.report.held_out)
         directions.append(examined.direction)
         lengths.append(examined.length)
         examples.append(examined.report.examples)
         if answer.late:
             continue
-        if admission.admits(answer.row, examined, answer.model):
-            aggregated.append(answer.row)
-            sums[answer.model].add(examined.update, examined.report)
-        else:
+        moved = admission.place(answer.row, examined, answer.model)
+        if moved is None:
             misfits += 1
+        else:
+            aggregated.append(answer.row)
+            sums[moved].add(examined.update, examined.report)
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         model=np.array(model, dtype=np.int64),
         losses=np.array(losses, dtype=np.float64),
+        held_out=_filled(held_out),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
+        blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
         examples=np.array(examples, dtype=np.int64),
         aggregated=np.array(aggregated, dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
     )
+
+
+def _filled(rows: Sequence[tuple[float, ...]]) -> FloatArray:
+    """Return rows of different lengths as one array, NaN where a row has nothing."""
+    filled = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
+    for number, row in enumerate(rows):
+        filled[number, : len(row)] = row
+    return filled
 
 
 def dispersion(directions: FloatArray) -> float:

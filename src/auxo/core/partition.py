@@ -6,11 +6,13 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from auxo.core.aggregators import ServerState
 from auxo.core.grouping import groupings
 from auxo.core.settings import setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _FEWEST_ROUNDS = 3  # of evidence before there is anything to say
+_ROUNDING = 1e-9  # of a share, by the arithmetic
 _NO_SIGNAL = 1e-9  # squared length below which participants have nothing in common
 
 
@@ -26,6 +28,7 @@ class Partition:
     routes: tuple[int, ...]
     weights: tuple[float, ...]  # believed share of the cohort's members in each child
     generation: int = 1  # start of the cohort's clustering that the clusters are numbered in
+    servers: tuple[ServerState, ...] = ()  # that the children start from; none: all from the cohort's
 
 
 Decision = Keep | Partition
@@ -52,11 +55,21 @@ class Outlook:
     cohorts: int  # that share it now
     check_ins: float  # recent clients on line for this cohort at the start of a round
     labelled: float = 1.0  # share of this round's participants that brought a cluster index
+    share: int | None = None  # participants of this cohort, which its children divide by members; None: all have equal
 
-    def shares(self, children: int) -> tuple[int, int]:
-        """Return the smallest and the largest share of the resource after a partition into ``children``."""
-        after = self.cohorts - 1 + children
-        return self.total_participants // after, -(-self.total_participants // after)
+    @property
+    def participants(self) -> float:
+        """Return the cohort's part of the resource."""
+        return self.total_participants / self.cohorts if self.share is None else self.share
+
+    def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the most that each child would have of the resource, by its part of the members."""
+        if self.share is not None:
+            parts = self.share * weights
+            return parts, parts
+        after = self.cohorts - 1 + len(weights)
+        least, most = self.total_participants // after, -(-self.total_participants // after)
+        return np.full(len(weights), float(least)), np.full(len(weights), float(most))
 
 
 @dataclass(frozen=True)
@@ -110,10 +123,10 @@ class PartitionLimits:
         return PartitionLimits(begin=0.0, end=0.0)
 
     def allow(self, weights: FloatArray, outlook: Outlook) -> bool:
-        """Return whether every child could fill its round: equal shares of the resource, its own members to draw on."""
-        smallest_share, largest_share = outlook.shares(len(weights))
-        expected_check_ins = outlook.check_ins * weights.min()
-        return bool(smallest_share >= self.min_participants and expected_check_ins >= largest_share)
+        """Return whether every child could fill its round: a share of the resource, and its own members to draw on."""
+        least, most = outlook.shares(weights)
+        suffices = least.min() >= self.min_participants - _ROUNDING
+        return bool(suffices and (outlook.check_ins * weights >= most).all())
 
 
 @runtime_checkable
@@ -218,7 +231,7 @@ class CrossFittedGain:
 
     def gains(self, within: FloatArray, overall: float, outlook: Outlook) -> FloatArray:
         """Return the gain of each grouping, in [-1, 1], from the alignments within groups and of all."""
-        updates = self.horizon * outlook.total_participants / outlook.cohorts
+        updates = self.horizon * outlook.participants
         children = np.array([max(grouping) + 1 for grouping in groupings(_clusters(len(within)))])
         needed = float(within[-1])  # the last grouping keeps every cluster apart
         if needed <= _NO_SIGNAL:
@@ -286,11 +299,11 @@ class Lemma:
         within = float(np.mean([seen.dispersion_within for seen in recent]))
         needed = 1 - 1 / np.sqrt(children)
         fall = 1 - within / before if before > 0 else 0.0
-        floor = self.alpha * np.sqrt(outlook.total_participants / outlook.cohorts) / before if before > 0 else np.inf
+        floor = self.alpha * np.sqrt(outlook.participants) / before if before > 0 else np.inf
         if members.min() == 0:
             return Verdict(Keep(), fall, needed, 1, explains=fall > 0)
         weights = members / members.sum()
-        pays = bool(fall >= needed and outlook.shares(children)[0] >= floor)
+        pays = bool(fall >= needed and outlook.shares(weights)[0].min() >= floor)
         allowed = self.limits.is_open(outlook) and self.limits.allow(weights, outlook)
         decision = (
             Partition(tuple(range(children)), tuple(float(weight) for weight in weights))

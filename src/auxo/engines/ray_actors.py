@@ -83,7 +83,11 @@ class TrainerActor:
             self._fingerprint = fingerprint
         updates = self._engine.train(models, jobs)
         return [
-            (update.model, examine(update.delta, update.examples, update.loss, self._fingerprint)) for update in updates
+            (
+                update.model,
+                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out),
+            )
+            for update in updates
         ]
 
 

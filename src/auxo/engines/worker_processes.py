@@ -45,11 +45,11 @@ class _Task:
     number: int  # unique while the engine runs
     slot: int
     jobs: Sequence[Job]
-    models: int  # of the shared ones that take part in the round
+    models: int  # of the round, the first of those in shared memory
 
 
-_Seen = tuple[int, float | None, float, int] | Reason
-"""What travels of an update: examples, loss, length and which model; or why it is refused. Plain, for speed."""
+_Seen = tuple[Report, float, int] | Reason
+"""What travels of an update: its report, its length and which model; or why it is refused."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class WorkerProcesses:
                     continue
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                examples, loss, length, model = seen
-                examined = Examined(shared.updates[task.slot, place], Report(examples, loss), direction, length)
+                report, length, model = seen
+                examined = Examined(shared.updates[task.slot, place], report, direction, length)
                 yield Returned(at, None, None, late, model=model, examined=examined)
 
     def _done_in_order(self, jobs: Sequence[Job], models: int) -> Iterator[tuple[_Task, _Done]]:
@@ -304,10 +304,10 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
         for place, update in enumerate(engine.train(list(shared.models[: task.models]), task.jobs, out)):
-            examined = examine(update.delta, update.examples, update.loss, fingerprint)
+            examined = examine(update.delta, update.examples, update.loss, fingerprint, update.held_out)
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
-                seen.append((examined.report.examples, examined.report.loss, examined.length, update.model))
+                seen.append((examined.report, examined.length, update.model))
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked

@@ -284,6 +284,11 @@ class TrainingConfig(Section):
     sketch_size: PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."
     )
+    fingerprint_by_unit: bool = Field(
+        default=True,
+        description="Fingerprints know the model's layers, for methods that compare updates unit by unit. "
+        "false: all methods compare whole updates.",
+    )
 
 
 class RunConfig(Section):

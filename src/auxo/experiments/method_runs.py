@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.layers import Layer
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
@@ -28,8 +29,8 @@ def needs_groups(method: str, config: Config) -> bool:
     return isinstance(config.maker.make(METHODS, method), NeedsGroups)
 
 
-def method_runs(method: str, config: Config, data: FederatedData, n_params: int) -> tuple[MethodRun, ...]:
-    """Return the runs of a method: one, or several of which the most accurate counts.
+def method_runs(method: str, config: Config, data: FederatedData, layers: tuple[Layer, ...]) -> tuple[MethodRun, ...]:
+    """Return the runs of a method, with a model of these layers: one, or several of which the most accurate counts.
 
     Raises:
         ConfigError: the method cannot be run on these data.
@@ -37,7 +38,7 @@ def method_runs(method: str, config: Config, data: FederatedData, n_params: int)
     found, name = config.maker.make(METHODS, method), short_name(method)
     if not isinstance(found, NeedsGroups):
         assert isinstance(found, CohortAlgorithm)  # noqa: S101 - the registry has checked it, and so below
-        return (MethodRun(name, _federation(found, config, n_params)),)
+        return (MethodRun(name, _federation(found, config, layers)),)
     if data.groups is None:
         raise ConfigError(f"methods: {name} needs the groups of the clients, and {data.name} has none")
     groups, participants = int(data.groups.max()) + 1, config.training.participants
@@ -56,7 +57,7 @@ def method_runs(method: str, config: Config, data: FederatedData, n_params: int)
         )
     labels = [name] if len(algorithms) == 1 else [f"{name} {number}" for number in range(1, len(algorithms) + 1)]
     return tuple(
-        MethodRun(label, _federation(algorithm, config, n_params))
+        MethodRun(label, _federation(algorithm, config, layers))
         for label, algorithm in zip(labels, algorithms, strict=True)
     )
 
@@ -76,7 +77,7 @@ def client_algorithm(config: Config) -> ClientAlgorithm:
     return client
 
 
-def _federation(algorithm: CohortAlgorithm, config: Config, n_params: int) -> Federation:
+def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:
     training, maker = config.training, config.maker
     aggregator, selector = maker.make(AGGREGATORS, training.aggregator), maker.make(SELECTORS, training.selector)
     assert isinstance(aggregator, Aggregator)  # noqa: S101
@@ -84,11 +85,12 @@ def _federation(algorithm: CohortAlgorithm, config: Config, n_params: int) -> Fe
     return Federation(
         algorithm=algorithm,
         aggregator=aggregator,
-        n_params=n_params,
+        n_params=sum(layer.size for layer in layers),
         total_participants=training.participants,
         total_rounds=training.rounds,
         seed=config.seed,
         overcommit=config.devices.overcommit,
         selector=selector,
         sketch_size=training.sketch_size,
+        layers=layers if training.fingerprint_by_unit else (),
     )

@@ -87,7 +87,7 @@ def run_experiment(
         )
     inner = _in_process(config, data)
     for method in methods:  # so that the last method's problem shows before the first has run for hours
-        method_runs(method, config, data, inner.trainer.n_params)
+        method_runs(method, config, data, inner.trainer.layers)
     note = note_on(inner.trainer)
     if note is not None:
         on_note(note)
@@ -131,7 +131,7 @@ def run_method(
         inner = _in_process(config, data)
         with make_engine(config, inner, lambda note: None) as engine:
             return run_method(method, config, data, on_event, Stage(inner.trainer, _world(config, data, engine)))
-    runs = method_runs(method, config, data, stage.trainer.n_params)
+    runs = method_runs(method, config, data, stage.trainer.layers)
     results = [_simulate(run, config, data, stage, on_event) for run in runs]
     return max(results, key=lambda result: result.final.accuracy)
 

@@ -39,7 +39,7 @@ class Task:
     client: ClientId
     cohort: CohortId
     round: int
-    fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
+    fold: int | None  # train on this half of the samples (0 or 1), passing over it twice; None: on all of them
     offered: tuple[CohortId, ...]  # cohorts whose models are offered: most often ``cohort`` alone
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
 
@@ -52,9 +52,9 @@ class TaskResult:
     cohort: CohortId
     round: int
     update: Float32Array  # (parameters,) new weights minus old, flattened
-    examples: int
+    examples: int  # all the client's samples, also where it was asked to train on half of them
     trained: CohortId | None = None  # whose model, where several were offered
-    loss: float | None = None  # mean over these examples at that model before training; None: nobody asked
+    loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants, held_by
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
@@ -67,6 +67,13 @@ def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, par
     )
 
 
+def models_of(closing: Closing) -> tuple[Float32Array, ...]:
+    """Return the models that take part in a round, in the order in which participants' numbers name them."""
+    trained, compared = held_by(closing.states)
+    servers = (*(state.server for state in closing.states), *trained)
+    return (*(server.weights for server in servers), *compared)
+
+
 def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     """Return the participants with what the leaves that they were offered have become, in the same order."""
     if set(participants.offered) <= set(tree.leaves):
@@ -75,12 +82,22 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     offered = tuple(leaf for leaves in became for leaf in leaves)
     # Who was to train a model that is gone compares those that there are.
     places = [offered.index(leaf) if leaf in offered else LEAST_LOSS for leaf in participants.offered]
-    return replace(participants, offered=offered, model=np.array([*places, LEAST_LOSS])[participants.model])
+    # Models that the cohort holds itself are numbered after those of the leaves.
+    before, more = len(participants.offered), len(offered) - len(participants.offered)
+    leaf_now = np.array([*places, LEAST_LOSS])
+    held = participants.model >= before
+    model = np.where(held, participants.model + more, leaf_now[np.where(held, LEAST_LOSS, participants.model)])
+    asked = participants.held_out
+    if asked is not None:
+        asked = np.where(asked >= before, asked + more, asked)
+    return replace(participants, offered=offered, model=model, held_out=asked)
 
 
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
     """Gather the answers and let the algorithm learn from them; the selector learns, too."""
-    sums = [rules.aggregator.accumulate(state.server) for state in closing.states]
+    trained, _ = held_by(closing.states)
+    servers = (*(state.server for state in closing.states), *trained)
+    sums = [rules.aggregator.accumulate(server) for server in servers]
     gathered = gather(returned, rules.fingerprint, rules.algorithm.admission(closing), sums)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
@@ -100,4 +117,6 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
     """Yield the answers to the jobs of ``training`` as they come; a failure is nothing."""
     for row, late, answer in zip(training.rows, training.late, answers, strict=True):
         if not isinstance(answer, TrainFailure):
-            yield Returned(int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss)
+            yield Returned(
+                int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss, answer.held_out
+            )

@@ -59,7 +59,7 @@ def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Cohor
 def _partitioned(
     rules: Federation, state: CoordinatorState, cohort: CohortId, partition: Partition
 ) -> CoordinatorState:
-    """Replace a cohort by its children; each starts from the parent's weights and optimiser state.
+    """Replace a cohort by its children; each starts from its own model, or from the parent's.
 
     Raises:
         ValueError: the cohort is no leaf, or the participants do not suffice for one each.
@@ -69,9 +69,10 @@ def _partitioned(
     parent = state.cohorts[cohort]
     tree = state.tree.partition(cohort, partition.routes, partition.weights, partition.generation)
     cohorts = {name: kept for name, kept in state.cohorts.items() if name != cohort}
-    for child, weight in zip(tree.branches[-1].children, partition.weights, strict=True):
+    servers = partition.servers or (parent.server,) * len(partition.weights)
+    for child, weight, server in zip(tree.branches[-1].children, partition.weights, servers, strict=True):
         cohorts[child] = CohortState(
-            parent.server,
+            server,
             parent.round,
             check_ins=parent.check_ins * weight,
             memory=rules.algorithm.memory(parent),

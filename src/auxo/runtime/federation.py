@@ -6,10 +6,12 @@ from functools import cached_property
 import numpy as np
 
 from auxo.core.aggregators import Aggregator, AsksForLoss
-from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
+from auxo.core.shares import whole_shares
 from auxo.core.types import CohortId
 
 
@@ -26,12 +28,15 @@ class Federation:
     overcommit: float = 0.0  # participants invited beyond those wanted, as a share
     selector: Selector = field(default_factory=Uniform)
     sketch_size: int = 4096  # of fingerprints
+    layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
 
     def __post_init__(self) -> None:
         if self.total_participants < 1:
             raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
         if self.total_rounds < 1:
             raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+        if self.layers:
+            check_layers(self.layers, self.n_params)
         names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]
         if len(set(names)) < len(names):
             raise ValueError(f"own_states: expected kinds of different names, got {', '.join(names)}; rename one")
@@ -39,7 +44,8 @@ class Federation:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """Return the sketch that belongs to this federation."""
-        return Fingerprint(self.n_params, self.sketch_size, self.seed)
+        by_unit = isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
+        return Fingerprint(self.n_params, self.sketch_size, self.seed, self.layers if by_unit else ())
 
     @property
     def own_states(self) -> tuple[type, ...]:
@@ -70,10 +76,17 @@ class Federation:
         return state.cohorts[below[0]]
 
     def share(self, state: CoordinatorState, cohort: CohortId) -> int:
-        """Return the updates that the cohort's round wants: equal shares of the total, the remainder in turn."""
+        """Return the updates that the cohort's round wants: its share of the total as the algorithm sees it.
+
+        Raises:
+            ValueError: the algorithm does not give each opener a positive share.
+        """
         openers = self.openers(state)
-        share, rest = divmod(self.total_participants, len(openers))
-        return share + (openers.index(cohort) < rest)
+        shares = self.algorithm.shares(state.tree, openers)
+        if len(shares) != len(openers):
+            name = type(self.algorithm).__name__
+            raise ValueError(f"{name}.shares: expected one for each of {', '.join(openers)}, got {len(shares)}")
+        return whole_shares(shares, self.total_participants)[openers.index(cohort)]
 
     def invited(self, state: CoordinatorState, cohort: CohortId) -> int:
         """Return how many clients to select for a cohort's round."""

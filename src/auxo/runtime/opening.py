@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import Opening, Participants
+from auxo.core.cohort_algorithm import Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.types import CohortId, IntArray
@@ -79,11 +79,14 @@ def open_round(
             selected=selected,
             vouched=matched.vouched[chosen],
             progress=rules.progress(state, cohort),
+            share=rules.share(state, cohort),
             table=state.table,
         )
     )
-    plan.check(len(chosen), state.tree)
-    participants = Participants(selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes)
+    plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
+    participants = Participants(
+        selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes, plan.held_out
+    )
     return Opened(state, participants, plan.hears_late)
 
 

@@ -11,6 +11,7 @@ from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Par
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
+from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
@@ -69,6 +70,7 @@ class Server:
         aggregator: Aggregator | None = None,
         selector: Selector | None = None,
         seed: int = 0,
+        shapes: Sequence[tuple[int, ...]] | Sequence[Layer] = (),
     ) -> None:
         """Start with the cohorts that the method begins with: most often one.
 
@@ -81,8 +83,14 @@ class Server:
             aggregator: how updates move a cohort's model; None: federated averaging.
             selector: who takes part of those that are there; None: a uniform sample.
             seed: of selection, clustering and fingerprints.
+            shapes: of the model's tensors, in the order of the flat weights, so that updates can be compared unit by
+                unit; a plain shape has its units along the first axis. None given: each update is compared as one,
+                and where clients differ in their class frequencies, that hides groups that differ in their inputs.
         """
         models = _models(weights)
+        layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
+        if layers:
+            check_layers(layers, len(models[0]), "shapes")
         self._rules = Federation(
             algorithm=method,
             aggregator=aggregator or FedAvg(),
@@ -91,6 +99,7 @@ class Server:
             total_rounds=rounds,
             seed=seed,
             selector=selector or Uniform(),
+            layers=layers,
         )
         self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
         self._open: dict[CohortId, _Open] = {}

@@ -29,7 +29,7 @@ from auxo.protocol.events import (
     StoppedLooking,
     UpdateRejected,
 )
-from auxo.runtime.closing import Closed, Training, closing_of
+from auxo.runtime.closing import Closed, Training, closing_of, models_of
 from auxo.runtime.coordinator import act, feedback
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
@@ -250,10 +250,12 @@ class Simulation:
                 int(asked.model[row]),
                 None if opened.epochs is None else int(opened.epochs[row]),
                 self.rules.asks_for_loss,
+                len(asked.offered),
+                () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
             )
             for row, visit in zip(rows, visits, strict=True)
         ]
-        return Training(rows, jobs, opened.late[rows], tuple(cohort.server.weights for cohort in closing.states))
+        return Training(rows, jobs, opened.late[rows], models_of(closing))
 
     def _report(
         self,
@@ -380,12 +382,20 @@ def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_
     half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
     trained = np.where(participants.fold < 0, samples, 2 * half) * epochs
     downloads = _downloads(participants)
-    compared = np.where(participants.fold < 0, samples, half) * np.where(downloads > 1, downloads, int(asks_for_loss))
+    tries = np.where(participants.model == LEAST_LOSS, len(participants.offered), int(asks_for_loss))
+    compared = np.where(participants.fold < 0, samples, half) * tries + (samples - half) * _judged(participants)
     return Work(trained, compared, downloads)
 
 
 def _downloads(participants: Participants) -> IntArray:
-    return np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
+    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
+    trained = np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
+    return np.asarray(np.maximum(trained, _judged(participants)))
+
+
+def _judged(participants: Participants) -> IntArray:
+    asked = participants.held_out
+    return np.zeros(len(participants.clients), dtype=np.int64) if asked is None else (asked >= 0).sum(axis=1)
 
 
 def _spent(opened: OpenRound, closed: Closed) -> Spent:

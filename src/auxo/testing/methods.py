@@ -19,7 +19,7 @@ from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.simulation.virtual_time import SimulationState
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.contract import Check, Contract, expect, expect_frozen, is_finite_number, run_checks
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import CLIENTS, TRAINER, Trial, in_process, initial_model, rules_of, true_groups
 from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
@@ -94,6 +94,18 @@ def _expect_openers(openers: Sequence[CohortId], tree: CohortTree) -> None:
     for leaf in tree.leaves:
         by = [cohort for cohort in openers if leaf == cohort or leaf.startswith(f"{cohort}.")]
         expect(len(by) == 1, f"one opener for the leaf {leaf}", by or "none")
+
+
+@_promise
+def shares_with_every_opener(algorithm: CohortAlgorithm) -> None:
+    """Shares of the participants are finite positive numbers, one for each opener."""
+    for state in Trial.of(rules_of(algorithm)).states():
+        tree = state.coordinator.tree
+        openers = algorithm.openers(tree)
+        shares = algorithm.shares(tree, openers)
+        expect(len(shares) == len(openers), f"a share for each of {openers}", shares)
+        is_fit = all(is_finite_number(share) and share > 0 for share in shares)
+        expect(is_fit, "finite positive numbers", shares)
 
 
 @_promise
@@ -253,6 +265,7 @@ METHOD_CHECKS: tuple[Check[Method], ...] = (
     leaves_arguments_alone,
     begins_with_models,
     opens_rounds_for_every_leaf,
+    shares_with_every_opener,
     matches_openers_and_places_leaves,
     plans_for_the_selected,
     closes_rounds_one_by_one,

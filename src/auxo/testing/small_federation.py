@@ -73,6 +73,7 @@ def rules_of(
         seed=_SEED,
         overcommit=0.5,
         selector=selector or Uniform(),
+        layers=TRAINER.layers,
     )
 
 

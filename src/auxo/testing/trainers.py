@@ -75,6 +75,13 @@ def begins_with_flat_weights(trial: TrainerTrial) -> None:
 
 
 @CONTRACT.promise
+def layers_cover_the_weights(trial: TrainerTrial) -> None:
+    """The layers are tensors of as many parameters, in all, as there are flat weights."""
+    found = sum(layer.size for layer in trial.trainer.layers)
+    expect(found == trial.trainer.n_params, f"layers of {trial.trainer.n_params} parameters", found)
+
+
+@CONTRACT.promise
 def answers_every_job(trial: TrainerTrial) -> None:
     """There is an update of float32 for each job, in the order of the jobs, and none without a job."""
     jobs = trial.jobs
@@ -129,11 +136,11 @@ def writes_where_it_is_told(trial: TrainerTrial) -> None:
 
 @CONTRACT.promise
 def trains_on_halves(trial: TrainerTrial) -> None:
-    """Half 0 and half 1 of a client's samples are other samples, and examples are those trained on."""
+    """Half 0 and half 1 of a client's samples are other samples; examples are all that the client has."""
     row = int(np.argmax(trial.data.train.counts()))
     count = int(trial.data.train.counts()[row])
     whole, first, second = trial.updates([Job(row, 0, fold) for fold in (None, 0, 1)])
-    found, expected = (whole.examples, first.examples, second.examples), (count, (count + 1) // 2, count // 2)
+    found, expected = (whole.examples, first.examples, second.examples), (count, count, count)
     expect(found == expected, f"{expected} examples", found)
     different = {update.delta.tobytes() for update in (whole, first, second)}
     expect(len(different) == 3, "three different updates", len(different))
@@ -211,6 +218,7 @@ def learns(trial: TrainerTrial) -> None:
 
 TRAINER_CHECKS: tuple[Check[TrainerTrial], ...] = (
     begins_with_flat_weights,
+    layers_cover_the_weights,
     answers_every_job,
     a_job_is_its_own_affair,
     leaves_arguments_alone,

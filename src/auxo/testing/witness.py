@@ -120,6 +120,11 @@ class Witness:
         with self.guard(tree):
             return self.inner.openers(tree)
 
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return the openers' shares."""
+        with self.guard(tree):
+            return self.inner.shares(tree, openers)
+
     def plan(self, opening: Opening) -> Plan:
         """Return the plan."""
         with self.guard(opening):
@@ -166,6 +171,6 @@ class _WatchedAdmission:
     inner: Admission
     guard: Guard
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
         with self.guard(examined):
-            return self.inner.admits(row, examined, model)
+            return self.inner.place(row, examined, model)

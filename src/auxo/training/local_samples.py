@@ -75,6 +75,14 @@ def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     return np.where(_halved(data, clients, folds), (counts + 1 - folds) // 2, counts)
 
 
+def reported_examples(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
+    """Return the examples that each job reports: all its client's samples.
+
+    A half is passed over twice, so the work is that of all of them, and so is the weight of the update.
+    """
+    return data.train.counts(np.array([job.client_row for job in jobs], dtype=np.int64))
+
+
 def _halved(data: FederatedData, clients: IntArray, folds: IntArray) -> BoolArray:
     counts = data.train.offsets[clients + 1] - data.train.offsets[clients]
     halved: BoolArray = (folds >= 0) & (counts > 1)

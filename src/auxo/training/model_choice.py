@@ -25,7 +25,7 @@ def train_offered(
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
     """
-    if len(models) == 1 and not any(job.reports_loss for job in jobs):
+    if not any(job.model or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
         return
     seen = [_looked(job, models, mean_loss) for job in jobs]
@@ -37,7 +37,8 @@ def train_offered(
             if out is not None:
                 out[row] = delta
                 delta = out[row]
-            updates[row] = replace(update, delta=delta, model=number, loss=seen[row][1])
+            judged = _judged(jobs[row], update.examples, models, mean_loss)
+            updates[row] = replace(update, delta=delta, model=number, loss=seen[row][1], held_out=judged)
     yield from (updates[row] for row in range(len(jobs)))
 
 
@@ -46,6 +47,14 @@ def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tu
     if job.model >= 0:
         loss = mean_loss(models[job.model], job) if job.reports_loss else np.nan
         return job.model, loss if np.isfinite(loss) else None
-    losses = [mean_loss(weights, job) for weights in models]
+    losses = [mean_loss(weights, job) for weights in models[: job.choices]]
     best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
     return best, losses[best] if np.isfinite(losses[best]) else None
+
+
+def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[float, ...]:
+    """Return the losses that a job was asked for, on the half of its samples that it does not train on, if it has."""
+    if job.fold is None or not job.held_out or samples < 2:
+        return ()
+    other = replace(job, fold=1 - job.fold)
+    return tuple(mean_loss(models[number], other) for number in job.held_out)

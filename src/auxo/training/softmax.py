@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import turn_into_gradient
 from auxo.training.kernels import DeferredSoftmax
-from auxo.training.local_samples import local_batches, sample_counts
+from auxo.training.local_samples import local_batches, reported_examples
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
@@ -33,6 +34,11 @@ class SoftmaxTrainer:
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
         return (self.n_features + 1) * self.n_classes
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the matrix, which has a unit for each class, and the bias."""
+        return Layer((self.n_features, self.n_classes), units_axis=1), Layer((self.n_classes,))
 
     def initial_weights(self, seed: int) -> Float32Array:
         """Return zeros whatever the seed: the loss is convex, so there is no symmetry to break."""
@@ -60,7 +66,7 @@ class SoftmaxTrainer:
             if out is not None:
                 deltas = out[first : first + len(chunk)]
             self._train_some(weights, data, batches, settings, deltas)
-            examples = sample_counts(data, chunk)
+            examples = reported_examples(data, chunk)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
 
     def _train_some(

@@ -10,11 +10,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
-from auxo.training.local_samples import PADDING, local_batches, sample_counts
+from auxo.training.local_samples import PADDING, local_batches, reported_examples
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
 # Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
@@ -90,6 +91,11 @@ class TorchTrainer:
         """Return the length of the flat weight vector."""
         return sum(parameter.numel() for _, parameter in _trainable(self._module))
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the tensors that the flat weights are made of, in their order."""
+        return tuple(Layer(tuple(one.shape)) for _, one in _trainable(self._module) if one.numel())
+
     def initial_weights(self, seed: int) -> Float32Array:
         """Return the weights every method starts from."""
         module = self._build()  # a fresh one: training has left its mark on the other
@@ -116,7 +122,7 @@ class TorchTrainer:
             if out is not None:
                 rows = out[first : first + len(some)]
             self._train_some(weights, data, some, settings, seed, rows)
-            examples = sample_counts(data, some)
+            examples = reported_examples(data, some)
             yield from (LocalUpdate(delta, int(count)) for delta, count in zip(rows, examples, strict=True))
 
     def _train_some(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 
@@ -55,16 +56,19 @@ class Job:
     model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
     reports_loss: bool = False  # at the model it is sent, before training
+    choices: int | None = None  # of the first so many models it takes the best; None: of all of them
+    held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
 
 
 @dataclass(frozen=True)
 class LocalUpdate:
-    """What local training gives back: new weights minus old, flattened, and the examples it trained on."""
+    """What local training gives back: new weights minus old, flattened, and the examples that stand behind it."""
 
     delta: Float32Array  # (parameters,)
-    examples: int
+    examples: int  # all the client's samples, also for a job on half of them, which passes over it twice
     model: int = 0  # which of the models of its round it has trained
-    loss: float | None = None  # mean over its examples at that model, before training; None where nobody asked
+    loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
+    held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
 
 
 class Trainer(Protocol):
@@ -73,6 +77,11 @@ class Trainer(Protocol):
     @property
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
+        ...
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the tensors that the flat weights are made of, in their order."""
         ...
 
     def initial_weights(self, seed: int) -> Float32Array:

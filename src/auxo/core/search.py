@@ -1,0 +1,166 @@
+"""A cohort's search for groups: pool updates, follow clusters, try a partition, rest if it did not pay.
+
+It goes by evidence and not by the clock: nothing here knows how many rounds a run will have.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from auxo.core.aggregators import ServerState
+from auxo.core.clustering import (
+    ClusteringSettings,
+    ClusteringState,
+    cluster_round,
+    cluster_space,
+    compare,
+)
+from auxo.core.dendrogram import Alikeness, grow
+from auxo.core.fingerprint import unit_rows
+from auxo.core.gathering import Examined
+from auxo.core.pool import Pool, start_clustering
+from auxo.core.trial import Trial, TrialSettings
+from auxo.core.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Search:
+    """How far a cohort's search has come. Nothing in it belongs to a client, and all of it can be lost."""
+
+    pool: Pool = field(default_factory=Pool)
+    clustering: ClusteringState = field(default_factory=ClusteringState)
+    mean: FloatArray | None = None  # (width,) of the last round's directions
+    blocks: IntArray | None = None  # (width,) of the fingerprints
+    alike: Alikeness | None = None  # since clustering began
+    followed: int = 0  # rounds since clustering began
+    trial: Trial | None = None
+    rests_until: int = 0  # round after which the cohort looks again
+
+    def looks(self, number: int) -> bool:
+        """Return whether the cohort looks for groups in the round of this number."""
+        return self.trial is not None or number > self.rests_until
+
+    def rested(self, number: int, settings: TrialSettings) -> "Search":
+        """Return the search after a trial that did not pay, in the round of this number: longer rests every time."""
+        pause = max(1, round(settings.rest * number))
+        return Search(clustering=ClusteringState(self.clustering.generation), rests_until=number + pause)
+
+    def branches(self, labels: IntArray, generation: IntArray) -> IntArray:
+        """Return the branch on trial that each label leads to; -1: none."""
+        if self.trial is None:
+            return np.full(len(labels), -1, dtype=np.int64)
+        branch_of = np.array([*self.trial.dendrogram.branch_of, -1])
+        usable = (generation == self.clustering.generation) & (labels >= 0) & (labels < len(branch_of) - 1)
+        return np.asarray(branch_of[np.where(usable, labels, -1)])
+
+    def similarity(self, directions: FloatArray) -> FloatArray:
+        """Return how near updates of the cohort's own model are to the centres, when a trial has begun."""
+        if self.clustering.centres is None or self.mean is None:
+            raise ValueError("search: expected clusters, got none; look for some first")
+        points = cluster_space(directions, self.blocks, self.mean)
+        return np.asarray(points @ unit_rows(self.clustering.centres).T)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one round has added."""
+
+    search: Search
+    similarity: FloatArray  # (participants, clusters) of those in time; NaN: nothing to be said
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A round's participants that were in time and trained the cohort's own model."""
+
+    directions: FloatArray  # (participants, width)
+    blocks: IntArray
+    labels: IntArray  # (participants,) cluster index each brought; -1: none
+    generation: IntArray
+
+
+@dataclass(frozen=True)
+class CohortNow:
+    """What a trial would begin from."""
+
+    server: ServerState  # after the round
+    share: int  # updates that the cohort's rounds want
+
+
+def look(
+    search: Search,
+    seen: Seen,
+    cohort: CohortNow,
+    clustering: ClusteringSettings,
+    trial: TrialSettings,
+    rng: np.random.Generator,
+) -> Looked:
+    """Return the search after a round in which the cohort's own model was trained.
+
+    Args:
+        search: before it.
+        seen: its participants.
+        cohort: after the round.
+        clustering: how participants are clustered.
+        trial: how a partition is tried.
+        rng: for K-means.
+    """
+    nothing = np.full((len(seen.directions), clustering.clusters), np.nan)
+    if len(seen.directions) < 2:
+        return Looked(search, nothing)
+    mean = seen.directions.mean(axis=0)
+    search = replace(search, mean=mean, blocks=seen.blocks)
+    if search.clustering.centres is None:
+        pool = search.pool.after(cluster_space(seen.directions, seen.blocks), clustering)
+        search = replace(search, pool=pool)
+        if not pool.is_full(clustering):
+            return Looked(search, nothing)
+        started = start_clustering(pool, clustering, search.clustering.generation, rng)
+        if started is None:
+            return Looked(search, nothing)
+        search = replace(search, pool=Pool(), clustering=started, alike=Alikeness.none(clustering.clusters), followed=0)
+    state, clusters = cluster_round(
+        search.clustering, seen.directions, seen.labels, seen.generation, clustering, rng, blocks=seen.blocks
+    )
+    assert clusters is not None  # noqa: S101 - there are centres, and two participants
+    assert search.alike is not None  # noqa: S101 - it was begun with the centres
+    usable = (seen.generation == search.clustering.generation) & (seen.labels < clustering.clusters)
+    labels = np.where(usable, seen.labels, -1)
+    alike = search.alike.after(seen.directions, labels, clusters.labels)
+    search = replace(search, clustering=state, alike=alike, followed=search.followed + 1)
+    is_time = float((labels >= 0).mean()) >= trial.waits_for or search.followed >= trial.patience
+    if is_time:
+        search = _tried(search, alike, cohort, trial)
+    return Looked(search, clusters.similarity)
+
+
+def _tried(search: Search, alike: Alikeness, cohort: CohortNow, settings: TrialSettings) -> Search:
+    """Return the search with a trial begun, unless no two branches could fill their rounds."""
+    dendrogram = grow(alike, settings.horizon * cohort.share, settings.min_participants / max(cohort.share, 1))
+    if dendrogram.branches < 2:
+        return search
+    return replace(search, trial=Trial.begin(dendrogram, alike.weights, cohort.server))
+
+
+def late_similarity(search: Search, directions: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the similarity of participants that came after the round had closed; NaN where there are no clusters."""
+    if search.clustering.centres is None:
+        return np.full((len(others), 0), np.nan)
+    return compare(search.clustering, directions, others, blocks=search.blocks)
+
+
+@dataclass(frozen=True)
+class ToBranches:
+    """Sends updates of the cohort's own model to the branch on trial that they are nearest to."""
+
+    search: Search
+    offered: int  # leaves whose models take part in the round; the first is the cohort's own
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return the branch's model; None where somebody has trained another leaf's."""
+        if model >= self.offered:
+            return model
+        if model > 0 or self.search.trial is None:
+            return None
+        nearest = int(np.nanargmax(self.search.similarity(examined.direction[None, :])[0]))
+        return self.offered + self.search.trial.dendrogram.branch_of[nearest]

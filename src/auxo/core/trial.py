@@ -1,0 +1,202 @@
+"""A partition on trial: branches of one cohort train models of their own, and clients' held-out samples judge them.
+
+Nothing is lost by trying. The mean of the branches' models is, to first order, the model that the cohort would have
+had, so it is the rival to beat, and what the cohort goes on with if no partition pays. What pays is what clients gain,
+in loss on samples that neither their model nor their label has seen: those who gain much, those who lose by having
+fewer participants, in one sum.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from auxo.core.aggregators import Aggregator, ServerState
+from auxo.core.dendrogram import Dendrogram
+from auxo.core.settings import setting
+from auxo.core.types import Float32Array, FloatArray, IntArray
+
+_NO_MODEL = -1
+_MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How a partition is tried."""
+
+    rounds: int = setting(10, "Rounds that branches train alone before they are judged by the second half of them.")
+    deviations: float = setting(
+        3.0,
+        "Deviations by which the members of two branches must be better off apart, so that it is not chance.",
+    )
+    min_participants: int = setting(10, "Fewest participants a round that a branch may have; our choice.")
+    horizon: int = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
+    waits_for: float = setting(
+        0.8,
+        "Share of participants that must bring a cluster index before a trial begins.",
+    )
+    patience: int = setting(
+        30,
+        "Rounds after which a trial begins all the same, because most clients may never come back.",
+    )
+    rest: float = setting(
+        1.0,
+        "How long a cohort trains as it is after a trial that did not pay, in parts of the rounds behind it.",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "horizon", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.min_participants < 2:
+            raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
+        if not 0 <= self.waits_for <= 1:
+            raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
+        for name in ("deviations", "rest"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Branches that train alone, and what clients said of them; nothing in it belongs to a client."""
+
+    dendrogram: Dendrogram
+    weights: tuple[float, ...]  # believed share of the cohort's members in each branch
+    servers: tuple[ServerState, ...]  # of the branches
+    rounds: int = 0  # that it has gone on for
+    losses: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not of that node
+
+    @staticmethod
+    def begin(dendrogram: Dendrogram, weights: FloatArray, server: ServerState) -> "Trial":
+        """Return a trial in which every branch starts from the cohort's model."""
+        shares = np.bincount(np.array(dendrogram.branch_of), weights=weights, minlength=dendrogram.branches)
+        return Trial(
+            dendrogram,
+            tuple(float(share) for share in shares / shares.sum()),
+            (server,) * dendrogram.branches,
+            losses=np.zeros((0, dendrogram.root + 1)),
+        )
+
+    def server(self, node: int) -> ServerState:
+        """Return the mean of a node's branches: the model that its members would have together."""
+        branches = self.dendrogram.below(node)
+        if len(branches) == 1:
+            return self.servers[branches[0]]
+        weights = np.array([self.weights[branch] for branch in branches])
+        parts = [self.servers[branch] for branch in branches]
+        mean = _mean([part.weights for part in parts], weights).astype(np.float32)
+        slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
+        return ServerState(mean, slots, max(part.steps for part in parts))
+
+    def joined(self) -> tuple[Float32Array, ...]:
+        """Return the models of the inner nodes but the root's, which is the cohort's own."""
+        return tuple(self.server(node).weights for node in range(self.dendrogram.branches, self.dendrogram.root))
+
+    def counts(self, settings: TrialSettings) -> bool:
+        """Return whether the next round's judges are heard: in the first half models have hardly parted."""
+        return self.rounds >= settings.rounds // 2
+
+    def asked(self, branch: IntArray) -> IntArray:
+        """Return the nodes whose models each participant is to judge, -1 filling up; none without a branch."""
+        paths = self.dendrogram.paths
+        asked = np.full((len(branch), max(map(len, paths))), _NO_MODEL, dtype=np.int64)
+        for number, path in enumerate(paths):
+            asked[branch == number, : len(path)] = path
+        return asked
+
+    def after(
+        self,
+        movements: tuple[FloatArray | None, ...],
+        aggregator: Aggregator,
+        rate_scale: float,
+        asked: IntArray,
+        said: FloatArray,
+    ) -> "Trial":
+        """Return the trial after a round.
+
+        Args:
+            movements: of the branches; None: nobody has trained it.
+            aggregator: of the cohort.
+            rate_scale: see `Aggregator.step`.
+            asked: (judges, most nodes) nodes that each judge was asked about; -1: none.
+            said: (judges, most nodes) loss that it has found on the samples it does not train on; NaN: none.
+        """
+        servers = tuple(
+            server if movement is None else aggregator.step(server, movement, rate_scale)
+            for server, movement in zip(self.servers, movements, strict=True)
+        )
+        whole = (asked >= 0).any(axis=1) & (np.isfinite(said) | (asked < 0)).all(axis=1)
+        rows = np.full((int(whole.sum()), self.losses.shape[1]), np.nan)
+        for row, (nodes, losses) in enumerate(zip(asked[whole], said[whole], strict=True)):
+            rows[row, nodes[nodes >= 0]] = losses[nodes >= 0]
+        return replace(
+            self,
+            servers=servers,
+            rounds=self.rounds + 1,
+            losses=np.concatenate([self.losses, rows]),
+        )
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a trial came to: the nodes that are to be cohorts; the root alone where no partition pays."""
+
+    nodes: tuple[int, ...]
+    gain: float  # of loss, as a share of the rival's
+    judged: int
+
+
+def prune(trial: Trial, settings: TrialSettings) -> Cut:
+    """Return the cut of the dendrogram in which every two nodes are better off apart, beyond chance.
+
+    From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
+    cut below.
+    """
+    losses = trial.losses
+    if not len(losses):
+        return Cut((trial.dendrogram.root,), 0.0, 0)
+    cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, _tamed(losses, trial.dendrogram.root), settings)
+    rival = losses[:, trial.dendrogram.root]
+    gain = float((rival - best).mean() / rival.mean()) if rival.mean() > 0 else 0.0
+    return Cut(cut, gain, len(losses))
+
+
+def _best_cut(
+    dendrogram: Dendrogram, node: int, losses: FloatArray, settings: TrialSettings
+) -> tuple[tuple[int, ...], FloatArray]:
+    """Return the best cut below a node, and (judged,) the loss of its members under it; NaN for others."""
+    together = losses[:, node]
+    if node < dendrogram.branches:
+        return (node,), together
+    parts = [_best_cut(dendrogram, part, losses, settings) for part in dendrogram.joins[node - dendrogram.branches]]
+    apart = np.where(np.isnan(parts[0][1]), parts[1][1], parts[0][1])
+    if _is_better(together - apart, settings.deviations):
+        return parts[0][0] + parts[1][0], apart
+    return (node,), together
+
+
+def _is_better(gains: FloatArray, deviations: float) -> bool:
+    known = gains[~np.isnan(gains)]
+    if len(known) < 2:
+        return False
+    error = float(known.std(ddof=1)) / np.sqrt(len(known))
+    return bool(known.mean() > deviations * error) and bool(known.mean() > 0)
+
+
+def _tamed(losses: FloatArray, root: int) -> FloatArray:
+    """Return the losses with none beyond all others, or a single client could hide what all the others gain."""
+    usual = float(np.median(losses[:, root]))
+    return losses if usual <= 0 else np.minimum(losses, _MOST_OF_USUAL * usual)
+
+
+def routes_of(dendrogram: Dendrogram, cut: Cut) -> tuple[int, ...]:
+    """Return which of the cut's nodes each cluster goes to."""
+    node_of = {branch: number for number, node in enumerate(cut.nodes) for branch in dendrogram.below(node)}
+    return tuple(node_of[branch] for branch in dendrogram.branch_of)
+
+
+def _mean(arrays: list[Float32Array] | list[FloatArray], weights: FloatArray) -> FloatArray:
+    total = np.zeros(arrays[0].shape)
+    for array, weight in zip(arrays, weights / weights.sum(), strict=True):
+        total += weight * array
+    return total

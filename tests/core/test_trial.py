@@ -1,0 +1,145 @@
+"""A trial keeps apart what is better off apart on held-out samples, and nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.dendrogram import Dendrogram
+from auxo.core.trial import Trial, TrialSettings, prune, routes_of
+from auxo.core.types import FloatArray
+
+SETTINGS = TrialSettings()
+# Branches 0, 1, 2, 3; nodes 4 = (0, 1), 5 = (2, 3), 6 = everybody.
+FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
+
+
+def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
+    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and that alone."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for branch, (by_pair, alone) in gains.items():
+        for _ in range(count):
+            root = 1.0 + rng.normal() * 0.3
+            row = np.full(7, np.nan)
+            row[6] = root
+            row[4 + (branch > 1)] = root - by_pair + noise * rng.normal()
+            row[branch] = row[4 + (branch > 1)] - alone + noise * rng.normal()
+            rows.append(row)
+    return np.array(rows)
+
+
+def trial(losses: FloatArray) -> Trial:
+    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
+    return replace(begun, losses=losses, rounds=10)
+
+
+def test_where_everybody_gains_each_branch_is_a_cohort() -> None:
+    cut = prune(trial(judged(dict.fromkeys(range(4), (0.2, 0.2)))), SETTINGS)
+
+    assert set(cut.nodes) == {0, 1, 2, 3}
+    assert cut.gain == pytest.approx(0.4, abs=0.05)
+    assert sorted(routes_of(FOUR, cut)) == [0, 1, 2, 3]
+
+
+def test_branches_that_gain_nothing_by_being_alone_stay_together() -> None:
+    gains = {0: (0.2, 0.0), 1: (0.2, 0.0), 2: (0.2, 0.2), 3: (0.2, 0.2)}
+
+    cut = prune(trial(judged(gains)), SETTINGS)
+
+    assert set(cut.nodes) == {4, 2, 3}
+    routes = routes_of(FOUR, cut)
+    assert routes[0] == routes[1]
+    assert len(set(routes)) == 3
+
+
+def test_what_some_gain_counts_for_more_than_the_little_that_others_lose() -> None:
+    # One in four gains much, the others lose a little by having fewer participants.
+    gains = {0: (-0.01, 1.0), 1: (-0.01, -0.01), 2: (-0.01, -0.01), 3: (-0.01, -0.01)}
+
+    cut = prune(trial(judged(gains)), SETTINGS)
+
+    assert 0 in cut.nodes
+    assert 5 in cut.nodes
+
+
+@given(st.integers(0, 200))
+def test_where_a_model_of_ones_own_is_only_noisier_nothing_is_parted(seed: int) -> None:
+    cut = prune(trial(judged(dict.fromkeys(range(4), (-0.01, -0.01)), seed=seed)), SETTINGS)
+
+    assert cut.nodes == (6,)
+    assert cut.gain == 0
+
+
+def test_nobody_judged_means_nothing_to_part() -> None:
+    assert prune(trial(np.zeros((0, 7))), SETTINGS).nodes == (6,)
+
+
+def test_a_single_absurd_loss_neither_makes_nor_hides_a_partition() -> None:
+    gaining, losing = (judged(dict.fromkeys(range(4), (gain, gain))) for gain in (0.2, -0.02))
+    for losses in (gaining, losing):
+        losses[0, 6] = 1e30
+
+    assert len(prune(trial(gaining), SETTINGS).nodes) == 4
+    assert prune(trial(losing), SETTINGS).nodes == (6,)
+
+
+@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
+def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggregator: FedAvg | FedYogi) -> None:
+    server = aggregator.initial(np.array([1.0, 2.0, 3.0], dtype=np.float32))
+    move = np.array([0.1, -0.2, 0.3])
+    nothing = np.zeros((0, 3), dtype=np.int64)
+    begun = Trial.begin(FOUR, np.array([0.4, 0.3, 0.2, 0.1]), server)
+
+    after = begun.after((move,) * 4, aggregator, 1.0, nothing, np.zeros((0, 3)))
+
+    together, alone = after.server(FOUR.root), aggregator.step(server, move)
+    assert together.weights == pytest.approx(alone.weights, rel=1e-6)
+    assert all(mine == pytest.approx(theirs) for mine, theirs in zip(together.slots, alone.slots, strict=True))
+
+
+def test_a_branch_that_nobody_trained_stays_where_it_was() -> None:
+    server = FedAvg().initial(np.zeros(3, dtype=np.float32))
+    begun = Trial.begin(FOUR, np.full(4, 0.25), server)
+
+    after = begun.after((np.ones(3), None, None, None), FedAvg(), 1.0, np.zeros((0, 3), int), np.zeros((0, 3)))
+
+    assert after.servers[0].weights.tolist() == [1, 1, 1]
+    assert after.servers[1] is server
+    assert after.server(FOUR.root).weights == pytest.approx(np.full(3, 0.25))
+
+
+def test_a_judge_is_asked_about_its_own_branch_and_all_that_hold_it() -> None:
+    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
+
+    assert begun.asked(np.array([0, -1, 3])).tolist() == [[0, 4, 6], [-1, -1, -1], [3, 5, 6]]
+
+
+def test_who_does_not_say_all_it_was_asked_is_not_heard() -> None:
+    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
+    asked = begun.asked(np.array([0, 1, 2, -1]))
+    said = np.array([[0.1, 0.2, 0.3], [0.1, np.nan, 0.3], [0.1, np.inf, 0.3], [np.nan] * 3])
+
+    after = begun.after((None,) * 4, FedAvg(), 1.0, asked, said)
+
+    assert len(after.losses) == 1
+    assert after.losses[0, [0, 4, 6]].tolist() == [0.1, 0.2, 0.3]
+
+
+def test_only_the_second_half_of_a_trial_is_judged() -> None:
+    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
+
+    assert not begun.counts(SETTINGS)
+    assert replace(begun, rounds=5).counts(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rounds", 0), ("deviations", -1.0), ("min_participants", 1), ("waits_for", 1.5), ("patience", 0), ("rest", -0.1)],
+)
+def test_settings_that_mean_nothing_are_refused(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{field}: expected"):
+        replace(SETTINGS, **{field: value})
