@@ -152,10 +152,10 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
     cut below.
     """
-    losses = trial.losses
-    if not len(losses):
+    if not len(trial.losses):
         return Cut((trial.dendrogram.root,), 0.0, 0)
-    cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, _tamed(losses, trial.dendrogram.root), settings)
+    losses = _tamed(trial.losses, trial.dendrogram.root)
+    cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, losses, settings)
     rival = losses[:, trial.dendrogram.root]
     gain = float((rival - best).mean() / rival.mean()) if rival.mean() > 0 else 0.0
     return Cut(cut, gain, len(losses))
