@@ -142,6 +142,7 @@ def auxo(criterion: PartitionCriterion, label_trust: float = 1.0) -> Auxo:
         affinity=AffinitySettings(exploration=0.3, label_trust=label_trust),
         clustering=ClusteringSettings(clusters=2),
         rewards=RewardSettings(min_known=3),
+        decides="criterion",
         criterion=criterion,
         start_round=2,
     )

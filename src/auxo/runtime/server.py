@@ -119,7 +119,7 @@ class Server:
         return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
 
     def weights(self, name: CohortId) -> Float32Array:
-        """Return a model, flattened; a copy. Participants are sent those that their task offers, and those it holds out.
+        """Return a model, flattened; a copy. Participants are sent those that their task names.
 
         Args:
             name: of a cohort, or of a model that a cohort holds besides its own, such as ``0~2``.

@@ -382,8 +382,11 @@ def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_
     half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
     trained = np.where(participants.fold < 0, samples, 2 * half) * epochs
     downloads = _downloads(participants)
-    tries = np.where(participants.model == LEAST_LOSS, len(participants.offered), int(asks_for_loss))
-    compared = np.where(participants.fold < 0, samples, half) * tries + (samples - half) * _judged(participants)
+    compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
+    tries = np.where(compares, len(participants.offered), int(asks_for_loss))
+    is_half = participants.fold >= 0
+    held_out = np.where(is_half, samples - half, 0)  # who trains on everything has nothing to judge by
+    compared = np.where(is_half, half, samples) * tries + held_out * _judged(participants)
     return Work(trained, compared, downloads)
 
 
