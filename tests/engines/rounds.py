@@ -67,7 +67,7 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
     rules = Federation(method, FedYogi(), len(weights), total_participants=max(n, 1), total_rounds=20, seed=5)
     width, server = rules.fingerprint.width, FedYogi().initial(weights)
     trial = Trial.begin(Dendrogram((0, 1, 2), ((0, 1), (2, 3))), np.array([1.0, 2.0, 1.0]), server)
-    servers = tuple(replace(server, weights=factor * weights) for factor in np.float32([0.5, 1, 1.5]))
+    servers = tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5))
     search = Search(
         clustering=ClusteringState(1, stream(0, "centres").standard_normal((clusters, width))),
         mean=np.zeros(width),
