@@ -198,7 +198,7 @@ def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds()
 def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[int, ...]] | list[Layer]) -> None:
     def similarities(shapes: list[tuple[int, ...]] | list[Layer]) -> list[tuple[float | None, ...]]:
         weights = np.zeros(N_PARAMS, dtype=np.float32)
-        method = Auxo(decides="criterion", start_round=1)
+        method = Auxo(clustering=ClusteringSettings(clusters=4), decides="criterion", start_round=1)
         server = Server(weights, participants=12, rounds=10, method=method, shapes=shapes)
         tasks = server.open_round(ROOT, [CheckIn(ClientId(client)) for client in range(12)])
         return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]
