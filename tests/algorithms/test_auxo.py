@@ -190,7 +190,7 @@ def opening(n: int, known: Sequence[int] = (), cohort: CohortId = LEFT, state: C
         reward=np.where(is_known, 0.5, 0.0),
         ranked_first=is_known,
     )
-    return Opening(cohort, TREE, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2)
+    return Opening(cohort, TREE, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2, share=n)
 
 
 def test_members_come_first_with_what_they_claim_and_the_half_that_is_theirs() -> None:
