@@ -68,7 +68,11 @@ class Divides:
 
 NO_PARTITIONS = Asks(limits=PartitionLimits.closed())
 SETTINGS = Auxo(
-    clustering=ClusteringSettings(clusters=2), rewards=RewardSettings(min_known=3), criterion=Asks(), start_round=2
+    clustering=ClusteringSettings(clusters=2),
+    rewards=RewardSettings(min_known=3),
+    decides="criterion",
+    criterion=Asks(),
+    start_round=2,
 )
 FRESH = CohortState(FedAvg().initial(np.zeros(N_PARAMS, dtype=np.float32)), memory=AuxoMemory())
 STARTED = replace(FRESH, round=4)
