@@ -75,9 +75,9 @@ def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> No
     held = replace(PLAN, model=np.array([LEAST_LOSS, 2, 3]), held_out=np.array([[-1, -1], [0, 4], [3, 4]]))
 
     held.check(3, HALVES, held=3)
-    with pytest.raises(ValueError, match="plan.model: expected places among the 3 models"):
+    with pytest.raises(ValueError, match=r"plan\.model: expected places among the 3 models"):
         held.check(3, HALVES, held=1)
-    with pytest.raises(ValueError, match="plan.held_out: expected 3 rows of places among the 4 models"):
+    with pytest.raises(ValueError, match=r"plan\.held_out: expected 3 rows of places among the 4 models"):
         held.check(3, HALVES, held=2)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.rng import stream
 from auxo.core.trial import Trial, TrialSettings, prune, routes_of
 from auxo.core.types import FloatArray
 
@@ -18,8 +19,8 @@ FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
 
 
 def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
-    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and that alone."""
-    rng = np.random.default_rng(seed)
+    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and alone."""
+    rng = stream(seed, "made")
     rows = []
     for branch, (by_pair, alone) in gains.items():
         for _ in range(count):
