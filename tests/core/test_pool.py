@@ -1,6 +1,7 @@
 """Clustering starts from a pool of many rounds' fingerprints, of which the oldest go first."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,5 +106,7 @@ def test_nothing_starts_from_too_few_different_points(pool: Pool) -> None:
 
 @pytest.mark.parametrize("name", ["pool_rounds", "pool_per_cluster", "pool_most"])
 def test_settings_that_mean_nothing_are_refused(name: str) -> None:
+    changes: dict[str, Any] = {name: 0}
+
     with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
-        replace(SETTINGS, **{name: 0})
+        replace(SETTINGS, **changes)

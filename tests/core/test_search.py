@@ -38,10 +38,10 @@ def looked(search: Search, what: Seen, now: CohortNow = NOW, trial: TrialSetting
 def clustered() -> tuple[Search, IntArray]:
     """Return a search whose clustering has just begun, and the labels of its two groups in turn."""
     search = Search()
-    for number in range(3):
-        found = looked(search, seen(number))
-        search = found.search
-    return search, found.similarity.argmax(axis=1)
+    for number in range(2):
+        search = looked(search, seen(number)).search
+    found = looked(search, seen(2))
+    return found.search, found.similarity.argmax(axis=1)
 
 
 def searches(search: Search, labels: IntArray, trial: TrialSettings = TRIAL, now: CohortNow = NOW) -> Iterator[Search]:

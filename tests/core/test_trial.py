@@ -1,6 +1,7 @@
 """A trial keeps apart what is better off apart on held-out samples, and nothing else."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,5 +143,7 @@ def test_only_the_second_half_of_a_trial_is_judged() -> None:
     [("rounds", 0), ("deviations", -1.0), ("min_participants", 1), ("waits_for", 1.5), ("patience", 0), ("rest", -0.1)],
 )
 def test_settings_that_mean_nothing_are_refused(field: str, value: float) -> None:
+    changes: dict[str, Any] = {field: value}
+
     with pytest.raises(ValueError, match=f"{field}: expected"):
-        replace(SETTINGS, **{field: value})
+        replace(SETTINGS, **changes)
