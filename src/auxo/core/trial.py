@@ -158,11 +158,12 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
     cut below.
     """
-    losses = trial.losses
-    if not len(losses):
-        return Cut((trial.dendrogram.root,), 0.0, 0)
-    cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, _tamed(losses, trial.dendrogram.root), settings)
-    rival = losses[:, trial.dendrogram.root]
+    root = trial.dendrogram.root
+    if not len(trial.losses):
+        return Cut((root,), 0.0, 0)
+    losses = _tamed(trial.losses, root)
+    cut, best = _best_cut(trial.dendrogram, root, losses, settings)
+    rival = losses[:, root]
     gain = float((rival - best).mean() / rival.mean()) if rival.mean() > 0 else 0.0
     return Cut(cut, gain, len(losses))
 
