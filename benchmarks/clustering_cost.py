@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.aggregators import FedAvg
 from auxo.core.claims import Claims
+from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.fingerprint import Fingerprint
@@ -124,7 +125,8 @@ def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[flo
 
 def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> tuple[float, float]:
     """Return the seconds of what closing a round does with fingerprints, and the memory it needs at most in MiB."""
-    algorithm, aggregator, everybody = Auxo(), FedAvg(), np.arange(PARTICIPANTS)
+    aggregator, everybody = FedAvg(), np.arange(PARTICIPANTS)
+    algorithm = Auxo(decides="criterion", clustering=ClusteringSettings(clusters=CLUSTERS))
     rng = stream(work.SEED, "clustering-cost", "close")
     claims = Claims(
         vouched=np.ones(PARTICIPANTS, dtype=np.bool_),
@@ -139,6 +141,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
         late=everybody < 0,
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
+        held_out=np.full((PARTICIPANTS, 0), np.nan),
         directions=directions,
         blocks=blocks,
         lengths=lengths,

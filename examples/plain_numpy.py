@@ -18,13 +18,18 @@ x = rng.standard_normal((CLIENTS, SAMPLES, FEATURES))
 y = (x @ truth * sign[:, None] > 0).astype(float)
 
 
-def train(w: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32], int, float]:
-    """Logistic regression by gradient descent on a client's samples, or on one half of them, and the loss before."""
-    mine = slice(None) if fold is None else slice(fold, None, 2)
+def loss(w: Array, client: int, fold: int | None) -> float:
+    """Mean loss of a model on a client's samples, or on one half of them."""
+    return float(np.logaddexp(0, (1 - 2 * y[client]) * (x[client] @ w))[fold :: 1 if fold is None else 2].mean())
+
+
+def train(w: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32], int]:
+    """Logistic regression by gradient descent on a client's samples, or on one half of them."""
+    mine = slice(fold, None, 1 if fold is None else 2)
     inputs, labels, new = x[client, mine], y[client, mine], w.astype(float)
     for _ in range(10):
         new += 0.5 * inputs.T @ (labels - 1 / (1 + np.exp(-inputs @ new))) / len(labels)
-    return (new - w).astype(np.float32), SAMPLES, float(np.logaddexp(0, (1 - 2 * labels) * (inputs @ w)).mean())
+    return (new - w).astype(np.float32), SAMPLES
 
 
 def accuracy(weights: Array, clients: list[int]) -> float:
@@ -41,10 +46,12 @@ def main() -> dict[str, float]:
         online = [clients[number].check_in() for number in np.flatnonzero(days.random(CLIENTS) < 0.8)]
         for cohort, check_ins in server.match(online).items():
             results = []
-            for task in server.open_round(cohort, check_ins):  # of several models a client sends back the best one's
-                tried = {one: train(server.weights(one), task.client, task.fold) for one in task.offered}
-                best = min(tried, key=lambda one: tried[one][2])
-                results.append(TaskResult(task.client, cohort, task.round, *tried[best][:2], trained=best))
+            for task in server.open_round(cohort, check_ins):  # it may be asked to compare models, and to judge some
+                one, fold = task.client, task.fold
+                best = min(task.offered, key=lambda name: loss(server.weights(name), one, fold))
+                judged = tuple(loss(server.weights(name), one, int(fold == 0)) for name in task.held_out)
+                work = train(server.weights(best), one, fold)
+                results.append(TaskResult(one, cohort, task.round, *work, trained=best, held_out=judged))
             for feedback in server.close_round(cohort, results):
                 clients[feedback.client].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)

@@ -156,7 +156,8 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     initial_weights = np.zeros(example.FEATURES, np.float32)
-    names = {"initial_weights": initial_weights, "n_clients": example.CLIENTS, "train": example.train}
+    yours = {"train": example.train, "loss": example.loss}
+    names = {"initial_weights": initial_weights, "n_clients": example.CLIENTS, **yours}
     (loop,) = fenced(TEXTS["README.md"], "python")
     exec(loop, names)  # noqa: S102 - our own document
     server = names["server"]

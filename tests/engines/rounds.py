@@ -9,12 +9,17 @@ from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedYogi
 from auxo.core.claims import Claims
+from auxo.core.clustering import ClusteringSettings, ClusteringState
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
+from auxo.core.dendrogram import Dendrogram
 from auxo.core.partition import Outlook
+from auxo.core.rng import stream
+from auxo.core.search import Search
+from auxo.core.trial import Trial
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
-from auxo.runtime.closing import Closed, Training
+from auxo.runtime.closing import Closed, Training, models_of
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
@@ -55,6 +60,42 @@ def round_of_several(models: Sequence[Float32Array], jobs: list[Job], number: in
     return Round(rules, closing, _training(tuple(models), jobs))
 
 
+def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> Round:
+    """Return a round in which three branches are on trial, and all that train on half of their samples judge."""
+    n, clusters = len(jobs), 3
+    method = Auxo(clustering=ClusteringSettings(clusters=clusters))
+    rules = Federation(method, FedYogi(), len(weights), total_participants=max(n, 1), total_rounds=20, seed=5)
+    width, server = rules.fingerprint.width, FedYogi().initial(weights)
+    trial = Trial.begin(Dendrogram((0, 1, 2), ((0, 1), (2, 3))), np.array([1.0, 2.0, 1.0]), server)
+    servers = tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5))
+    search = Search(
+        clustering=ClusteringState(1, stream(0, "centres").standard_normal((clusters, width))),
+        mean=np.zeros(width),
+        blocks=rules.fingerprint.blocks,
+        trial=replace(trial, servers=servers),
+    )
+    paths = ((1, 4, 0), (2, 4, 0), (3, 0, -1))  # 0: the cohort's own, 1 to 3: the branches', 4: of two of them together
+    labels = np.arange(n) % 4 - 1  # every fourth has none, and trains the cohort's own
+    asks = [labels[place] >= 0 and job.fold is not None for place, job in enumerate(jobs)]
+    asked = np.array([paths[label] if asks[place] else (-1,) * 3 for place, label in enumerate(labels)]).reshape(n, 3)
+    jobs = [
+        replace(job, model=int(labels[place]) + 1, held_out=tuple(int(one) for one in asked[place] if one >= 0))
+        for place, job in enumerate(jobs)
+    ]
+    claims = Claims(
+        vouched=np.ones(n, dtype=np.bool_),
+        known=np.ones(n, dtype=np.bool_),
+        label=labels,
+        label_by_fold=np.stack([labels, labels], axis=1),
+        generation=np.full(n, 1),
+    )
+    state = CohortState(server=server, round=number - 1, memory=AuxoMemory(search=search))
+    outlook = Outlook(progress=0.3, total_participants=n, cohorts=1, check_ins=10.0 * n)
+    participants = replace(_participants((ROOT,), jobs, claims), held_out=asked)
+    closing = Closing(ROOT, (state,), participants, outlook, share=n)
+    return Round(rules, closing, _training(models_of(closing), jobs))
+
+
 def _participants(offered: tuple[CohortId, ...], jobs: list[Job], claims: Claims | None = None) -> Participants:
     asked = Participants(
         clients=np.array([job.client_row for job in jobs], dtype=np.int64),
@@ -76,7 +117,7 @@ def bits(closed: Closed) -> tuple[bytes, ...]:
     assert outcome is not None
     movements = [b"" if movement is None else movement.tobytes() for movement in gathered.movements]
     columns = [gathered.rows, gathered.late, gathered.model, gathered.losses, gathered.directions, gathered.lengths]
-    columns.append(gathered.aggregated)
+    columns += [gathered.aggregated, gathered.held_out]
     said = outcome.affinities
     columns += [] if said is None else [said.instant_reward, said.similarity]
     return (

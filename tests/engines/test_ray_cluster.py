@@ -28,7 +28,7 @@ from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
-from tests.engines.rounds import Round, bits, round_of, round_of_several
+from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
 # What Ray itself leaves behind when it starts and ends.
 pytestmark = [
@@ -56,6 +56,7 @@ learning_rate = 0.1
 batch_size = 10
 
 [auxo]
+decides = "criterion"
 start_round = 2
 
 [auxo.criterion]
@@ -135,7 +136,8 @@ def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Clu
     small = with_rules(replace(ROUND.rules, sketch_size=7))
     choosers = [replace(job, model=(-1, -1, 0, 2)[place % 4]) for place, job in enumerate(JOBS)]
     several = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
-    for task in (ROUND, another, small, several, ROUND):
+    on_trial = round_on_trial(WEIGHTS, JOBS)
+    for task in (ROUND, another, small, several, on_trial, ROUND):
         assert bits(run(cluster.engine, task)) == bits(run(HERE, task))
     assert cluster.notes == []
 

@@ -19,7 +19,7 @@ from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import Closed
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
-from tests.engines.rounds import Round, bits, round_of, round_of_several
+from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
 DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
@@ -56,6 +56,20 @@ def test_several_models_give_the_bits_of_one_process_whatever_came_before() -> N
     gathered = run(ENGINE, three).gathered
     assert set(gathered.model.tolist()) == {0, 1, 2}
     np.testing.assert_array_equal(np.isnan(gathered.losses), gathered.rows % 4 > 1)
+
+
+def test_a_trial_gives_the_bits_of_one_process() -> None:
+    on_trial, other = round_on_trial(WEIGHTS, JOBS), round_on_trial(2 * WEIGHTS, JOBS[:7])
+    with WorkerProcesses(ENGINE, workers=2) as engine:
+        for task in (on_trial, ROUND, other, on_trial):
+            assert bits(run(engine, task)) == bits(run(ENGINE, task))
+    closed = run(ENGINE, on_trial)
+    assert set(closed.gathered.model.tolist()) == {0, 1, 2, 3}
+    assert all(movement is not None for movement in closed.gathered.movements[1:])
+    asked = [len(job.held_out) for job in on_trial.training.jobs]
+    np.testing.assert_array_equal(np.isfinite(closed.gathered.held_out).sum(axis=1), asked)
+    assert closed.outcome is not None
+    assert closed.outcome.notes.judged == sum(one > 0 for one in asked) > 20
 
 
 def test_a_sketch_of_another_size_is_another_matter() -> None:

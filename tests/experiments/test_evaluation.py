@@ -39,6 +39,7 @@ participants = 40
 learning_rate = 0.1
 
 [auxo]
+decides = "criterion"
 start_round = 2
 
 [auxo.criterion]

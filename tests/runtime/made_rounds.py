@@ -53,6 +53,7 @@ class PartitionAt:
 SETTINGS = Auxo(
     clustering=ClusteringSettings(clusters=2),
     rewards=RewardSettings(min_known=3),
+    decides="criterion",
     criterion=PartitionAt(2.0),
     start_round=1,
     sharing="equal",

@@ -66,6 +66,7 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
         method=Auxo(
             clustering=ClusteringSettings(clusters=2),
             rewards=RewardSettings(min_known=3),
+            decides="criterion",
             criterion=TwoPartitions(),
             start_round=2,
             sharing="equal",
@@ -197,7 +198,8 @@ def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds()
 def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[int, ...]] | list[Layer]) -> None:
     def similarities(shapes: list[tuple[int, ...]] | list[Layer]) -> list[tuple[float | None, ...]]:
         weights = np.zeros(N_PARAMS, dtype=np.float32)
-        server = Server(weights, participants=12, rounds=10, method=Auxo(start_round=1), shapes=shapes)
+        method = Auxo(decides="criterion", start_round=1)
+        server = Server(weights, participants=12, rounds=10, method=method, shapes=shapes)
         tasks = server.open_round(ROOT, [CheckIn(ClientId(client)) for client in range(12)])
         return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]
 
@@ -799,7 +801,7 @@ def test_a_cohort_that_does_not_train_is_named_together_with_those_that_do() -> 
         for call in (server.round, lambda cohort: server.open_round(cohort, [])):
             with pytest.raises(KeyError, match=rf"{cohort}: not a cohort that trains now; .* 0\.1, 0\.0\.0, 0\.0\.1"):
                 call(cohort)
-        with pytest.raises(KeyError, match=rf"{cohort}: not a cohort with a model; .* 0\.1, 0\.0\.0, 0\.0\.1"):
+        with pytest.raises(KeyError, match=rf"{cohort}: no model of this name; there are: 0\.1, 0\.0\.0, 0\.0\.1"):
             server.weights(cohort)
     assert server.to_bytes() == before
 

@@ -88,6 +88,7 @@ def auxo(criterion: PartitionCriterion) -> Auxo:
         affinity=AffinitySettings(exploration=0.3),
         clustering=ClusteringSettings(clusters=2),
         rewards=RewardSettings(min_known=3),
+        decides="criterion",
         criterion=criterion,
         start_round=2,
     )

@@ -15,10 +15,11 @@ from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants
 from auxo.core.metrics import agreement
 from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
+from auxo.core.trial import TrialSettings
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
@@ -34,7 +35,7 @@ from auxo.runtime.federation import Federation
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
-from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
+from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World, _work
 from auxo.training.local_samples import local_positions
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
@@ -142,6 +143,7 @@ def auxo(criterion: PartitionCriterion, label_trust: float = 1.0) -> Auxo:
         affinity=AffinitySettings(exploration=0.3, label_trust=label_trust),
         clustering=ClusteringSettings(clusters=2),
         rewards=RewardSettings(min_known=3),
+        decides="criterion",
         criterion=criterion,
         start_round=2,
     )
@@ -814,6 +816,43 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
         np.testing.assert_allclose(opened.spent_s, expected)
 
     assert finished.last.spent.downloads == downloads > 8 * 20
+
+
+TRIED = Auxo(
+    clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
+    trial=TrialSettings(rounds=4, min_participants=4, waits_for=0.3, patience=2),
+)
+
+
+def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_judge_by() -> None:
+    finished = run(replace(federation(TRIED), total_rounds=14), replace(world(), devices=SLOW_DEVICE))
+    downloads, judges = 0, 0
+    for _, _, _, opened in finished.openings():
+        asked = opened.participants
+        samples = DATA.train.counts(asked.clients)
+        half = (samples + 1 - asked.fold) // 2
+        looked_at = np.where(asked.fold < 0, samples, half)
+        trained = np.where(asked.fold < 0, samples, 2 * half)
+        compares = (asked.model == LEAST_LOSS) & (len(asked.offered) > 1)
+        judged = np.zeros(len(samples)) if asked.held_out is None else (asked.held_out >= 0).sum(axis=1)
+        judges += int((judged > 1).sum())
+        models = np.where(compares, len(asked.offered), np.maximum(judged, 1))
+        downloads += int(models.sum())
+        compared = looked_at * models * compares + (samples - half) * judged
+        np.testing.assert_allclose(opened.spent_s, models * 0.01 + 0.1 * compared + 0.3 * trained + 0.02)
+
+    assert finished.last.spent.downloads == downloads
+    assert judges > 10
+
+
+def test_who_compares_a_single_model_or_judges_without_held_out_samples_pays_for_no_samples() -> None:
+    everything, one = np.full(2, -1), np.array([LEAST_LOSS, 0])
+    asked = Participants(np.arange(2), (ROOT,), everything, one, held_out=np.array([[-1, -1], [0, 1]]))
+    work = _work(asked, np.array([7, 9]), np.full(2, 2), asks_for_loss=False)
+
+    assert work.compared.tolist() == [0, 0]
+    assert work.trained.tolist() == [14, 18]
+    assert work.downloads.tolist() == [1, 2]
 
 
 # Partial work.

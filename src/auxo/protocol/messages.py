@@ -40,8 +40,9 @@ class Task:
     cohort: CohortId
     round: int
     fold: int | None  # train on this half of the samples (0 or 1), passing over it twice; None: on all of them
-    offered: tuple[CohortId, ...]  # cohorts whose models are offered: most often ``cohort`` alone
+    offered: tuple[CohortId, ...]  # names of the models that are offered: most often ``cohort`` alone
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
+    held_out: tuple[CohortId, ...] = ()  # models to judge by samples that the participant does not train on
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class TaskResult:
     examples: int  # all the client's samples, also where it was asked to train on half of them
     trained: CohortId | None = None  # whose model, where several were offered
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
+    held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
 
 
 @dataclass(frozen=True)

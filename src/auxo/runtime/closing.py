@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants, held_by
-from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
 from auxo.core.partition import Outlook
@@ -69,8 +69,13 @@ def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, par
 
 def models_of(closing: Closing) -> tuple[Float32Array, ...]:
     """Return the models that take part in a round, in the order in which participants' numbers name them."""
-    trained, compared = held_by(closing.states)
-    servers = (*(state.server for state in closing.states), *trained)
+    return models_in(closing.states)
+
+
+def models_in(states: tuple[CohortState, ...]) -> tuple[Float32Array, ...]:
+    """Return the models of cohorts whose first opens a round, and then those that it holds besides."""
+    trained, compared = held_by(states)
+    servers = (*(state.server for state in states), *trained)
     return (*(server.weights for server in servers), *compared)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
 from auxo.core.aggregators import Aggregator, FedAvg
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants
-from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
+from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
 from auxo.core.layers import Layer, check_layers
@@ -19,13 +19,15 @@ from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
-from auxo.runtime.closing import close_round, closing_of
+from auxo.runtime.closing import close_round, closing_of, models_in
 from auxo.runtime.coordinator import act, feedback, start
 from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Arrived, Opened, open_round
 from auxo.runtime.opening import match as match_check_ins
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
+_MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
+_HELD = "~"  # between a cohort and the number of a model that it holds besides its own
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,22 @@ class Server:
         """Return whether every cohort has trained its rounds."""
         return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
 
-    def weights(self, cohort: CohortId) -> Float32Array:
-        """Return the cohort's model, flattened; a copy. Participants are sent those that their task offers.
+    def weights(self, name: CohortId) -> Float32Array:
+        """Return a model, flattened; a copy. Participants are sent those that their task names.
+
+        Args:
+            name: of a cohort, or of a model that a cohort holds besides its own, such as ``0~2``.
 
         Raises:
-            KeyError: the cohort has no model now.
+            KeyError: there is no such model now.
         """
-        if cohort not in self._state.cohorts:
-            raise KeyError(f"{cohort}: not a cohort with a model; these have one: {_listed(self._state.cohorts)}")
-        return self._state.cohorts[cohort].server.weights.copy()
+        cohort = CohortId(name.partition(_HELD)[0])
+        state = self._state.cohorts.get(cohort)
+        names = () if state is None else _names((cohort,), state)
+        if state is None or name not in names:
+            known = (one for leaf, kept in self._state.cohorts.items() for one in _names((leaf,), kept))
+            raise KeyError(f"{name}: no model of this name; there are: {_listed(known)}")
+        return models_in((state,))[names.index(name)].copy()
 
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
@@ -178,17 +187,23 @@ class Server:
         opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
         assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
         self._state, asked = opened.state, opened.participants
+        names = _names(asked.offered, self._state.cohorts[asked.offered[0]])
         tasks = tuple(
             Task(
                 ClientId(client),
                 cohort,
                 number,
                 fold=None if fold < 0 else fold,
-                offered=asked.offered if model < 0 else (asked.offered[model],),
+                offered=asked.offered if model < 0 else (names[model],),
                 reports_loss=self._rules.asks_for_loss,
+                held_out=tuple(names[one] for one in held_out if one >= 0),
             )
-            for client, fold, model in zip(
-                asked.clients.tolist(), asked.fold.tolist(), asked.model.tolist(), strict=True
+            for client, fold, model, held_out in zip(
+                asked.clients.tolist(),
+                asked.fold.tolist(),
+                asked.model.tolist(),
+                [()] * len(asked.clients) if asked.held_out is None else asked.held_out.tolist(),
+                strict=True,
             )
         )
         self._open[cohort] = _Open(tasks, asked)
@@ -287,7 +302,8 @@ def _sort_out(
 ) -> tuple[list[Returned], list[Rejection]]:
     """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
     row_of = {task.client: row for row, task in enumerate(opened.tasks)}
-    offered = closing.participants.offered  # without leaves that were partitioned since the round opened
+    # Without leaves that were partitioned since the round opened.
+    names = _names(closing.participants.offered, closing.states[0])
     answers: dict[int, list[TaskResult]] = {}
     rejected: list[Rejection] = []
     for result in results:
@@ -299,7 +315,7 @@ def _sort_out(
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         elif row is None or result.round != opened.tasks[row].round:
             rejected.append(Rejection(result.client, "NOT_SELECTED"))
-        elif _trained(opened.tasks[row], result) not in offered:
+        elif _trained(opened.tasks[row], result) not in names:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         else:
             answers.setdefault(row, []).append(result)
@@ -312,9 +328,33 @@ def _sort_out(
             (result,) = answers[row]
             trained = _trained(opened.tasks[row], result)
             assert trained is not None  # noqa: S101 - others were rejected
-            model = offered.index(trained)
-            single.append(Returned(row, result.update, result.examples, model=model, loss=_finite(result.loss)))
+            single.append(
+                Returned(
+                    row,
+                    result.update,
+                    result.examples,
+                    model=names.index(trained),
+                    loss=_finite(result.loss),
+                    held_out=_held_out(opened.tasks[row], result),
+                )
+            )
     return single, rejected
+
+
+def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
+    """Return what the models of a round are called, in their order; ``state`` is of the first of the offered leaves."""
+    held = sum(map(len, held_by((state,))))
+    return (*offered, *(CohortId(f"{offered[0]}{_HELD}{number}") for number in range(held)))
+
+
+def _held_out(task: Task, result: TaskResult) -> tuple[float, ...]:
+    """Return a judge's losses in the order asked; none where one of them cannot be: it would judge by the others."""
+    said: object = result.held_out
+    if not isinstance(said, tuple | list) or len(said) != len(task.held_out):
+        return ()
+    losses = [_finite(loss) for loss in said]
+    possible = [loss for loss in losses if loss is not None and 0 <= loss <= _MOST_LOSS]
+    return tuple(possible) if len(possible) == len(losses) else ()
 
 
 def _without_silent(

@@ -384,7 +384,9 @@ def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_
     downloads = _downloads(participants)
     compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
     tries = np.where(compares, len(participants.offered), int(asks_for_loss))
-    compared = np.where(participants.fold < 0, samples, half) * tries + (samples - half) * _judged(participants)
+    is_half = participants.fold >= 0
+    held_out = np.where(is_half, samples - half, 0)  # who trains on everything has nothing to judge by
+    compared = np.where(is_half, half, samples) * tries + held_out * _judged(participants)
     return Work(trained, compared, downloads)
 
 

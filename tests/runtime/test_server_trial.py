@@ -1,0 +1,241 @@
+"""A server whose cohort tries a partition: two groups of clients, each drawn to a point of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auxo import Auxo, Client, Server, Task, TaskResult
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.rng import stream
+from auxo.core.trial import TrialSettings
+from auxo.core.types import ROOT, CohortId, Float32Array
+from auxo.protocol.codec import from_bytes, to_bytes
+
+N_PARAMS, CLIENTS, PARTICIPANTS, ROUNDS = 6, 60, 30, 24
+Judge = Callable[[Server, Task], Any]
+
+
+def target(client: int) -> Float32Array:
+    point: Float32Array = (4 * np.eye(N_PARAMS)[client % 2]).astype(np.float32)
+    return point
+
+
+def loss(weights: Float32Array, client: int) -> float:
+    return float(((weights - target(client)) ** 2).mean())
+
+
+def honest(server: Server, task: Task) -> tuple[float, ...]:
+    return tuple(loss(server.weights(name), task.client) for name in task.held_out)
+
+
+def silent(server: Server, task: Task) -> None:
+    return None
+
+
+@dataclass
+class Loop:
+    """A server, its clients, a loop, and all tasks that there were."""
+
+    judge: Judge = honest
+    server: Server = field(
+        default_factory=lambda: Server(
+            np.zeros(N_PARAMS, dtype=np.float32),
+            participants=PARTICIPANTS,
+            rounds=ROUNDS,
+            method=Auxo(
+                clustering=ClusteringSettings(clusters=4, pool_rounds=3, pool_per_cluster=8),
+                trial=TrialSettings(rounds=4, min_participants=4),
+            ),
+        )
+    )
+    clients: list[Client] = field(default_factory=lambda: [Client(number) for number in range(CLIENTS)])
+    tasks: list[Task] = field(default_factory=list)
+
+    def answer(self, task: Task) -> TaskResult:
+        best = min(task.offered, key=lambda name: loss(self.server.weights(name), task.client))
+        noise = stream(0, "noise", task.client, task.round).standard_normal(N_PARAMS)
+        update = 0.2 * (target(task.client) - self.server.weights(best)) + 0.05 * noise
+        judged = self.judge(self.server, task)
+        return TaskResult(
+            task.client, task.cohort, task.round, update.astype(np.float32), 10, trained=best, held_out=judged
+        )
+
+    def opened(self) -> dict[CohortId, list[Task]]:
+        check_ins = self.server.match([client.check_in() for client in self.clients])
+        return {cohort: self.server.open_round(cohort, here) for cohort, here in check_ins.items()}
+
+    def close(self, cohort: CohortId, results: Sequence[TaskResult]) -> None:
+        for feedback in self.server.close_round(cohort, results):
+            self.clients[feedback.client].receive(feedback)
+
+    def play(self) -> bool:
+        """Train a round of every cohort; return whether anybody was asked to judge."""
+        asked = False
+        for cohort, tasks in self.opened().items():
+            self.tasks += tasks
+            asked = asked or any(task.held_out for task in tasks)
+            self.close(cohort, [self.answer(task) for task in tasks])
+        return asked
+
+    def until_over(self) -> "Loop":
+        while not self.server.is_over:
+            self.play()
+        return self
+
+    def until_judged(self) -> list[Task]:
+        """Return the tasks of the first round with judges, which is open."""
+        while True:
+            (tasks,) = self.opened().values()
+            if any(task.held_out for task in tasks):
+                return tasks
+            self.close(ROOT, [self.answer(task) for task in tasks])
+
+
+def test_a_trial_that_pays_becomes_a_partition_into_the_groups() -> None:
+    loop = Loop().until_over()
+
+    assert len(loop.server.cohorts) == 2
+    members = loop.server.match([client.check_in(explore=False) for client in loop.clients], everybody=True)
+    for cohort, check_ins in members.items():
+        assert len({one.client % 2 for one in check_ins}) == 1
+        assert loss(loop.server.weights(cohort), check_ins[0].client) < 0.05
+    assert loop.server.rejections == ()
+
+
+def test_on_trial_a_participant_trains_the_model_of_its_branch_and_judges_those_up_to_the_cohorts() -> None:
+    loop = Loop()
+    tasks = loop.until_judged()
+    held = {name for task in tasks for name in (*task.offered, *task.held_out)} - {ROOT}
+
+    assert held
+    assert all(name.startswith("0~") for name in held)
+    for task in tasks:
+        assert len(task.offered) == 1
+        if task.held_out:
+            assert task.fold is not None
+            assert task.held_out[0] == task.offered[0]
+            assert task.held_out[-1] == ROOT
+    assert {task.fold for task in tasks if not task.held_out} == {None}
+    for name in held:
+        assert loop.server.weights(name).shape == (N_PARAMS,)
+    models = [loop.server.weights(name) for name in {task.offered[0] for task in tasks}]
+    assert any(not np.array_equal(models[0], other) for other in models[1:])
+
+
+def test_a_models_weights_are_a_copy() -> None:
+    loop = Loop()
+    loop.until_judged()
+    loop.server.weights(CohortId("0~0"))[:] = 7
+
+    assert not (loop.server.weights(CohortId("0~0")) == 7).any()
+
+
+@pytest.mark.parametrize("name", ["0~99", "0~-1", "0~", "0~x", "0~0~0", "~0", "1~0", "", "0~00"])
+def test_a_model_that_does_not_exist_is_named_with_those_that_do(name: str) -> None:
+    loop = Loop()
+    loop.until_judged()
+    with pytest.raises(KeyError, match=rf"{name}: no model of this name; there are: 0, 0~0, 0~1"):
+        loop.server.weights(CohortId(name))
+
+
+def test_after_a_trial_its_models_are_gone() -> None:
+    server = Loop().until_over().server
+    with pytest.raises(KeyError, match=r"0~0: no model of this name; there are: 0\.0, 0\.1"):
+        server.weights(CohortId("0~0"))
+
+
+def test_a_trial_that_nobody_judges_ends_without_a_partition() -> None:
+    loop = Loop(judge=silent).until_over()
+
+    assert loop.server.cohorts == (ROOT,)
+    assert any(task.held_out for task in loop.tasks)
+    last = max(task.round for task in loop.tasks if task.held_out)
+    assert last < ROUNDS
+    assert all(task.offered == (ROOT,) for task in loop.tasks if task.round == last + 1)
+
+
+IMPOSSIBLE: dict[str, Judge] = {
+    "too few": lambda server, task: honest(server, task)[:-1] if task.held_out else None,
+    "too many": lambda server, task: (*honest(server, task), 1.0),
+    "a number": lambda server, task: 1.0,
+    "texts": lambda server, task: ("1.0",) * len(task.held_out),
+    "nothing": lambda server, task: (None,) * len(task.held_out),
+    "one that is NaN": lambda server, task: (*honest(server, task)[:-1], np.nan),
+    "infinity": lambda server, task: (np.inf,) * len(task.held_out),
+    "one below 0": lambda server, task: (-1.0, *honest(server, task)[1:]),
+    "one beyond all floats": lambda server, task: (10**400, *honest(server, task)[1:]),
+    "one beyond float32": lambda server, task: (1e300, *honest(server, task)[1:]),
+    "an array of two axes": lambda server, task: np.ones((2, 2)),
+    "tuples": lambda server, task: ((1.0,),) * len(task.held_out),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_losses_that_cannot_be_count_as_not_said(case: str) -> None:
+    said, unsaid = Loop(judge=IMPOSSIBLE[case]), Loop(judge=silent)
+    for loop in (said, unsaid):
+        tasks = loop.until_judged()
+        loop.close(ROOT, [loop.answer(task) for task in tasks])
+
+    assert said.server.rejections == ()
+    assert said.server.to_bytes() == unsaid.server.to_bytes()
+
+
+def test_losses_of_numpy_and_in_a_list_are_losses() -> None:
+    plain, other = Loop(), Loop(judge=lambda server, task: [np.float32(one) for one in honest(server, task)])
+    records = []
+    for loop in (plain, other):
+        tasks = loop.until_judged()
+        loop.close(ROOT, [loop.answer(task) for task in tasks])
+        records.append(loop.server.to_bytes())
+    silence = Loop(judge=silent)
+    tasks = silence.until_judged()
+    silence.close(ROOT, [silence.answer(task) for task in tasks])
+
+    assert len(records[1]) == len(records[0]) > len(silence.server.to_bytes())
+
+
+def test_huge_losses_break_nothing() -> None:
+    loop = Loop(judge=lambda server, task: (3e38,) * len(task.held_out)).until_over()
+    assert loop.server.cohorts == (ROOT,)
+
+
+def test_who_does_not_say_what_it_has_trained_has_trained_the_only_model_that_it_was_offered() -> None:
+    said, unsaid = Loop(), Loop()
+    for loop in (said, unsaid):
+        tasks = loop.until_judged()
+        results = [loop.answer(task) for task in tasks]
+        loop.close(ROOT, results if loop is said else [replace(result, trained=None) for result in results])
+
+    assert said.server.to_bytes() == unsaid.server.to_bytes()
+
+
+def test_a_held_model_that_was_not_offered_is_refused() -> None:
+    loop = Loop()
+    tasks = loop.until_judged()
+    results = [loop.answer(task) for task in tasks]
+    (other, *_) = {task.offered[0] for task in tasks} - {tasks[0].offered[0]}
+    loop.close(ROOT, [replace(results[0], trained=other), *results[1:]])
+
+    assert [(one.client, one.reason) for one in loop.server.rejections] == [(tasks[0].client, "UNKNOWN_COHORT")]
+
+
+def test_a_trial_survives_a_crash() -> None:
+    loop, again = Loop(), Loop()
+    loop.until_judged()
+    again.server.restore(loop.server.to_bytes())
+
+    for name in ("0", "0~0", "0~1"):
+        np.testing.assert_array_equal(again.server.weights(CohortId(name)), loop.server.weights(CohortId(name)))
+
+
+def test_tasks_and_results_of_a_trial_go_over_the_wire() -> None:
+    loop = Loop()
+    task = next(task for task in loop.until_judged() if task.held_out)
+    result = loop.answer(task)
+
+    assert from_bytes(Task, to_bytes(task)) == task
+    assert from_bytes(TaskResult, to_bytes(result)).held_out == result.held_out
