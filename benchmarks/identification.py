@@ -132,9 +132,7 @@ WORKLOADS = (
         "affine-skew",
         3,
         0,
-        planted(
-            _digits(heterogeneity="affine", groups=3, degree=0.2, noise=0.6, client_label_concentration=1.0)
-        ),
+        planted(_digits(heterogeneity="affine", groups=3, degree=0.2, noise=0.6, client_label_concentration=1.0)),
     ),
     Workload("minority", 3, 1, planted(_digits(heterogeneity="concept", groups=(19.0, 1.0)))),
     Workload("nested", 3, 0, planted(_digits(heterogeneity="nested"))),
