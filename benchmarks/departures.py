@@ -3,8 +3,8 @@
     python benchmarks/departures.py --json build/departures.json
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
-Prints a table in Markdown, which the second command puts where it belongs: for each population the part of the oracle's gain that is reached, or the gain over the base
-where there are no groups, and the number of partitions.
+Prints a table in Markdown, which the second command puts where it belongs: for each population the part of the oracle's
+gain that is reached, or the gain over the base where there are no groups, and the number of partitions.
 """
 
 import argparse
