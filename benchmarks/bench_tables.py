@@ -1,7 +1,8 @@
-"""The tables of docs/performance.md and of the README, from what was measured; no figure is typed.
+"""The tables of docs/performance.md, docs/departures.md and of the README, from what was measured; no figure is typed.
 
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
-    python benchmarks/bench_tables.py build/identification.json README.md
+    python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
+    python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -22,16 +23,22 @@ def main() -> None:
     """Rewrite the document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path, help="what suite.py or identification.py has written")
-    parser.add_argument("document", type=Path, help="where the tables stand")
+    parser.add_argument("document", type=Path, nargs="+", help="where the tables stand")
     arguments = parser.parse_args()
     found = json.loads(arguments.records.read_text())
-    sections: dict[str, Records] = {"identification": found} if isinstance(found, list) else found
+    sections: dict[str, Records] = found if isinstance(found, dict) else {_kind(found): found}
 
     def fill(block: re.Match[str]) -> str:
         records = sections.get(block[2])
         return block[0] if records is None else block[1] + TABLES[block[2]](records) + block[3]
 
-    arguments.document.write_text(_BLOCK.sub(fill, arguments.document.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in arguments.document:
+        document.write_text(_BLOCK.sub(fill, document.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _kind(records: Records) -> str:
+    """Return which script has written a list of records."""
+    return "departures" if records and "variant" in records[0] else "identification"
 
 
 def throughput(records: Records) -> str:
@@ -148,12 +155,32 @@ def identification(records: Records) -> str:
     return _table([*heading, "gain share (lowest)", "ARI (lowest)", "as matched", "partitions"], rows)
 
 
+def departures(records: Records) -> str:
+    """Return a row for each variant, a column for each population."""
+    variants = list(dict.fromkeys(record["variant"] for record in records))
+    populations = list(dict.fromkeys(record["population"] for record in records))
+
+    def cell(variant: str, population: str) -> str:
+        mine = [record for record in records if (record["variant"], record["population"]) == (variant, population)]
+        if not mine:
+            return "-"
+        cohorts = "-".join(str(count) for count in sorted({record["partitions"] for record in mine}))
+        shares = [record["oracle_gain_share"] for record in mine if record["oracle_gain_share"] is not None]
+        if shares:
+            return f"{100 * np.mean(shares):.0f} % ({np.mean([record['ari'] for record in mine]):.2f}; {cohorts})"
+        return f"{100 * np.mean([record['gain'] for record in mine]):+.2f} ({cohorts})"
+
+    rows = [[variant, *(cell(variant, population) for population in populations)] for variant in variants]
+    return _table(["", *(f"`{population}`" for population in populations)], rows)
+
+
 TABLES: dict[str, Callable[[Records], str]] = {
     "throughput": throughput,
     "scaling": scaling,
     "population": population,
     "clustering": clustering,
     "identification": identification,
+    "departures": departures,
 }
 
 

@@ -1,9 +1,10 @@
 """What does each departure from the paper buy? Auxo as it is, with one rule at a time put back, and to the letter.
 
     python benchmarks/departures.py --json build/departures.json
+    python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
-Prints a table in Markdown: for each population the part of the oracle's gain that is reached, or the gain over the base
-where there are no groups, and the number of partitions.
+Prints a table in Markdown, which the second command puts where it belongs: for each population the part of the oracle's
+gain that is reached, or the gain over the base where there are no groups, and the number of partitions.
 """
 
 import argparse
@@ -25,13 +26,39 @@ from auxo.experiments.runner import has_groups, run_method
 from auxo.protocol.events import Partitioned
 
 LETTER = "the paper's rules, all of them"  # a method of its own
+_PRINTED = (
+    "clustering.clusters=2",
+    "clustering.pool_rounds=1",
+    "clustering.pool_per_cluster=1",
+    "clustering.leave_one_out=false",
+    "clustering.centre_memory=0.0",
+    "affinity.label_memory=0.0",
+    "affinity.label_trust=0.0",
+    "affinity.accumulate_predictions=true",
+    "affinity.confirmations=0",
+    "rewards.leave_one_out=false",
+    "rewards.weigh_length=false",
+    "rewards.scale_by_known=false",
+    "by_unit=false",
+    "admit_misfits=true",
+    "late_feedback=false",
+    'sharing="equal"',
+    'rate_scaling="linear"',
+)
 VARIANTS: dict[str, tuple[str, ...]] = {
     "Auxo as it is": (),
     LETTER: (),
-    "criterion: Lemma 1 to the letter": ('criterion="lemma"',),
-    "judge labels on the samples they come from": ("cross_fit=false",),
+    "the paper's rules, and a trial decides": _PRINTED,
+    "updates alone decide (cross-fitted gain)": ('decides="criterion"', "clustering.clusters=4"),
+    "updates alone decide (Lemma 1)": ('decides="criterion"', 'criterion="lemma"', "clustering.clusters=4"),
+    "clustering starts from one round": ("clustering.pool_rounds=1", "clustering.pool_per_cluster=1"),
+    "whole updates are compared": ("by_unit=false",),
     "two clusters, never more (K = 2)": ("clustering.clusters=2",),
-    "partition without waiting for labels": ("criterion.limits.labelled=0.0",),
+    "nobody compares models": ("affinity.confirmations=0",),
+    "equal shares": ('sharing="equal"',),
+    "a trial begins without waiting for labels": ("trial.waits_for=0.0",),
+    "a fifth of the clients judge": ("cross_fit_share=0.2",),
+    "any gain beyond chance counts": ("trial.min_gain=0.0",),
     "label of the last visit only": ("affinity.label_memory=0.0",),
     "margins of labels do not count": ("affinity.label_trust=0.0",),
     "no memory of centres": ("clustering.centre_memory=0.0",),
@@ -41,14 +68,18 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "avg + std over all participants": ("rewards.scale_by_known=false",),
     "newcomers that do not fit are aggregated": ("admit_misfits=true",),
     "late participants learn nothing": ("late_feedback=false",),
-    "clustering from the first round on": ("start_round=1",),
-    "clustering from round 30 on": ("start_round=30",),
-    "no partition before 45 % of the run": ("criterion.limits.begin=0.45",),
-    "whole updates are compared": ("by_unit=false",),
     "linear scaling of the server's rate": ('rate_scaling="linear"',),
 }
 """Settings of [auxo] that put one rule back."""
-POPULATIONS = ("concept", "label", "homogeneous", "homogeneous-skew", "extra-low-availability", "extra-writers")
+POPULATIONS = (
+    "label",
+    "rotation-skew",
+    "minority",
+    "homogeneous",
+    "homogeneous-skew",
+    "extra-low-availability",
+    "extra-writers",
+)
 
 
 @dataclass(frozen=True)

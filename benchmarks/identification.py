@@ -124,12 +124,15 @@ WORKLOADS = (
         2,
         planted(_digits(heterogeneity="none", noise=0.6, client_label_concentration=1.0), LONG),
     ),
-    # Turned images differ much: it takes this noise, and accuracies near chance, for the oracle to gain only 3 points.
     Workload(
-        "rotation-skew",
+        "rotation-skew", 3, 1, planted(_digits(heterogeneity="rotation", groups=3, client_label_concentration=1.0))
+    ),
+    # Groups that are worth three points only, among clients that each have their own classes.
+    Workload(
+        "affine-skew",
         3,
-        1,
-        planted(_digits(heterogeneity="rotation", groups=3, noise=6.0, client_label_concentration=1.0)),
+        0,
+        planted(_digits(heterogeneity="affine", groups=3, degree=0.2, noise=0.6, client_label_concentration=1.0)),
     ),
     Workload("minority", 3, 1, planted(_digits(heterogeneity="concept", groups=(19.0, 1.0)))),
     Workload("nested", 3, 0, planted(_digits(heterogeneity="nested"))),

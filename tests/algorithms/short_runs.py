@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from auxo.core.aggregators import Aggregator, FedAvg
 from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.types import IntArray
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
@@ -38,7 +37,7 @@ WORLD = World(
 )
 
 
-def groups() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def groups() -> IntArray:
     """Return the true group of each client."""
     assert DATA.groups is not None
     return DATA.groups
@@ -50,6 +49,7 @@ class Run:
 
     state: SimulationState
     events: tuple[Event, ...]
+    placement: IntArray  # (clients,) position in the tree of the cohort that each belongs to in the end
 
 
 def run(algorithm: CohortAlgorithm, rounds: int, aggregator: Aggregator | None = None) -> Run:
@@ -68,4 +68,4 @@ def run(algorithm: CohortAlgorithm, rounds: int, aggregator: Aggregator | None =
     state = simulation.start(start(rules, lambda number: TRAINER.initial_weights(5 + number)))
     while not simulation.is_over(state):
         state = simulation.step(state)
-    return Run(state, tuple(events))
+    return Run(state, tuple(events), simulation.placement(state).cohort)

@@ -68,7 +68,11 @@ class Divides:
 
 NO_PARTITIONS = Asks(limits=PartitionLimits.closed())
 SETTINGS = Auxo(
-    clustering=ClusteringSettings(clusters=2), rewards=RewardSettings(min_known=3), criterion=Asks(), start_round=2
+    clustering=ClusteringSettings(clusters=2),
+    rewards=RewardSettings(min_known=3),
+    decides="criterion",
+    criterion=Asks(),
+    start_round=2,
 )
 FRESH = CohortState(FedAvg().initial(np.zeros(N_PARAMS, dtype=np.float32)), memory=AuxoMemory())
 STARTED = replace(FRESH, round=4)
@@ -190,7 +194,7 @@ def opening(n: int, known: Sequence[int] = (), cohort: CohortId = LEFT, state: C
         reward=np.where(is_known, 0.5, 0.0),
         ranked_first=is_known,
     )
-    return Opening(cohort, TREE, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2)
+    return Opening(cohort, TREE, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2, share=n)
 
 
 def test_members_come_first_with_what_they_claim_and_the_half_that_is_theirs() -> None:

@@ -49,7 +49,7 @@ def test_there_is_one_model_and_one_cohort_that_opens_rounds() -> None:
 def test_all_train_the_one_model_on_all_their_samples_in_the_order_selected() -> None:
     selected = CheckIns(np.array([7, 3, 5]), Requests.silent(CohortTree(), np.zeros(3, dtype=np.int64)))
     state = CohortState(FedAvg().initial(np.zeros(2, dtype=np.float32)))
-    opening = Opening(ROOT, CohortTree(), state, selected, np.zeros(3, dtype=np.bool_), progress=0.1)
+    opening = Opening(ROOT, CohortTree(), state, selected, np.zeros(3, dtype=np.bool_), progress=0.1, share=3)
     plan = OneCohort().plan(opening)
 
     assert plan.rows.tolist() == [0, 1, 2]

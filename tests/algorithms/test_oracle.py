@@ -134,7 +134,7 @@ def test_members_come_first_and_all_train_on_all_their_samples() -> None:
         ranked_first=np.ones(3, dtype=np.bool_),
     )
     selected = CheckIns(np.array([0, 5, 7]), requests)
-    plan = KnownGroups(GROUPS, 0.0).plan(Opening(left, TREE, FRESH, selected, np.ones(3, dtype=np.bool_), 0.1))
+    plan = KnownGroups(GROUPS, 0.0).plan(Opening(left, TREE, FRESH, selected, np.ones(3, dtype=np.bool_), 0.1, 3))
 
     assert plan.rows.tolist() == [1, 0, 2]
     assert plan.fold.tolist() == [-1, -1, -1]

@@ -25,10 +25,12 @@ PRINTED = Auxo(
     affinity=AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True, confirmations=0),
     clustering=ClusteringSettings(clusters=2, leave_one_out=False, centre_memory=0.0, most_starts=0),
     rewards=RewardSettings(leave_one_out=False, scale_by_known=False, weigh_length=False),
+    decides="criterion",
     criterion=Lemma(PartitionLimits(labelled=0.0)),
     cross_fit=False,
     late_feedback=False,
     admit_misfits=True,
+    by_unit=False,
     rate_scaling="linear",
     sharing="equal",
 )
@@ -100,7 +102,7 @@ def test_nobody_who_is_late_is_heard_and_all_train_on_all_their_samples_members_
     )
     state = CohortState(FedAvg().initial(np.zeros(3, dtype=np.float32)), round=9, memory=PaperMemory())
     selected = CheckIns(np.arange(4), requests)
-    plan = Paper().plan(Opening(ROOT, tree, state, selected, np.ones(4, dtype=np.bool_), progress=0.3))
+    plan = Paper().plan(Opening(ROOT, tree, state, selected, np.ones(4, dtype=np.bool_), progress=0.3, share=4))
 
     assert not plan.hears_late
     assert plan.rows.tolist() == [2, 0, 1, 3]

@@ -40,7 +40,7 @@ def requests(n: int, cohort: CohortId = ROOT) -> Requests:
 def opening(asked: Requests) -> Opening:
     n = len(asked.cohort)
     state = CohortState(FedAvg().initial(np.zeros(2, dtype=np.float32)))
-    return Opening(ROOT, TREE, state, CheckIns(np.arange(n), asked), everybody(n), progress=0.5)
+    return Opening(ROOT, TREE, state, CheckIns(np.arange(n), asked), everybody(n), progress=0.5, share=n)
 
 
 def everybody(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

@@ -30,7 +30,7 @@ def closing(states: tuple[CohortState, ...]) -> Closing:
 def test_a_plain_plan_asks_everybody_for_all_they_have_in_the_order_selected() -> None:
     selected = CheckIns(np.array([9, 4]), Requests.silent(CohortTree(), np.zeros(2, dtype=np.int64)))
     plan = Plan.plain(
-        Opening(ROOT, CohortTree(), CohortState(FedAvg().initial(ZEROS)), selected, np.ones(2, dtype=np.bool_), 0.1)
+        Opening(ROOT, CohortTree(), CohortState(FedAvg().initial(ZEROS)), selected, np.ones(2, dtype=np.bool_), 0.1, 2)
     )
 
     assert (plan.rows.tolist(), plan.fold.tolist(), plan.model.tolist()) == ([0, 1], [-1, -1], [0, 0])
@@ -68,6 +68,17 @@ def test_a_plan_that_can_be_carried_out_is_let_through() -> None:
     PLAN.check(3, HALVES)
     nobody = np.zeros(0, dtype=np.int64)
     Plan(nobody, (LEFT,), nobody, nobody).check(0, HALVES)
+    Plan(nobody, (LEFT,), nobody, nobody, held_out=np.zeros((0, 3), dtype=np.int64)).check(0, HALVES)
+
+
+def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> None:
+    held = replace(PLAN, model=np.array([LEAST_LOSS, 2, 3]), held_out=np.array([[-1, -1], [0, 4], [3, 4]]))
+
+    held.check(3, HALVES, held=3)
+    with pytest.raises(ValueError, match=r"plan\.model: expected places among the 3 models"):
+        held.check(3, HALVES, held=1)
+    with pytest.raises(ValueError, match=r"plan\.held_out: expected 3 rows of places among the 4 models"):
+        held.check(3, HALVES, held=2)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +88,10 @@ def test_a_plan_that_can_be_carried_out_is_let_through() -> None:
         ({"rows": np.array([0, 1, 3])}, "plan.rows: expected distinct rows of the 3 selected"),
         ({"fold": np.array([0, 1])}, "plan.fold, model: expected 3 entries each, got 2 and 3"),
         ({"fold": np.array([0, 1, 2])}, "plan.fold: expected 0, 1 or -1"),
-        ({"model": np.array([0, 1, 2])}, "plan.model: expected places among the 2 offered, or LEAST_LOSS"),
+        ({"model": np.array([0, 1, 2])}, "plan.model: expected places among the 2 models of the round, or LEAST_LOSS"),
+        ({"held_out": np.zeros((2, 1), dtype=np.int64)}, "plan.held_out: expected 3 rows of places among the 2 models"),
+        ({"held_out": np.full((3, 1), 2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
+        ({"held_out": np.full((3, 2), -2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
         ({"offered": (ROOT,)}, "plan.offered: expected some of the leaves"),
         ({"offered": ()}, "plan.offered: expected some of the leaves"),
     ],

@@ -45,7 +45,7 @@ def test_a_cluster_that_cannot_fill_a_round_joins_its_like_for_good() -> None:
 
 @given(st.integers(2, 8), st.integers(0, 10_000), st.floats(0.01, 0.5))
 def test_a_dendrogram_holds_every_cluster_once_and_ends_in_one_root(clusters: int, seed: int, smallest: float) -> None:
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "made")
     labels = rng.integers(-1, clusters, 60)
     directions = unit_rows(rng.normal(size=(60, 5)))
     alike = Alikeness.none(clusters).after(directions, labels, np.maximum(labels, 0))
@@ -69,7 +69,7 @@ def test_one_branch_is_its_own_root() -> None:
 
 def test_pairs_of_the_same_participant_do_not_count() -> None:
     # Nothing in common but each with itself: unbiased, it is nothing.
-    rng = np.random.default_rng(0)
+    rng = stream(0, "made")
     labels = np.zeros(400, dtype=np.int64)
     alike = Alikeness.none(1).after(unit_rows(rng.normal(size=(400, 400))), labels, labels)
 

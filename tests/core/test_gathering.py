@@ -14,8 +14,8 @@ from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathe
 class NobodyOdd:
     """Admits participants in even rows only."""
 
-    def admits(self, row: int, examined: Examined, model: int) -> bool:
-        return row % 2 == 0
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        return model if row % 2 == 0 else None
 
 
 def test_the_mean_is_weighted_by_examples_unless_it_is_told_otherwise() -> None:

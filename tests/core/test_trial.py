@@ -1,6 +1,7 @@
 """A trial keeps apart what is better off apart on held-out samples, and nothing else."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.rng import stream
 from auxo.core.trial import Trial, TrialSettings, prune, routes_of
 from auxo.core.types import FloatArray
 
@@ -18,8 +20,8 @@ FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
 
 
 def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
-    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and that alone."""
-    rng = np.random.default_rng(seed)
+    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and alone."""
+    rng = stream(seed, "made")
     rows = []
     for branch, (by_pair, alone) in gains.items():
         for _ in range(count):
@@ -141,5 +143,7 @@ def test_only_the_second_half_of_a_trial_is_judged() -> None:
     [("rounds", 0), ("deviations", -1.0), ("min_participants", 1), ("waits_for", 1.5), ("patience", 0), ("rest", -0.1)],
 )
 def test_settings_that_mean_nothing_are_refused(field: str, value: float) -> None:
+    changes: dict[str, Any] = {field: value}
+
     with pytest.raises(ValueError, match=f"{field}: expected"):
-        replace(SETTINGS, **{field: value})
+        replace(SETTINGS, **changes)

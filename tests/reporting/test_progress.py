@@ -148,7 +148,7 @@ def test_a_plain_line_tells_the_evaluation_of_its_own_round() -> None:
 def test_a_cohort_that_stops_looking_is_told() -> None:
     lines = plain([*BEFORE, StoppedLooking(10 * DAY_S, "0", 10)]).splitlines()
 
-    assert lines[-1] == "auxo, round 10: cohort 0 has found no groups worth a partition, and stops looking"
+    assert lines[-1] == "auxo, round 10: cohort 0 has found no groups worth a partition, and rests"
 
 
 def test_a_build_log_gets_plain_lines_even_if_it_claims_to_be_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

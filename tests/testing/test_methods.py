@@ -10,7 +10,9 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
-from auxo.core.aggregators import Aggregator
+from auxo.core.affinity import AffinitySettings
+from auxo.core.aggregators import Aggregator, ServerState
+from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
     ClientHalf,
     Closing,
@@ -20,6 +22,7 @@ from auxo.core.cohort_algorithm import (
     Outcome,
     Plan,
     Start,
+    held_by,
     stepped,
 )
 from auxo.core.cohort_state import CohortState, CoordinatorState
@@ -28,12 +31,14 @@ from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matched, Matching, ToTheRoot
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
-from auxo.core.types import CohortId
+from auxo.core.trial import TrialSettings
+from auxo.core.types import CohortId, Float32Array
 from auxo.experiments.parts import METHODS
 from auxo.testing import ContractBroken, check_method, methods
 from auxo.testing.contract import Check
 from auxo.testing.methods import METHOD_CHECKS, Method, algorithms_of
-from auxo.testing.small_federation import Trial, rules_of
+from auxo.testing.small_federation import Trial, initial_model, rules_of
+from auxo.testing.witness import Witness
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
 EARLY = PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=3)
@@ -41,16 +46,25 @@ EAGER: Mapping[
     str, CohortAlgorithm
 ] = {  # settings with which cohorts are partitioned within the few rounds of the suite
     "auxo": Auxo(
+        clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
+        trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, waits_for=0.0),
+        cross_fit_share=1.0,
+    ),
+    "auxo by criterion": Auxo(
+        affinity=AffinitySettings(confirmations=0),
+        clustering=ClusteringSettings(clusters=4),
+        decides="criterion",
         criterion=CrossFittedGain(
             EARLY, rounds=3, min_judged=6, min_gain=0.0, min_gain_further=0.0, deviations=0.0, hopeless=0.0
         ),
         start_round=2,
+        sharing="equal",
     ),
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
 }
 CONTRACT: Mapping[str, tuple[Method, ...]] = {
     "base": (OneCohort(),),
-    "auxo": (Auxo(), EAGER["auxo"]),
+    "auxo": (Auxo(), EAGER["auxo"], EAGER["auxo by criterion"]),
     "paper": (Paper(), EAGER["paper"]),
     "oracle": (Oracle(),),
     "ifca": (Ifca(), Ifca(cohorts=1)),
@@ -73,6 +87,18 @@ def test_methods_keep_the_contract(check: Check[Method], part: str) -> None:
 @pytest.mark.parametrize("name", EAGER)
 def test_eager_methods_partition_while_they_are_looked_at(name: str) -> None:
     assert len(Trial.of(rules_of(EAGER[name])).end().coordinator.tree.leaves) > 1
+
+
+def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> None:
+    witness = Witness(EAGER["auxo"])
+    on_trial = [
+        any(held_by((mine,))[0] for mine in state.coordinator.cohorts.values())
+        for state in Trial.of(rules_of(witness)).states()
+    ]
+
+    assert any(on_trial[number] for number in methods.INTERRUPTED_AT)
+    assert any((seen.plan.model > 0).any() for seen in witness.seen.plans)
+    assert any(np.isfinite(seen.gathered.held_out).any() for seen in witness.seen.closes)
 
 
 def test_the_small_federation_has_late_and_failed_participants() -> None:
@@ -210,6 +236,14 @@ def no_such_model(opening: Opening, plan: Plan) -> Plan:
     return replace(plan, model=np.full_like(plan.model, 1))
 
 
+def judges_no_such_model(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, held_out=np.full((len(plan.rows), 1), 1))
+
+
+def judges_for_others(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, held_out=np.zeros((len(plan.rows) + 1, 1), dtype=np.int64))
+
+
 def offers_a_stranger(opening: Opening, plan: Plan) -> Plan:
     return replace(plan, offered=(CohortId("0.7"),))
 
@@ -255,6 +289,23 @@ def counts_by_itself() -> Callable[[Closing, Gathered, Outcome | None], Outcome 
     return lambda closing, gathered, outcome: moved(outcome, 1 + 1e-3 * next(calls))
 
 
+WEIGHTS = initial_model(1)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A memory with models besides the cohort's own, which nobody trains."""
+
+    servers: tuple[ServerState, ...]
+    models: tuple[Float32Array, ...] = ()
+
+    def held_servers(self) -> tuple[ServerState, ...]:
+        return self.servers
+
+    def held_models(self) -> tuple[Float32Array, ...]:
+        return self.models
+
+
 @dataclass(frozen=True)
 class Undeclared:
     """A memory of a kind that nobody has named."""
@@ -286,11 +337,16 @@ BROKEN: list[tuple[Check[Method], Method]] = [
     (methods.plans_for_the_selected, Bent(planned=twice_the_first)),
     (methods.plans_for_the_selected, Bent(planned=third_half)),
     (methods.plans_for_the_selected, Bent(planned=no_such_model)),
+    (methods.plans_for_the_selected, Bent(planned=judges_no_such_model)),
+    (methods.plans_for_the_selected, Bent(planned=judges_for_others)),
     (methods.plans_for_the_selected, Bent(planned=offers_a_stranger)),
     (methods.plans_for_the_selected, Bent(planned=fails_for_nobody)),
     (methods.closes_rounds_one_by_one, Bent(closed=never_counts)),
     (methods.closes_rounds_one_by_one, Bent(inner=Auxo(), remembers=Auxo().memory(None), closed=says_nothing)),
     (methods.models_stay_finite, Bent(closed=explodes)),
+    (methods.models_stay_finite, Bent(remembers=Holding((ServerState(WEIGHTS * np.float32(np.inf), (), 0),)))),
+    (methods.models_stay_finite, Bent(remembers=Holding((), (WEIGHTS.astype(np.float16),)))),
+    (methods.models_stay_finite, Bent(remembers=Holding((), (WEIGHTS[:-1],)))),
     (methods.repeats_itself, Bent(closed=counts_by_itself())),
     (methods.resumes_from_bytes, Bent(remembers=Undeclared())),
     (methods.resumes_from_bytes, Bent(closed=counts_by_itself())),
@@ -301,6 +357,10 @@ BROKEN: list[tuple[Check[Method], Method]] = [
 
 def test_a_bent_method_that_is_not_bent_keeps_the_contract() -> None:
     check_method(Bent())
+
+
+def test_a_cohort_may_hold_models_besides_its_own() -> None:
+    methods.models_stay_finite(Bent(remembers=Holding((ServerState(WEIGHTS, (), 0),), (WEIGHTS,))))
 
 
 @each_broken(BROKEN)

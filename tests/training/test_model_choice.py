@@ -1,6 +1,7 @@
 """Participants that are offered several models: whose they train, and in whose memory."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,31 @@ def test_a_single_model_is_trained_by_everybody_without_a_look_at_losses() -> No
     assert [update.model for update in found] == [0, 0, 0]
     assert [update.loss for update in found] == [None, None, None]
     np.testing.assert_allclose([update.delta[0] for update in found], [10.0, 10.01, 10.02], rtol=1e-6)
+
+
+def test_who_may_choose_among_the_first_only_takes_it_without_a_look_at_losses_or_the_best_of_some() -> None:
+    only, two = ([replace(job, choices=choices) for job in jobs_of([CHOOSER] * 3)] for choices in (1, 2))
+
+    assert [update.model for update in train_offered(MODELS, only, train, unasked, None)] == [0, 0, 0]
+    assert [update.model for update in train_offered(MODELS, two, train, nearest, None)] == [0, 1, 1]
+
+
+def test_a_judge_tells_its_losses_on_the_half_that_it_does_not_train_on_in_the_order_asked() -> None:
+    def loss(weights: Float32Array, job: Job) -> float:
+        return float(weights[0]) + (0.5 if job.fold == 1 else 0.25 if job.fold == 0 else 100.0)
+
+    def trained(job: Job, examples: int) -> LocalUpdate:
+        (update,) = train_offered(MODELS, [replace(job, client_row=examples)], train, loss, None)
+        return update
+
+    judge = Job(4, 0, 0, model=1, held_out=(2, 0))
+
+    assert trained(judge, 4).held_out == (30.5, 10.5)
+    assert trained(replace(judge, fold=1), 4).held_out == (30.25, 10.25)
+    assert trained(judge, 4).model == 1
+    assert trained(judge, 4).loss is None
+    assert trained(judge, 1).held_out == ()  # a single sample is both halves
+    assert trained(replace(judge, fold=None), 4).held_out == ()
 
 
 def test_a_job_trains_the_model_that_it_names_without_a_look_at_losses() -> None:

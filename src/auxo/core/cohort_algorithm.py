@@ -162,7 +162,7 @@ class RoundNotes:
     gain_needed: float = 0.0
     children: int = 1  # that the best partition would make
     restarted: bool = False  # labels were thrown away
-    gives_up: bool = False  # from now on the cohort no longer looks for groups
+    gives_up: bool = False  # the cohort stops looking for groups, for good or for a while
 
 
 @dataclass(frozen=True)

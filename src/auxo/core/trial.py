@@ -28,7 +28,11 @@ class TrialSettings:
         3.0,
         "Deviations by which the members of two branches must be better off apart, so that it is not chance.",
     )
-    min_participants: int = setting(10, "Fewest participants a round that a branch may have; our choice.")
+    min_gain: float = setting(
+        0.02,
+        "Share of their loss that members of two branches must gain by parting; less is not worth fewer samples.",
+    )
+    min_participants: int = setting(5, "Fewest participants a round that a branch may have; our choice.")
     horizon: int = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
     waits_for: float = setting(
         0.8,
@@ -51,6 +55,8 @@ class TrialSettings:
             raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
         if not 0 <= self.waits_for <= 1:
             raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
+        if not 0 <= self.min_gain < 1:
+            raise ValueError(f"min_gain: expected a share in [0, 1), got {self.min_gain}")
         for name in ("deviations", "rest"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
@@ -152,11 +158,12 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
     cut below.
     """
+    root = trial.dendrogram.root
     if not len(trial.losses):
-        return Cut((trial.dendrogram.root,), 0.0, 0)
-    losses = _tamed(trial.losses, trial.dendrogram.root)
-    cut, best = _best_cut(trial.dendrogram, trial.dendrogram.root, losses, settings)
-    rival = losses[:, trial.dendrogram.root]
+        return Cut((root,), 0.0, 0)
+    losses = _tamed(trial.losses, root)
+    cut, best = _best_cut(trial.dendrogram, root, losses, settings)
+    rival = losses[:, root]
     gain = float((rival - best).mean() / rival.mean()) if rival.mean() > 0 else 0.0
     return Cut(cut, gain, len(losses))
 
@@ -170,17 +177,20 @@ def _best_cut(
         return (node,), together
     parts = [_best_cut(dendrogram, part, losses, settings) for part in dendrogram.joins[node - dendrogram.branches]]
     apart = np.where(np.isnan(parts[0][1]), parts[1][1], parts[0][1])
-    if _is_better(together - apart, settings.deviations):
+    if _is_better(together, apart, settings):
         return parts[0][0] + parts[1][0], apart
     return (node,), together
 
 
-def _is_better(gains: FloatArray, deviations: float) -> bool:
-    known = gains[~np.isnan(gains)]
-    if len(known) < 2:
+def _is_better(together: FloatArray, apart: FloatArray, settings: TrialSettings) -> bool:
+    """Return whether members are better off apart: by enough, and beyond chance."""
+    mine = ~np.isnan(apart)
+    if mine.sum() < 2:
         return False
-    error = float(known.std(ddof=1)) / np.sqrt(len(known))
-    return bool(known.mean() > deviations * error) and bool(known.mean() > 0)
+    gains = together[mine] - apart[mine]
+    error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
+    enough = max(settings.deviations * error, settings.min_gain * float(together[mine].mean()))
+    return bool(gains.mean() > enough)
 
 
 def _tamed(losses: FloatArray, root: int) -> FloatArray:

@@ -160,7 +160,7 @@ class PlainProgress:
 def news_text(event: Partitioned | StoppedLooking) -> str:
     """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
     if isinstance(event, StoppedLooking):
-        return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and stops looking"
+        return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and rests"
     gain = "" if event.gain is None else f", gain {event.gain:.2f}"
     return f"round {event.round}: cohort {event.cohort} -> {' '.join(event.children)}{gain}"
 

@@ -377,7 +377,7 @@ def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) ->
 def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool) -> Work:
     """Return what participants have to do: those that compare models are sent all of them, and try each once.
 
-    Others try the one that they are sent, if they are asked for their loss.
+    Others try the one that they are sent, if they are asked for their loss; so do all where there is only one.
     """
     half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
     trained = np.where(participants.fold < 0, samples, 2 * half) * epochs

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from auxo.core.affinity import Requests
-from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups, Opening, Outcome
-from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups, Opening, Outcome, held_by
+from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId
+from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.simulation.virtual_time import SimulationState
 from auxo.testing.comparison import expect_same
@@ -28,7 +28,7 @@ from auxo.testing.witness import SeenClose, SeenMatch, Witness, taken
 Method = CohortAlgorithm | NeedsGroups
 
 CONTRACT = Contract[Method]("a method", "CohortAlgorithm in auxo.core.cohort_algorithm")
-_INTERRUPTED_AT = (3, 10, 17, 31)  # events after which a run is taken to bytes; with rounds open, and between rounds
+INTERRUPTED_AT = (3, 10, 17, 31)  # events after which a run is taken to bytes; with rounds open, and between rounds
 
 
 def algorithms_of(method: Method) -> tuple[CohortAlgorithm, ...]:
@@ -151,7 +151,7 @@ def _expect_among(seen: SeenMatch, cohorts: Sequence[CohortId], expected: str) -
 
 @_promise
 def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
-    """A plan's rows are different rows of the selected, of whom there may be none, and each is asked what it can do."""
+    """A plan's rows are different rows of the selected, of whom there may be none, and name models that there are."""
     witness = Witness(algorithm)
     for _ in Trial.of(rules_of(witness)).states():
         for seen in taken(witness.seen.plans):
@@ -161,7 +161,7 @@ def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
 def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
     """Ask for a plan for nobody; other plans are checked where rounds open."""
     nobody = replace(opening, selected=opening.selected.take(np.arange(0)), vouched=opening.vouched[:0])
-    algorithm.plan(nobody).check(0, opening.tree)
+    algorithm.plan(nobody).check(0, opening.tree, sum(map(len, held_by((opening.state,)))))
 
 
 @_promise
@@ -194,13 +194,21 @@ def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcom
 
 @_promise
 def models_stay_finite(algorithm: CohortAlgorithm) -> None:
-    """Models stay finite vectors of float32, whatever some participants send."""
+    """Models, also those that a cohort holds besides its own, stay finite vectors of float32, whatever some send."""
     troubled = Troubled(in_process(), of_some(diverged))
     for state in Trial.of(rules_of(algorithm), troubled).states():
         for cohort, mine in state.coordinator.cohorts.items():
-            weights = mine.server.weights
-            expect(weights.dtype == np.float32, f"weights of float32 in {cohort}", weights.dtype)
-            expect(bool(np.isfinite(weights).all()), f"finite weights in {cohort}", "others")
+            for weights in _models_of(mine):
+                is_fit = weights.dtype == np.float32 and weights.shape == (TRAINER.n_params,)
+                found = f"{weights.dtype} {weights.shape}"
+                expect(is_fit, f"weights of float32 ({TRAINER.n_params},) in {cohort}", found)
+                expect(bool(np.isfinite(weights).all()), f"finite weights in {cohort}", "others")
+
+
+def _models_of(state: CohortState) -> tuple[Float32Array, ...]:
+    """Return a cohort's own model, and those that it holds besides."""
+    trained, compared = held_by((state,))
+    return (state.server.weights, *(server.weights for server in trained), *compared)
 
 
 @_promise
@@ -218,7 +226,7 @@ def resumes_from_bytes(algorithm: CohortAlgorithm) -> None:
     whole = trial.start()
     for number, state in enumerate(trial.states(whole)):
         whole = state
-        if number in _INTERRUPTED_AT:
+        if number in INTERRUPTED_AT:
             kept.append(to_bytes(state))
     for data in kept:
         again = from_bytes(SimulationState, data, rules.own_states)
@@ -237,7 +245,10 @@ def rejected_is_failed(algorithm: CohortAlgorithm) -> None:
     """A participant whose update is refused is as one that failed, to the bit, in models and clients' records."""
     rules = rules_of(algorithm)
     one, other = (Trial.of(rules, Troubled(in_process(), of_some(trouble))).end() for trouble in (diverged, failed))
-    models = [{name: mine.server for name, mine in state.coordinator.cohorts.items()} for state in (one, other)]
+    models = [
+        {name: (mine.server, *held_by((mine,))) for name, mine in state.coordinator.cohorts.items()}
+        for state in (one, other)
+    ]
     expect_same(models[0], models[1], "the same models")
     expect_same(one.clients, other.clients, "the same clients' records")
 

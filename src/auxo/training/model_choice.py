@@ -25,7 +25,7 @@ def train_offered(
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
     """
-    if not any(job.model or job.reports_loss or job.held_out for job in jobs):
+    if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
         return
     seen = [_looked(job, models, mean_loss) for job in jobs]
@@ -42,11 +42,17 @@ def train_offered(
     yield from (updates[row] for row in range(len(jobs)))
 
 
+def _named(job: Job, models: Sequence[Float32Array]) -> int:
+    """Return the model that a job trains without a look at losses, which is also an only one; -1: it compares."""
+    return 0 if job.model < 0 and len(models[: job.choices]) == 1 else job.model
+
+
 def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[int, float | None]:
     """Return the model that a job trains, and its loss there if it has worked that out."""
-    if job.model >= 0:
-        loss = mean_loss(models[job.model], job) if job.reports_loss else np.nan
-        return job.model, loss if np.isfinite(loss) else None
+    named = _named(job, models)
+    if named >= 0:
+        loss = mean_loss(models[named], job) if job.reports_loss else np.nan
+        return named, loss if np.isfinite(loss) else None
     losses = [mean_loss(weights, job) for weights in models[: job.choices]]
     best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
     return best, losses[best] if np.isfinite(losses[best]) else None

@@ -1,0 +1,485 @@
+"""Auxo where a trial decides: who trains and judges which models, and what a round on trial leaves behind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.core.affinity import Requests
+from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
+from auxo.core.clustering import ClusteringSettings, ClusteringState
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, HoldsModels, Opening, Outcome, Participants, Plan, held_by
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.dendrogram import Dendrogram
+from auxo.core.gathering import Gathered, Returned, gather
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import own
+from auxo.core.partition import Keep, Outlook, Partition
+from auxo.core.rng import stream
+from auxo.core.search import Search
+from auxo.core.trial import Trial, TrialSettings
+from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
+from auxo.protocol.codec import from_bytes, to_bytes
+from auxo.protocol.events import Partitioned
+from tests.algorithms.short_runs import groups, run
+from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, movement_of, of_two_groups
+
+LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
+HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
+AUXO = Auxo(
+    clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
+    trial=TrialSettings(rounds=4, min_participants=4, deviations=2.0),
+    cross_fit_share=1.0,
+)
+GENERATION = 2
+# Branches 0, 1, 2; node 3 = (0, 1), node 4 = everybody, whose model is the cohort's own. Cluster 0 is in branch 2.
+DENDROGRAM = Dendrogram((2, 0, 1), ((0, 1), (2, 3)))
+BRANCH_OF = np.array(DENDROGRAM.branch_of)
+WEIGHTS = np.array([0.2, 0.5, 0.3])  # of the clusters
+CLIENTS = 12
+
+
+def on_trial(rounds: int = 0, aggregator: Aggregator | None = None) -> CohortState:
+    """Return a cohort of round 20 that tries three branches, each with a model of its own."""
+    server = (aggregator or FedAvg()).initial(np.zeros(N_PARAMS, dtype=np.float32))
+    begun = Trial.begin(DENDROGRAM, WEIGHTS, server)
+    models = [np.full(N_PARAMS, number, dtype=np.float32) for number in (1, 2, 4)]
+    servers = tuple(replace(server, weights=weights) for weights in models)
+    trial = replace(begun, servers=servers, rounds=rounds)
+    centres = np.eye(N_PARAMS)[:3]
+    clustering = ClusteringState(GENERATION, centres)
+    search = Search(clustering=clustering, mean=np.zeros(N_PARAMS), blocks=FINGERPRINT.blocks, trial=trial)
+    return CohortState(trial.server(DENDROGRAM.root), 20, memory=AuxoMemory(search=search))
+
+
+def fresh(search: Search | None = None, round_: int = 0) -> CohortState:
+    server = FedAvg().initial(np.zeros(N_PARAMS, dtype=np.float32))
+    return CohortState(server, round_, memory=AuxoMemory(search=search or Search()))
+
+
+def search_of(state: CohortState) -> Search:
+    return own(AuxoMemory, state.memory).search
+
+
+def trial_of(state: CohortState) -> Trial:
+    trial = search_of(state).trial
+    assert trial is not None
+    return trial
+
+
+def opening(
+    state: CohortState,
+    labels: IntArray | None = None,
+    tree: CohortTree | None = None,
+    confirmed: Sequence[int] | None = None,
+    generation: int = GENERATION,
+    share: int = CLIENTS,
+) -> Opening:
+    """Return a round's opening for clients who bring these labels."""
+    tree = tree or CohortTree()
+    cohort = tree.leaves[0]
+    brought = np.full(CLIENTS, -1) if labels is None else labels
+    n = len(brought)
+    requests = replace(
+        Requests.silent(tree, np.zeros(n, dtype=np.int64)),
+        cohort=np.full(n, tree.index[cohort]),
+        cluster=brought,
+        generation=np.full(n, generation),
+        confirmed=np.full(n, 9) if confirmed is None else np.array(confirmed),
+    )
+    return Opening(cohort, tree, state, CheckIns(100 + np.arange(n), requests), np.ones(n, dtype=np.bool_), 0.2, share)
+
+
+def planned(now: Opening, auxo: Auxo = AUXO) -> Plan:
+    plan = auxo.plan(now)
+    plan.check(len(now.selected), now.tree, sum(map(len, held_by((now.state,)))))
+    return plan
+
+
+# The plan.
+
+
+def test_judges_train_on_one_half_of_their_samples_for_good_while_a_cohort_looks() -> None:
+    many = np.full(2000, -1)
+    some = replace(AUXO, cross_fit_share=0.5)
+    first, later = (planned(opening(state, many), some) for state in (fresh(), fresh(round_=30)))
+
+    np.testing.assert_array_equal(first.fold, later.fold)
+    assert (first.fold >= 0).mean() == pytest.approx(0.5, abs=0.05)
+    assert (first.fold == 1).sum() / (first.fold >= 0).sum() == pytest.approx(0.5, abs=0.07)
+    assert set(first.model.tolist()) == {0}
+    assert first.held_out is None
+
+
+def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
+    now = opening(fresh())
+    requests = replace(now.selected.requests, participations=np.arange(CLIENTS))
+    later = replace(now, selected=CheckIns(now.selected.clients, requests))
+
+    np.testing.assert_array_equal(planned(now).fold, planned(later).fold)
+
+
+@pytest.mark.parametrize(
+    ("state", "share"),
+    [(fresh(Search(rests_until=21), round_=20), CLIENTS), (fresh(), 7)],
+    ids=["at rest", "no two branches could fill a round"],
+)
+def test_everybody_trains_on_all_samples_where_nobody_looks(state: CohortState, share: int) -> None:
+    plan = planned(opening(state, share=share))
+
+    assert set(plan.fold.tolist()) == {-1}
+    assert plan.held_out is None
+
+
+def test_a_cohort_looks_again_after_its_rest_and_a_trial_goes_on_with_few_participants() -> None:
+    assert -1 not in planned(opening(fresh(Search(rests_until=20), round_=20))).fold
+    assert -1 not in planned(opening(on_trial(), share=2)).fold
+
+
+LABELS = np.array([0, 1, 2, -1] * 3)
+
+
+def test_on_trial_each_trains_the_model_of_its_branch_and_those_without_a_label_the_cohorts_own() -> None:
+    plan = planned(opening(on_trial(), LABELS))
+
+    assert plan.offered == (ROOT,)
+    assert plan.model.tolist() == [1 + 2, 1 + 0, 1 + 1, 0] * 3
+    assert planned(opening(on_trial(), LABELS, generation=1)).model.tolist() == [0] * CLIENTS
+
+
+@pytest.mark.parametrize(("rounds", "asks"), [(0, False), (1, False), (2, True), (3, True)])
+def test_judges_are_asked_about_the_models_on_their_path_in_the_second_half_of_a_trial(rounds: int, asks: bool) -> None:
+    plan = planned(opening(on_trial(rounds), LABELS))
+    assert plan.held_out is not None
+
+    # Branches are numbered 1, 2 and 3 here, node 3 is number 4, and everybody's model is the cohort's own.
+    asked = [[3, 0, -1], [1, 4, 0], [2, 4, 0], [-1] * 3]
+    assert plan.held_out.tolist() == (asked if asks else [[-1] * 3] * 4) * 3
+
+
+def test_only_judges_are_asked() -> None:
+    plan = planned(opening(on_trial(2), LABELS), replace(AUXO, cross_fit_share=0.5))
+    assert plan.held_out is not None
+    is_asked = np.asarray((plan.held_out >= 0).any(axis=1))
+
+    np.testing.assert_array_equal(is_asked, (plan.fold >= 0) & (LABELS >= 0))
+    assert is_asked.any()
+    assert not is_asked[LABELS >= 0].all()
+
+
+def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_compares_judges_nothing() -> None:
+    confirmed = [9] * 8 + [0] * 4
+    plan = planned(opening(on_trial(2), LABELS, HALVES, confirmed))
+    assert plan.held_out is not None
+
+    assert plan.offered == (LEFT, RIGHT)
+    assert plan.model.tolist() == [2 + 2, 2 + 0, 2 + 1, 0] * 2 + [LEAST_LOSS] * 4
+    assert plan.held_out[:4].tolist() == [[4, 0, -1], [2, 5, 0], [3, 5, 0], [-1] * 3]
+    assert set(plan.held_out[8:].ravel().tolist()) == {-1}
+
+
+def test_a_plan_for_nobody_is_empty() -> None:
+    plan = planned(opening(on_trial(2), np.zeros(0, dtype=np.int64)))
+
+    assert plan.rows.shape == plan.fold.shape == plan.model.shape == (0,)
+
+
+def test_the_numbers_of_the_plan_are_those_of_the_models_that_the_memory_holds() -> None:
+    state = on_trial()
+    assert isinstance(state.memory, HoldsModels)
+    servers, models = held_by((state,))
+
+    assert [server.weights[0] for server in servers] == [1, 2, 4]
+    # Node 3 holds the clusters 1 and 2, whose weights are 0.5 and 0.3.
+    assert [model[0] for model in models] == pytest.approx([(0.5 * 1 + 0.3 * 2) / 0.8])
+    assert held_by((fresh(),)) == ((), ())
+
+
+# Closing.
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A round that has closed."""
+
+    closing: Closing
+    gathered: Gathered
+    outcome: Outcome
+
+    @property
+    def state(self) -> CohortState:
+        return self.outcome.states[0]
+
+    @property
+    def told(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        assert self.outcome.affinities is not None
+        return self.outcome.affinities.similarity
+
+
+def updates_of(directions: IntArray, seed: int = 0) -> Float32Array:
+    """Return updates each of which is near to one of the centres."""
+    updates: Float32Array = (np.eye(N_PARAMS)[directions] + 0.1 * alike(len(directions), seed)).astype(np.float32)
+    return updates
+
+
+def close(  # noqa: PLR0913 - one for each thing that a round depends on
+    now: Opening,
+    updates: Float32Array,
+    *,
+    losses: dict[int, float] | None = None,
+    late: Sequence[int] = (),
+    chosen: int = 0,
+    aggregator: Aggregator | None = None,
+    auxo: Auxo = AUXO,
+) -> Closed | None:
+    """Close the round as it was planned, with these losses of models on held-out samples.
+
+    Who compares takes the leaf ``chosen``.
+    """
+    aggregator, plan = aggregator or FedAvg(), planned(now, auxo)
+    clients = now.selected.clients[plan.rows]
+    participants = Participants(clients, plan.offered, plan.fold, plan.model, plan.notes, plan.held_out)
+    other = CohortState(aggregator.initial(np.full(N_PARAMS, 9, dtype=np.float32)), 5, memory=AuxoMemory())
+    states = (now.state, *(other for _ in plan.offered[1:]))
+    outlook = Outlook(0.2, 20, len(now.tree.leaves), 40.0)
+    closing = Closing(now.cohort, states, participants, outlook, now.share)
+    returned = []
+    for row, update in enumerate(updates):
+        asked = () if plan.held_out is None else tuple(int(one) for one in plan.held_out[row] if one >= 0)
+        model = chosen if plan.model[row] == LEAST_LOSS else int(plan.model[row])
+        said = tuple((losses or {}).get(number, 1.0) for number in asked)
+        returned.append(Returned(row, update, 4, row in late, model, held_out=said))
+    sums = [aggregator.accumulate(server) for server in (*(one.server for one in states), *held_by(states)[0])]
+    gathered = gather(iter(returned), FINGERPRINT, auxo.admission(closing), sums)
+    outcome = auxo.close(closing, gathered, aggregator, stream(0, "cluster"))
+    return None if outcome is None else Closed(closing, gathered, outcome)
+
+
+def closed(now: Opening, updates: Float32Array, **rest: object) -> Closed:
+    found = close(now, updates, **rest)  # type: ignore[arg-type]  # as above
+    assert found is not None
+    return found
+
+
+def mean_of(trial: Trial) -> Float32Array:
+    """Return the mean of the branches by their believed members."""
+    mean = sum(weight * server.weights for weight, server in zip((0.5, 0.3, 0.2), trial.servers, strict=True))
+    return np.asarray(mean, dtype=np.float32)
+
+
+def test_branches_move_by_those_who_have_trained_them_and_the_cohorts_own_model_is_their_mean() -> None:
+    labels = np.array([0, 1, 0, 1])
+    updates = updates_of(np.array([1, 1, 0, 2]))  # what they are like now does not matter
+    after = closed(opening(on_trial(), labels), updates)
+    trial = trial_of(after.state)
+
+    np.testing.assert_allclose(trial.servers[2].weights, 4 + updates[[0, 2]].mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(trial.servers[0].weights, 1 + updates[[1, 3]].mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(trial.servers[1].weights, np.full(N_PARAMS, 2))  # nobody has trained it
+    np.testing.assert_allclose(after.state.server.weights, mean_of(trial), rtol=1e-6)
+    assert (after.state.round, trial.rounds) == (21, 1)
+    assert after.state.server.steps == 1
+    assert after.outcome.decision == Keep()
+    assert (after.outcome.notes.labelled, after.outcome.notes.gives_up) == (4, False)
+    assert after.gathered.used == 4
+
+
+def test_in_a_round_with_nobody_labelled_each_moves_the_branch_that_it_is_nearest_to_and_is_told() -> None:
+    updates = updates_of(np.array([0, 1, 2, 0]))
+    after = closed(opening(on_trial(2), np.full(4, -1)), updates)
+    trial = trial_of(after.state)
+
+    np.testing.assert_allclose(trial.servers[2].weights, 4 + updates[[0, 3]].mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(trial.servers[0].weights, 1 + updates[1], rtol=1e-6)
+    np.testing.assert_allclose(trial.servers[1].weights, 2 + updates[2], rtol=1e-6)
+    assert after.told.argmax(axis=1).tolist() == [0, 1, 2, 0]
+    assert after.outcome.affinities is not None
+    assert after.outcome.affinities.generation == GENERATION
+    assert (after.outcome.notes.labelled, after.outcome.notes.judged) == (0, 0)
+
+
+def test_who_has_trained_a_branch_is_told_nothing_new_for_its_update_cannot_be_compared() -> None:
+    after = closed(opening(on_trial(), np.array([0, -1])), updates_of(np.array([0, 1])))
+
+    assert np.isnan(after.told[0]).all()
+    assert not np.isnan(after.told[1]).any()
+
+
+def test_the_late_move_nothing_and_are_told_where_they_belong() -> None:
+    updates = updates_of(np.array([0, 1, 2]))
+    after = closed(opening(on_trial(), np.array([0, -1, -1])), updates, late=[0, 2])
+    trial = trial_of(after.state)
+
+    assert [server.weights[0] == start for server, start in zip(trial.servers, (1, 2, 4), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+    assert after.told[2].argmax() == 2
+
+
+@pytest.mark.parametrize("late", [[], [0, 1]], ids=["nobody", "too late"])
+def test_a_round_on_trial_without_an_update_in_time_comes_to_nothing(late: list[int]) -> None:
+    updates = updates_of(np.array([0, 1])) if late else np.zeros((0, N_PARAMS), dtype=np.float32)
+
+    assert close(opening(on_trial(), np.array([0, -1])), updates, late=late) is None
+
+
+def test_who_has_trained_another_leafs_model_moves_no_branch_and_is_told_where_it_belongs() -> None:
+    now = opening(on_trial(2), np.array([0, 1, 2]), HALVES, confirmed=[9, 0, 0])
+    updates = updates_of(np.array([0, 1, 2]))
+    gone, stayed = (closed(now, updates, chosen=chosen) for chosen in (1, 0))
+
+    assert (gone.gathered.used, gone.gathered.misfits) == (1, 2)
+    assert stayed.gathered.used == 3
+    np.testing.assert_allclose(trial_of(stayed.state).servers[0].weights, 1 + updates[1], rtol=1e-6)
+    np.testing.assert_array_equal(trial_of(gone.state).servers[0].weights, np.ones(N_PARAMS))
+    for found, place in ((gone, 1), (stayed, 0)):
+        assert found.outcome.affinities is not None
+        assert found.outcome.affinities.placed is not None
+        assert found.outcome.affinities.placed.tolist() == [-1, place, place]
+        assert to_bytes(found.outcome.states[1]) == to_bytes(found.closing.states[1])
+
+
+def test_what_judges_say_is_kept_by_node_also_with_several_leaves() -> None:
+    labels, updates = np.array([0, 1, 2]), updates_of(np.array([0, 1, 2]))
+    alone = closed(opening(on_trial(2), labels), updates, losses={0: 5.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0})
+    among = closed(
+        opening(on_trial(2), labels, HALVES, [9, 9, 0]), updates, losses={0: 5.0, 2: 1.0, 3: 2.0, 4: 3.0, 5: 4.0}
+    )
+
+    nan = np.nan
+    rows = [[nan, nan, 3.0, nan, 5.0], [1.0, nan, nan, 4.0, 5.0], [nan, 2.0, nan, 4.0, 5.0]]
+    np.testing.assert_array_equal(trial_of(alone.state).losses, rows)
+    np.testing.assert_array_equal(trial_of(among.state).losses, rows[:2])  # the third compares
+    assert (alone.outcome.notes.judged, among.outcome.notes.judged) == (3, 2)
+
+
+def last_round(losses: dict[int, float], aggregator: Aggregator | None = None) -> Closed:
+    """Close the last round of a trial of which judges said this in all rounds."""
+    labels = np.arange(CLIENTS) % 3
+    found = closed(opening(on_trial(2, aggregator), labels), updates_of(labels), losses=losses, aggregator=aggregator)
+    assert found.outcome.decision == Keep()  # nothing is decided before the end
+    return closed(opening(found.state, labels), updates_of(labels, 1), losses=losses, aggregator=aggregator)
+
+
+@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()], ids=["FedAvg", "FedYogi"])
+def test_a_trial_that_pays_ends_with_a_partition_that_carries_the_branches_models(aggregator: Aggregator) -> None:
+    # Branches 1 and 2 by number are no better than their node 4; branch 3 is better alone.
+    after = last_round({0: 2.0, 4: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}, aggregator)
+    decision = after.outcome.decision
+    assert isinstance(decision, Partition)
+    branch, rest = sorted(range(2), key=lambda child: decision.weights[child])
+
+    assert decision.routes == tuple(branch if cluster == 0 else rest for cluster in range(3))
+    assert decision.generation == GENERATION
+    assert (decision.weights[branch], decision.weights[rest]) == pytest.approx((0.2, 0.8))
+    assert [server.steps for server in decision.servers] == [2, 2]
+    whole = 0.2 * decision.servers[branch].weights + 0.8 * decision.servers[rest].weights
+    np.testing.assert_allclose(after.state.server.weights, whole, rtol=1e-5)
+    assert not np.array_equal(decision.servers[branch].weights, decision.servers[rest].weights)
+    assert len(decision.servers[rest].slots) == len(after.state.server.slots)
+    assert (after.outcome.notes.children, after.outcome.notes.gives_up) == (2, False)
+    assert after.outcome.notes.gain == pytest.approx((4 * 1.5 + 8 * 1.0) / 12 / 2.0)
+
+
+def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_mean_of_the_branches() -> None:
+    after = last_round({0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
+
+    assert after.outcome.decision == Keep()
+    assert (after.outcome.notes.children, after.outcome.notes.gives_up) == (1, True)
+    assert search_of(after.state) == Search(clustering=ClusteringState(GENERATION), rests_until=44)
+    assert held_by((after.state,)) == ((), ())
+    before = trial_of(after.closing.states[0])
+    moved = [server.weights + movement_of(after.gathered, 1 + branch) for branch, server in enumerate(before.servers)]
+    expected = 0.5 * moved[0] + 0.3 * moved[1] + 0.2 * moved[2]
+    np.testing.assert_allclose(after.state.server.weights, expected, rtol=1e-6)
+
+
+def test_optimisers_of_the_branches_go_their_own_ways_and_the_cohorts_is_their_mean() -> None:
+    labels = np.array([0, 1, 0, 1])
+    after = closed(opening(on_trial(0, FedYogi()), labels), updates_of(labels), aggregator=FedYogi())
+    trial = trial_of(after.state)
+
+    for slot, mine in enumerate(after.state.server.slots):
+        parts = [server.slots[slot] for server in trial.servers]
+        np.testing.assert_allclose(mine, 0.5 * parts[0] + 0.3 * parts[1] + 0.2 * parts[2])
+        assert not np.array_equal(parts[0], parts[2])
+    assert [server.steps for server in trial.servers] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()], ids=["FedAvg", "FedYogi"])
+def test_a_cohort_on_trial_goes_to_bytes_and_back_and_goes_on_alike(aggregator: Aggregator) -> None:
+    labels = np.arange(CLIENTS) % 3
+    state = closed(opening(on_trial(2, aggregator), labels), updates_of(labels), aggregator=aggregator).state
+    again = from_bytes(CohortState, to_bytes(state), AUXO.own_states)
+    one, other = (
+        closed(opening(which, labels), updates_of(labels, 1), aggregator=aggregator) for which in (state, again)
+    )
+
+    assert len(trial_of(state).losses) == CLIENTS
+    assert to_bytes(again) == to_bytes(state)
+    assert to_bytes(one.outcome) == to_bytes(other.outcome)
+
+
+def test_closing_on_trial_leaves_all_that_it_is_given_untouched() -> None:
+    state, labels = on_trial(2), np.array([0, 1, 2, -1])
+    before = to_bytes(state)
+    after = closed(opening(state, labels), updates_of(np.array([0, 1, 2, 0])))
+
+    assert to_bytes(state) == before
+    assert after.closing.states[0] is state
+
+
+# From the first round on.
+
+
+def test_a_cohort_pools_clusters_and_begins_a_trial() -> None:
+    auxo = replace(AUXO, clustering=replace(AUXO.clustering, clusters=2))
+    state, labels, stages = fresh(), np.full(CLIENTS, -1), []
+    for number in range(4):
+        found = closed(opening(state, labels, generation=1), of_two_groups(CLIENTS, seed=number), auxo=auxo)
+        state = found.state
+        labels = np.where(np.isnan(found.told).any(axis=1), labels, np.nan_to_num(found.told).argmax(axis=1))
+        search = search_of(state)
+        stages.append((search.pool.sketches, search.clustering.generation, search.trial is not None))
+
+    assert stages == [(CLIENTS, 0, False), (0, 1, False), (0, 1, True), (0, 1, True)]
+    assert trial_of(state).rounds == 1
+    assert labels.tolist() in ([0, 1] * 6, [1, 0] * 6)
+
+
+def test_the_late_of_a_round_that_is_clustered_are_told_where_they_belong_and_change_nothing() -> None:
+    auxo = replace(AUXO, clustering=replace(AUXO.clustering, clusters=2))
+    pooled = closed(opening(fresh()), of_two_groups(CLIENTS), auxo=auxo).state
+    together = closed(opening(pooled), of_two_groups(CLIENTS, seed=1), late=[10, 11], auxo=auxo)
+    alone = closed(opening(pooled), of_two_groups(CLIENTS, seed=1)[:10], auxo=auxo)
+
+    assert to_bytes(search_of(together.state)) == to_bytes(search_of(alone.state))
+    assert together.told.argmax(axis=1).tolist() in ([0, 1] * 6, [1, 0] * 6)
+
+
+def test_a_cohort_where_no_two_branches_could_fill_a_round_pools_nothing() -> None:
+    after = closed(opening(fresh(), share=7), of_two_groups(CLIENTS))
+
+    assert search_of(after.state) == Search()
+    assert np.isnan(after.told).all()
+
+
+def purity(cohorts: IntArray, true: IntArray) -> float:
+    """Return the share of clients that are of their cohort's most frequent group."""
+    return sum(int(np.bincount(true[cohorts == cohort]).max()) for cohort in np.unique(cohorts)) / len(true)
+
+
+def test_hidden_groups_are_found_by_a_trial_in_a_short_run() -> None:
+    auxo = Auxo(
+        clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=20),
+        trial=TrialSettings(rounds=6, min_participants=4, waits_for=0.6),
+    )
+    found = run(auxo, 40)
+
+    assert [event.cohort for event in found.events if isinstance(event, Partitioned)][:1] == [ROOT]
+    assert purity(found.placement, groups()) > 0.9

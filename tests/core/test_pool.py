@@ -1,0 +1,112 @@
+"""Clustering starts from a pool of many rounds' fingerprints, of which the oldest go first."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auxo.core.clustering import ClusteringSettings, cluster_space
+from auxo.core.pool import Pool, start_clustering
+from auxo.core.rng import stream
+from auxo.core.types import FloatArray
+from auxo.protocol.codec import from_bytes, to_bytes
+from tests.core.made_updates import N_PARAMS, of_two_groups
+
+SETTINGS = ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=5, pool_most=20)
+
+
+def numbered(number: int, count: int = 4) -> FloatArray:
+    """Return a round's fingerprints, all of which tell its number."""
+    return np.full((count, 2), float(number))
+
+
+def pooled(rounds: int, count: int = 4, settings: ClusteringSettings = SETTINGS) -> Pool:
+    pool = Pool()
+    for number in range(rounds):
+        pool = pool.after(numbered(number, count), settings)
+    return pool
+
+
+def rounds_in(pool: Pool) -> list[float]:
+    return [float(points[0, 0]) for points in pool.rounds]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "count", "is_full"),
+    [(2, 4, False), (2, 50, False), (3, 3, False), (3, 4, True), (4, 3, True), (9, 1, False), (10, 1, True)],
+)
+def test_a_pool_is_full_with_enough_rounds_and_enough_fingerprints_for_each_cluster(
+    rounds: int, count: int, is_full: bool
+) -> None:
+    assert pooled(rounds, count).is_full(SETTINGS) is is_full
+
+
+def test_the_oldest_rounds_go_when_the_others_are_enough_by_themselves() -> None:
+    assert rounds_in(pooled(5)) == [0, 1, 2, 3, 4]  # 20, with the first of them
+    assert rounds_in(pooled(6)) == [1, 2, 3, 4, 5]
+    assert pooled(30).sketches == 20
+
+
+def test_a_round_that_is_larger_than_the_pool_is_kept_alone() -> None:
+    pool = pooled(3).after(numbered(9, 50), SETTINGS)
+
+    assert rounds_in(pool) == [9]
+    assert pool.sketches == 50
+
+
+def test_a_pool_keeps_nothing_but_points_and_leaves_the_one_before_as_it_was() -> None:
+    before, points = pooled(2), numbered(2)
+    after = before.after(points, SETTINGS)
+    points[:] = 7.0
+
+    assert rounds_in(before) == [0, 1]
+    assert rounds_in(after) == [0, 1, 2]
+    assert {one.dtype for one in after.rounds} == {np.dtype(np.float32)}
+    assert to_bytes(from_bytes(Pool, to_bytes(after))) == to_bytes(after)
+
+
+def two_groups(rounds: int, count: int = 6) -> Pool:
+    """Return a pool of rounds with members of two groups in turn."""
+    pool = Pool()
+    for number in range(rounds):
+        pool = pool.after(cluster_space(of_two_groups(count, seed=number).astype(np.float64)), SETTINGS)
+    return pool
+
+
+def test_clustering_starts_from_all_that_is_in_the_pool() -> None:
+    pool = two_groups(3)
+    started = start_clustering(pool, SETTINGS, 4, stream(0, "cluster"))
+    assert started is not None
+    assert started.centres is not None
+    points = np.concatenate(pool.rounds).astype(np.float64)
+    nearest = (points @ started.centres.T).argmax(axis=1)
+
+    assert started.generation == 5
+    assert started.centres.shape == (2, N_PARAMS)
+    assert len({(int(label), row % 2) for row, label in enumerate(nearest)}) == 2  # each is one group
+    for cluster in range(2):
+        np.testing.assert_allclose(started.centres[cluster], points[nearest == cluster].mean(axis=0), atol=1e-9)
+
+
+def test_the_same_pool_and_stream_start_the_same_clustering() -> None:
+    one, other = (start_clustering(two_groups(3), SETTINGS, 0, stream(3, "cluster")) for _ in range(2))
+
+    assert to_bytes(one) == to_bytes(other)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [Pool((np.eye(3, dtype=np.float32),)), pooled(1, count=9)],
+    ids=["too few", "all the same"],
+)
+def test_nothing_starts_from_too_few_different_points(pool: Pool) -> None:
+    assert start_clustering(pool, SETTINGS, 0, stream(0, "cluster")) is None
+
+
+@pytest.mark.parametrize("name", ["pool_rounds", "pool_per_cluster", "pool_most"])
+def test_settings_that_mean_nothing_are_refused(name: str) -> None:
+    changes: dict[str, Any] = {name: 0}
+
+    with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
+        replace(SETTINGS, **changes)
