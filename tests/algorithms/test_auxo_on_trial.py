@@ -31,7 +31,7 @@ LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 AUXO = Auxo(
     clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
-    trial=TrialSettings(rounds=4, min_participants=4, deviations=2.0),
+    trial=TrialSettings(rounds=4, min_participants=4, looks_from=8, deviations=2.0),
     cross_fit_share=1.0,
 )
 GENERATION = 2
@@ -477,7 +477,7 @@ def purity(cohorts: IntArray, true: IntArray) -> float:
 def test_hidden_groups_are_found_by_a_trial_in_a_short_run() -> None:
     auxo = Auxo(
         clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=20),
-        trial=TrialSettings(rounds=6, min_participants=4, waits_for=0.6),
+        trial=TrialSettings(rounds=6, min_participants=4, looks_from=8, waits_for=0.6),
     )
     found = run(auxo, 40)
 

@@ -140,7 +140,16 @@ def test_only_the_second_half_of_a_trial_is_judged() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("rounds", 0), ("deviations", -1.0), ("min_participants", 1), ("waits_for", 1.5), ("patience", 0), ("rest", -0.1)],
+    [
+        ("rounds", 0),
+        ("deviations", -1.0),
+        ("min_participants", 1),
+        ("waits_for", 1.5),
+        ("patience", 0),
+        ("rest", -0.1),
+        ("looks_from", 9),
+        ("min_gain", 1.0),
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(field: str, value: float) -> None:
     changes: dict[str, Any] = {field: value}

@@ -50,7 +50,7 @@ def test_an_override_is_toml_or_else_a_plain_string() -> None:
         ("trainig.rounds=3", "[training]"),
         ("auxxo.start_round=3", "[auxo]"),
         ("auxo.strat_round=3", "auxo.start_round"),
-        ("auxo.min_gain=0.5", "auxo.criterion.min_gain"),
+        ("auxo.min_gain=0.5", "auxo.trial.min_gain"),
         ("auxo.criterion.begin=0.5", "auxo.criterion.limits.begin"),
         ("start_round=3", "auxo.start_round"),
         ("training.rate_scaling=none", "auxo.rate_scaling"),

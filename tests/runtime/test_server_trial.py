@@ -47,7 +47,7 @@ class Loop:
             rounds=ROUNDS,
             method=Auxo(
                 clustering=ClusteringSettings(clusters=4, pool_rounds=3, pool_per_cluster=8),
-                trial=TrialSettings(rounds=4, min_participants=4),
+                trial=TrialSettings(rounds=4, min_participants=4, looks_from=8),
             ),
         )
     )

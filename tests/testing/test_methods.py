@@ -47,7 +47,7 @@ EAGER: Mapping[
 ] = {  # settings with which cohorts are partitioned within the few rounds of the suite
     "auxo": Auxo(
         clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
-        trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, waits_for=0.0),
+        trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, looks_from=6, waits_for=0.0),
         cross_fit_share=1.0,
     ),
     "auxo by criterion": Auxo(

@@ -45,7 +45,6 @@ from auxo.core.trial import TrialSettings, prune, routes_of
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
-_FEWEST_BRANCHES = 4  # of the smallest size that a cohort's participants must suffice for before it looks; our choice
 _FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
 
 
@@ -200,12 +199,8 @@ class Auxo:
         return np.asarray(bits < np.uint64(round(self.cross_fit_share * 2**53)))
 
     def _looks(self, search: Search, number: int, share: int) -> bool:
-        """Return whether a cohort looks for groups in this round; it does not where too few would judge what it finds.
-
-        Half of the participants do, so a branch of the fewest participants has two or three judges a round.
-        """
-        could_pay = share >= _FEWEST_BRANCHES * self.trial.min_participants
-        return search.trial is not None or (could_pay and search.looks(number))
+        """Return whether a cohort looks for groups in this round; it does not where too few would judge them."""
+        return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
 
     def _trial_plan(self, opening: Opening) -> Plan:
         """Return who trains what: judges on one half of their samples for good, and on trial each branch its model."""

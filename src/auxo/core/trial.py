@@ -33,6 +33,10 @@ class TrialSettings:
         "Share of their loss that members of two branches must gain by parting; less is not worth fewer samples.",
     )
     min_participants: int = setting(5, "Fewest participants a round that a branch may have; our choice.")
+    looks_from: int = setting(
+        20,
+        "Participants a round from which on a cohort looks for groups; with fewer, too few would judge what it finds.",
+    )
     horizon: int = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
     waits_for: float = setting(
         0.8,
@@ -53,6 +57,11 @@ class TrialSettings:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.min_participants < 2:
             raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
+        if self.looks_from < 2 * self.min_participants:
+            raise ValueError(
+                f"looks_from: expected enough for two branches of min_participants = {self.min_participants}, got "
+                f"{self.looks_from}; raise it to {2 * self.min_participants} or more"
+            )
         if not 0 <= self.waits_for <= 1:
             raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
         if not 0 <= self.min_gain < 1:
