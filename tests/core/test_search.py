@@ -20,7 +20,7 @@ from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, of_two_groups
 CLUSTERING = ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=5)
 TRIAL = TrialSettings(min_participants=4, looks_from=8, patience=4)
 ONE_BLOCK = np.zeros(N_PARAMS, dtype=np.int64)
-NOW = CohortNow(FedAvg().initial(np.arange(N_PARAMS, dtype=np.float32)), share=12)
+NOW = CohortNow(FedAvg().initial(np.arange(N_PARAMS, dtype=np.float32)), round=9, share=12)
 N = 12
 
 
@@ -141,14 +141,14 @@ def test_a_trial_begins_when_patience_ends_however_few_have_labels() -> None:
     assert begun == [False, False, True, True]  # the clustering's first round counts, too
 
 
-def test_no_trial_begins_where_no_two_branches_could_fill_their_rounds() -> None:
+def test_a_cohort_rests_where_no_two_branches_could_fill_their_rounds() -> None:
     search, labels = clustered()
     scarce = replace(NOW, share=7)
     after = looked(search, seen(3, labels), scarce).search
 
     assert after.trial is None
-    assert after.followed == 2
-    assert looked(after, seen(4, labels)).search.trial is not None  # it goes on looking
+    assert after == search.rested(NOW.round, TRIAL)  # or its clients would train on halves for nothing, and for ever
+    assert not after.looks(NOW.round + 1)
 
 
 def test_a_search_goes_to_bytes_and_back_at_every_stage() -> None:

@@ -41,7 +41,7 @@ from auxo.core.rng import random_bits
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.trial import TrialSettings, prune, routes_of
+from auxo.core.trial import TrialSettings, prune
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
@@ -100,16 +100,17 @@ class Auxo:
     criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
     start_round: int = setting(
         5,
-        "First round in which a cohort clusters its participants; measured, see docs/departures.md.",
+        "First round in which a cohort clusters its participants, where a criterion decides; our choice.",
     )
     cross_fit: bool = setting(
         True,
-        "Participants alternate between halves of their samples while partitions are possible: labels "
-        "come from one half and are judged on the other.",
+        "Where a criterion decides: participants alternate between halves of their samples while partitions are "
+        "possible, labels come from one half and are judged on the other.",
     )
     cross_fit_share: float = setting(
         0.5,
-        "Share of the clients that do so, always the same ones; the others train on everything. Measured.",
+        "Share of the clients, always the same ones, that keep one half of their samples out of training to judge by "
+        "while a cohort looks (or alternate, where a criterion decides); the others train on everything. Our choice.",
     )
     late_feedback: bool = setting(
         True,
@@ -315,7 +316,9 @@ class Auxo:
         if self._looks(search, state.round, closing.share):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
             seen = Seen(gathered.directions[here], gathered.blocks, claims.label[here], claims.generation[here])
-            looked = look(search, seen, CohortNow(state.server, closing.share), self.clustering, self.trial, rng)
+            looked = look(
+                search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
+            )
             search, similarity[here] = looked.search, looked.similarity
             if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
                 similarity[gathered.late] = late_similarity(
@@ -351,15 +354,9 @@ class Auxo:
         strangers = np.flatnonzero(gathered.model == 0)
         if len(strangers):
             similarity[strangers] = search.similarity(gathered.directions[strangers])
-        decision = Partition(
-            routes=routes_of(trial.dendrogram, cut),
-            weights=tuple(sum(trial.weights[branch] for branch in trial.dendrogram.below(node)) for node in cut.nodes),
-            generation=search.clustering.generation,
-            servers=tuple(trial.server(node) for node in cut.nodes),
-        )
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
-            decision=decision if over and pays else Keep(),
+            decision=trial.parted(cut, search.clustering.generation) if over and pays else Keep(),
             affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),

@@ -30,7 +30,7 @@ class ClusteringSettings:
     )
     restart_after: int = setting(
         20,
-        "Rounds in which cluster indices explain nothing before clustering starts anew; our choice.",
+        "Rounds in which cluster indices explain nothing before clustering starts anew, where a criterion decides.",
     )
     most_starts: int = setting(
         1,

@@ -84,6 +84,7 @@ class CohortNow:
     """What a trial would begin from."""
 
     server: ServerState  # after the round
+    round: int  # that has just closed
     share: int  # updates that the cohort's rounds want
 
 
@@ -135,10 +136,10 @@ def look(
 
 
 def _tried(search: Search, alike: Alikeness, cohort: CohortNow, settings: TrialSettings) -> Search:
-    """Return the search with a trial begun, unless no two branches could fill their rounds."""
+    """Return the search with a trial begun; at rest where no two branches could fill their rounds."""
     dendrogram = grow(alike, settings.horizon * cohort.share, settings.min_participants / max(cohort.share, 1))
     if dendrogram.branches < 2:
-        return search
+        return search.rested(cohort.round, settings)  # to go on looking would cost, and could bring nothing
     return replace(search, trial=Trial.begin(dendrogram, alike.weights, cohort.server))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.partition import Partition
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
@@ -102,6 +103,16 @@ class Trial:
         mean = _mean([part.weights for part in parts], weights).astype(np.float32)
         slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
         return ServerState(mean, slots, max(part.steps for part in parts))
+
+    def parted(self, cut: "Cut", generation: int) -> Partition:
+        """Return the partition into the nodes of a cut, each with the model that it has had on trial."""
+        held = [self.dendrogram.below(node) for node in cut.nodes]
+        return Partition(
+            routes=routes_of(self.dendrogram, cut),
+            weights=tuple(sum(self.weights[branch] for branch in branches) for branches in held),
+            generation=generation,
+            servers=tuple(self.server(node) for node in cut.nodes),
+        )
 
     def joined(self) -> tuple[Float32Array, ...]:
         """Return the models of the inner nodes but the root's, which is the cohort's own."""

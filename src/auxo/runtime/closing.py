@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants, held_by
+from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, HoldsModels, Outcome, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
@@ -100,9 +100,9 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
 
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
     """Gather the answers and let the algorithm learn from them; the selector learns, too."""
-    trained, _ = held_by(closing.states)
-    servers = (*(state.server for state in closing.states), *trained)
-    sums = [rules.aggregator.accumulate(server) for server in servers]
+    memory = closing.states[0].memory
+    held = memory.held_servers() if isinstance(memory, HoldsModels) else ()  # what is only compared moves by nothing
+    sums = [rules.aggregator.accumulate(server) for server in (*(state.server for state in closing.states), *held)]
     gathered = gather(returned, rules.fingerprint, rules.algorithm.admission(closing), sums)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
