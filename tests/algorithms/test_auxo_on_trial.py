@@ -102,10 +102,19 @@ def planned(now: Opening, auxo: Auxo = AUXO) -> Plan:
 # The plan.
 
 
-def test_judges_train_on_one_half_of_their_samples_for_good_while_a_cohort_looks() -> None:
+def following(round_: int = 0) -> CohortState:
+    """Return a cohort that has clusters, and no trial yet."""
+    return fresh(Search(clustering=ClusteringState(GENERATION, np.eye(N_PARAMS)[:3])), round_)
+
+
+def test_nobody_keeps_samples_back_before_there_are_clusters_to_judge() -> None:
+    assert set(planned(opening(fresh())).fold.tolist()) == {-1}
+
+
+def test_judges_train_on_one_half_of_their_samples_for_good_once_there_are_clusters() -> None:
     many = np.full(2000, -1)
     some = replace(AUXO, cross_fit_share=0.5)
-    first, later = (planned(opening(state, many), some) for state in (fresh(), fresh(round_=30)))
+    first, later = (planned(opening(state, many), some) for state in (following(), following(round_=30)))
 
     np.testing.assert_array_equal(first.fold, later.fold)
     assert (first.fold >= 0).mean() == pytest.approx(0.5, abs=0.05)
@@ -115,7 +124,7 @@ def test_judges_train_on_one_half_of_their_samples_for_good_while_a_cohort_looks
 
 
 def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
-    now = opening(fresh())
+    now = opening(following())
     requests = replace(now.selected.requests, participations=np.arange(CLIENTS))
     later = replace(now, selected=CheckIns(now.selected.clients, requests))
 
@@ -135,7 +144,8 @@ def test_everybody_trains_on_all_samples_where_nobody_looks(state: CohortState, 
 
 
 def test_a_cohort_looks_again_after_its_rest_and_a_trial_goes_on_with_few_participants() -> None:
-    assert -1 not in planned(opening(fresh(Search(rests_until=20), round_=20))).fold
+    rested = Search(clustering=ClusteringState(GENERATION, np.eye(N_PARAMS)[:3]), rests_until=20)
+    assert -1 not in planned(opening(fresh(rested, round_=20))).fold
     assert -1 not in planned(opening(on_trial(), share=2)).fold
 
 

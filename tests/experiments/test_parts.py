@@ -127,7 +127,7 @@ def test_the_papers_method_differs_only_in_the_rules() -> None:
         ("rewards.weigh_length=false", replace(OURS, rewards=RewardSettings(weigh_length=False))),
         ("start_round=17", replace(OURS, start_round=17)),
         ("cross_fit=false", replace(OURS, cross_fit=False)),
-        ("cross_fit_share=0.2", replace(OURS, cross_fit_share=0.2)),
+        ("cross_fit_share=0.3", replace(OURS, cross_fit_share=0.3)),
         ("late_feedback=false", replace(OURS, late_feedback=False)),
         ("admit_misfits=true", replace(OURS, admit_misfits=True)),
         ("rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),

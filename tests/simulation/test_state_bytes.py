@@ -91,6 +91,7 @@ def auxo(criterion: PartitionCriterion) -> Auxo:
         decides="criterion",
         criterion=criterion,
         start_round=2,
+        cross_fit_share=0.5,
     )
 
 

@@ -808,7 +808,7 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
         samples = DATA.train.counts(asked.clients)
         half = np.where(samples > 1, (samples + 1 - asked.fold) // 2, samples)
         looked_at = np.where(asked.fold < 0, samples, half)
-        trained = np.where(asked.fold < 0, samples, 2 * half)
+        trained = np.where(asked.fold < 0, samples, half)
         compares = asked.model == LEAST_LOSS
         models = np.where(compares, len(asked.offered), 1)
         downloads += int(models.sum())
@@ -821,6 +821,7 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
 TRIED = Auxo(
     clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
     trial=TrialSettings(rounds=4, min_participants=4, looks_from=8, waits_for=0.3, patience=2),
+    cross_fit_share=0.5,
 )
 
 
@@ -832,7 +833,7 @@ def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_
         samples = DATA.train.counts(asked.clients)
         half = (samples + 1 - asked.fold) // 2
         looked_at = np.where(asked.fold < 0, samples, half)
-        trained = np.where(asked.fold < 0, samples, 2 * half)
+        trained = np.where(asked.fold < 0, samples, half)
         compares = (asked.model == LEAST_LOSS) & (len(asked.offered) > 1)
         judged = np.zeros(len(samples)) if asked.held_out is None else (asked.held_out >= 0).sum(axis=1)
         judges += int((judged > 1).sum())

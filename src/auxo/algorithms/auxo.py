@@ -108,7 +108,7 @@ class Auxo:
         "possible, labels come from one half and are judged on the other.",
     )
     cross_fit_share: float = setting(
-        0.5,
+        0.2,
         "Share of the clients, always the same ones, that keep one half of their samples out of training to judge by "
         "while a cohort looks (or alternate, where a criterion decides); the others train on everything. Our choice.",
     )
@@ -211,7 +211,8 @@ class Auxo:
             return compare_leaves(opening, plan, self.affinity.confirmations)
         clients = opening.selected.clients
         halves = (random_bits(0, "half", clients) >> np.uint64(63)).astype(np.int64)
-        plan = plan_members_first(opening, np.where(self._are_judges(clients), halves, -1), self.late_feedback)
+        keeps = self._are_judges(clients) & search.follows  # before there are clusters nobody has a label to judge
+        plan = plan_members_first(opening, np.where(keeps, halves, -1), self.late_feedback)
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
         if search.trial is None:
             return plan

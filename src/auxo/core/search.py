@@ -40,6 +40,11 @@ class Search:
         """Return whether the cohort looks for groups in the round of this number."""
         return self.trial is not None or number > self.rests_until
 
+    @property
+    def follows(self) -> bool:
+        """Return whether there are clusters, and so labels that clients bring."""
+        return self.clustering.centres is not None
+
     def rested(self, number: int, settings: TrialSettings) -> "Search":
         """Return the search after a trial that did not pay, in the round of this number: longer rests every time."""
         pause = max(1, round(settings.rest * number))

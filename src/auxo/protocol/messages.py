@@ -39,7 +39,7 @@ class Task:
     client: ClientId
     cohort: CohortId
     round: int
-    fold: int | None  # train on this half of the samples (0 or 1), passing over it twice; None: on all of them
+    fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
     offered: tuple[CohortId, ...]  # names of the models that are offered: most often ``cohort`` alone
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
     held_out: tuple[CohortId, ...] = ()  # models to judge by samples that the participant does not train on

@@ -379,8 +379,8 @@ def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_
 
     Others try the one that they are sent, if they are asked for their loss; so do all where there is only one.
     """
-    half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)  # trained on twice as often
-    trained = np.where(participants.fold < 0, samples, 2 * half) * epochs
+    half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)
+    trained = np.where(participants.fold < 0, samples, half) * epochs
     downloads = _downloads(participants)
     compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
     tries = np.where(compares, len(participants.offered), int(asks_for_loss))

@@ -37,7 +37,7 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
 
     Every epoch goes through the job's samples in an order of its own; its last batch is filled up with `PADDING`, so
     no batch mixes two epochs. A client without samples has no steps. A job on one half of the samples goes through it
-    twice as often: about as many steps as on all of them, so cross-fitting does not slow training down.
+    no more often than others through all of theirs: a second pass over the same samples fits them too well (text).
     """
     clients = np.array([job.client_row for job in jobs], dtype=np.int64)
     visits = np.array([job.visit for job in jobs], dtype=np.int64)
@@ -45,7 +45,7 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     counts = sample_counts(data, jobs)
     # An epoch of a job is a row in what follows, until its samples are.
     epochs = np.array([settings.epochs if job.epochs is None else job.epochs for job in jobs], dtype=np.int64)
-    job = np.repeat(np.arange(len(jobs)), np.where(folds < 0, epochs, 2 * epochs))
+    job = np.repeat(np.arange(len(jobs)), epochs)
     epoch = _within(np.bincount(job, minlength=len(jobs)))
     named = random_bits(seed, "shuffle", clients[job], visits[job], epoch)
     sizes, steps = counts[job], -(-counts[job] // settings.batch_size)
@@ -78,7 +78,7 @@ def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
 def reported_examples(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the examples that each job reports: all its client's samples.
 
-    A half is passed over twice, so the work is that of all of them, and so is the weight of the update.
+    The weight of an update is that of its client, or those who keep a half to judge by would count half.
     """
     return data.train.counts(np.array([job.client_row for job in jobs], dtype=np.int64))
 

@@ -65,7 +65,7 @@ class LocalUpdate:
     """What local training gives back: new weights minus old, flattened, and the examples that stand behind it."""
 
     delta: Float32Array  # (parameters,)
-    examples: int  # all the client's samples, also for a job on half of them, which passes over it twice
+    examples: int  # all the client's samples, also for a job on half of them: its weight in a mean
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
