@@ -1,5 +1,6 @@
-"""Files that appear when they are complete, so that nobody ever finds half of one."""
+"""Files that appear when they are complete, so that nobody ever finds half of one, not even after a loss of power."""
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,10 +34,22 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with partial.open("xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # or else the name may be on the disk before the content
         partial.replace(target)
+        sync_folder(target.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk: what was made, renamed or removed there stays so without power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: Path, content: bytes) -> None:
