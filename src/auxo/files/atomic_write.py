@@ -9,6 +9,8 @@ from typing import IO
 
 from auxo.files.errors import file_error
 
+_FOR_NOW = ".auxo-"
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
@@ -30,7 +32,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         return
     # In the same folder, because a file takes the place of another only within a disk. The name is nobody else's:
     # several runs may write side by side.
-    partial = target.with_name(f".auxo-{secrets.token_hex(8)}.part")
+    partial = target.with_name(f"{_FOR_NOW}{secrets.token_hex(8)}.part")
     try:
         with partial.open("xb") as file:
             yield file
@@ -41,6 +43,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def is_ours_for_now(path: Path) -> bool:
+    """Return whether a file is one that is being written, or that one who was killed has left: no content."""
+    return path.name.startswith(_FOR_NOW)
 
 
 def sync_folder(folder: Path) -> None:
@@ -60,3 +67,27 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     with whole_file(path) as file:
         file.write(content)
+
+
+def new_file(path: Path, content: bytes) -> None:
+    """Write a file that nobody else has written; of several that try at the same time one succeeds.
+
+    Raises:
+        FileExistsError: it is there.
+    """
+    partial = path.with_name(f"{_FOR_NOW}{secrets.token_hex(8)}.part")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, path)  # which, unlike a renaming, does not take the place of another
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with path.open("xb") as file:
+                file.write(content)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)

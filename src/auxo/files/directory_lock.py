@@ -9,7 +9,7 @@ from threading import Lock
 
 from auxo.files.errors import FileError
 
-_NAME = ".auxo-lock"
+_NAME = ".auxo-lock"  # beginning like all that is there for a while only, see `atomic_write`
 
 _held: set[Path] = set()  # in this process, which the system would not refuse
 _guard = Lock()
@@ -70,11 +70,6 @@ def _acquired(folder: Path) -> int:
             os.write(descriptor, f"{os.getpid()}\n".encode())
             return descriptor
         os.close(descriptor)
-
-
-def is_lock(path: Path) -> bool:
-    """Return whether a file is a directory's lock, held or left behind, and no content."""
-    return path.name == _NAME
 
 
 def _message(folder: Path, holder: str) -> str:
