@@ -2,7 +2,7 @@
 
 import typer
 
-from auxo.commands import compare, demo, list_parts, report, run
+from auxo.commands import compare, demo, list_parts, report, resume, run
 from auxo.commands.command_group import CommandGroup, examples
 from auxo.commands.config import config_app
 from auxo.commands.data import data_app
@@ -20,6 +20,7 @@ app = typer.Typer(
         "auxo demo  # see what cohorts bring, on a built-in population",
         "auxo config init study.toml  # write a commented configuration to change",
         "auxo run study.toml  # run it and write a report",
+        "auxo resume runs/study-0  # go on after Ctrl-C or a crash",
         "auxo compare study.toml --seeds 3  # run it with three seeds, with confidence intervals",
         "auxo data convert table mine.parquet mine.arrow  # your own clients' data",
     ),
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.callback()(auxo)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=resume.EXAMPLES)(resume.resume)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command("list", epilog=list_parts.EXAMPLES)(list_parts.list_parts)

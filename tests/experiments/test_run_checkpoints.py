@@ -96,7 +96,7 @@ def test_stopped_again_and_again_it_leaves_the_same_bytes(
 
     monkeypatch.setattr(RunCheckpoints, "of_method", noted)
     directory = RunDirectory.create(tmp_path / "run", to_toml(config()))
-    stops = iter(range(10, 10 * count, 21))
+    stops = iter(range(10, 10 * count, 12))
     while True:
         try:
             run(directory, config(), next(stops))

@@ -15,6 +15,7 @@ from auxo.experiments.parts import METHODS
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
+from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
 from auxo.reporting.method_names import contenders, words_for
@@ -29,7 +30,11 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     messages = Console(stderr=True)
     tell_unused(config, messages)
     directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
-    summary = run_into(directory, config, messages)
+    tell_outcome(run_into(directory, config, messages), directory, config, json_file)
+
+
+def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json_file: Path | None) -> None:
+    """Show what a run has come to, and write it as JSON and as a report."""
     if json_file is not None:
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
@@ -56,8 +61,8 @@ def tell_unused(config: Config, messages: Console) -> None:
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
 
-def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
-    """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
+def run_into(directory: RunDirectory, config: Config, messages: Console, is_resumed: bool = False) -> Summary:
+    """Run an experiment, or go on with it, and show how it goes; the one place that handles Ctrl-C."""
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
@@ -65,11 +70,15 @@ def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summ
         with show_progress(Budget.of(config), messages) as show:
             on_event = _announcing(show, messages, f"writing to {directory.path}")
             return run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
+    except DirectoryInUse:  # which is not ours to touch
+        raise
     except ConfigError:  # found only with the data at hand
-        directory.discard()
+        if not is_resumed:
+            directory.discard()
         raise
     except KeyboardInterrupt:
         typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
+        typer.echo(f"go on with: auxo resume {directory.path}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         _tell_failure(error, directory, config)
