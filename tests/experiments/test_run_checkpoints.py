@@ -96,13 +96,22 @@ def test_stopped_again_and_again_it_leaves_the_same_bytes(
 
     monkeypatch.setattr(RunCheckpoints, "of_method", noted)
     directory = RunDirectory.create(tmp_path / "run", to_toml(config()))
-    stops = iter(range(10, 10 * count, 12))
-    while True:
+    seen: set[tuple[str, Event]] = set()
+
+    def stop_at_news(label: str, event: Event) -> None:
+        is_new = (label, event) not in seen
+        seen.add((label, event))
+        if is_new and len(seen) % 15 == 0:
+            raise Stopped
+
+    is_over = False
+    while not is_over:
         try:
-            run(directory, config(), next(stops))
+            run_experiment(config(), directory, stop_at_news)
+            is_over = True
         except Stopped:
             continue
-        break
+    assert len(seen) == count
     assert left(directory) == expected
     assert {"base 1", "auxo 1", "oracle 1", "oracle 2", "ifca 1", "paper 1"} <= set(found)
 
