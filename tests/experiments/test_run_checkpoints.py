@@ -12,6 +12,7 @@ from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, ResumeRefused, RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
+from auxo.experiments.sameness import versions
 from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event, Partitioned
@@ -36,7 +37,8 @@ def config(*overrides: str) -> Config:
 
 def run(directory: RunDirectory, settings: Config, stop_at: int | None = None) -> tuple[int, list[str]]:
     """Run or go on, at most until so many events have come; return how many came, and what was told."""
-    count, notes = 0, []
+    count = 0
+    notes: list[str] = []
 
     def on_event(label: str, event: Event) -> None:
         nonlocal count
@@ -149,7 +151,7 @@ def test_another_configuration_is_refused_with_the_difference(stopped: RunDirect
 
 
 def test_another_version_is_refused_with_the_difference(stopped: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = {**run_checkpoints.versions(), "numpy": "99.1"}
+    now = {**versions(), "numpy": "99.1"}
     monkeypatch.setattr(run_checkpoints, "versions", lambda: now)
     before = left(stopped)
     with pytest.raises(

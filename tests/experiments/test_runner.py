@@ -255,7 +255,7 @@ def test_events_of_the_second_oracle_replace_those_of_the_first(
 ) -> None:
     second = run_method("base", small("training.rounds=2"), data)
 
-    def run_two(  # noqa: PLR0913, PLR0917 - as what it takes the place of
+    def run_two(
         method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: MethodCheckpoints
     ) -> MethodResult:
         kept.begin(0)

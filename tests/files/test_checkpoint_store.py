@@ -29,7 +29,7 @@ def no_problem(problem: str) -> None:
 
 
 def state(number: int) -> dict[str, AnyArray]:
-    """Return the arrays after so many rounds: a model that is another each time, and columns of which little changes."""
+    """Return the arrays after so many rounds: a model that is always another, and columns of which little changes."""
     column, wide = np.zeros(CLIENTS), np.full((64 + 16 * number, 2, 3), np.nan)
     for done in range(1, number + 1):
         rng = stream(done, "touched")

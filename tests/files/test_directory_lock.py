@@ -38,7 +38,8 @@ def test_it_is_held_once_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_another_process_is_named_and_its_death_gives_the_directory_free(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own code
     assert holder.stdout is not None
     orphan = int(holder.stdout.readline())
     try:

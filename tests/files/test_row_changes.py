@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.files.row_changes import changed_rows, resized
+from auxo.files.row_changes import AnyArray, changed_rows, resized
 
 
 @given(st.data())
@@ -13,13 +13,11 @@ def test_changed_rows_of_any_column_make_the_new_one_of_the_old(data: st.DataObj
     dtype = data.draw(st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.int8, np.bool_, np.uint64]))
     rest = data.draw(st.sampled_from([(), (1,), (2, 3), (0,)]))
     sizes = data.draw(st.tuples(st.integers(0, 12), st.integers(0, 12)))
-    before, now = (
-        np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
-        .astype(dtype)
-        .reshape(n, *[1] * len(rest))
-        * np.ones((n, *rest), dtype=dtype)
-        for n in sizes
-    )
+    def column(length: int) -> AnyArray:
+        values = data.draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
+        return np.array([np.full(rest, value) for value in values]).astype(dtype).reshape(length, *rest)
+
+    before, now = (column(length) for length in sizes)
     rows = changed_rows(before, now)
     after = resized(before, now.shape, now.dtype)
     unchanged = np.setdiff1d(np.arange(len(now)), rows)
@@ -38,7 +36,7 @@ def test_without_a_column_before_all_but_zeros_have_changed() -> None:
 
 
 @pytest.mark.parametrize("other", [np.zeros((3, 2)), np.zeros(3, dtype=np.float32)])
-def test_a_column_of_another_kind_says_nothing(other: np.ndarray) -> None:
+def test_a_column_of_another_kind_says_nothing(other: AnyArray) -> None:
     assert changed_rows(other, np.array([0.0, 5.0, 0.0])).tolist() == [1]
     assert resized(other, (3,), np.dtype(np.float64)).tolist() == [0.0, 0.0, 0.0]
 

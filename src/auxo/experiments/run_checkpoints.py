@@ -157,9 +157,10 @@ class RunCheckpoints:
         try:
             self._store.commit(about, text, arrays, _is_long)
         except OSError as error:
+            where = error.filename or self._store.folder
             self.on_note(
-                f"a checkpoint could not be written ({error.strerror or error}: {error.filename or self._store.folder}); "
-                "the run goes on, and the next one is tried in due time"
+                f"a checkpoint could not be written ({error.strerror or error}: {where}); the run goes on, and the next "
+                "one is tried in due time"
             )
         self._since_s, self._rounds = self.clock(), 0
         self._took_s = self._since_s - begin_s
@@ -173,8 +174,8 @@ class RunCheckpoints:
         changed = changed_versions(made_with, versions())
         if changed:
             raise ResumeRefused(
-                f"{path}: the run was begun with other versions ({'; '.join(changed)}), and would not end with the same "
-                "bits; install those, or run again in another directory"
+                f"{path}: the run was begun with other versions ({'; '.join(changed)}), and would not end with the "
+                "same bits; install those, or run again in another directory"
             )
         changed = changed_settings(settings, settings_text(self.config))
         if changed:
