@@ -43,6 +43,12 @@ def start(arguments: Sequence[str], log: Path) -> int:
         os._exit(70)
 
 
+def wait_for_events(child: int, log: Path, known: int) -> None:
+    """Wait until a command has said that its first event has come; that may be long after its start."""
+    while log.read_text().count("writing to ") <= known and Path(f"/proc/{child}/cmdline").read_bytes():
+        time.sleep(0.02)
+
+
 def session(leader: int) -> set[int]:
     """Return all processes of a command, those that have lost their parent included."""
     found = set()
@@ -67,25 +73,38 @@ def wait_for_orphans(leader: int) -> int:
 
 
 def content(run: Path) -> dict[str, bytes]:
-    """Return all that a run has left; the stamp tells when and how, and may differ."""
-    files = (path for path in run.rglob("*") if path.is_file() and path.name not in {"stamp.json", "report.html"})
+    """Return all that a run has left, apart from what tells when, where and how it ran."""
+    others = {"stamp.json", "report.html", "config.toml"}
+    files = (path for path in run.rglob("*") if path.is_file() and path.name not in others)
     return {str(path.relative_to(run)): path.read_bytes() for path in files}
 
 
-def trial(config: str, folder: Path, signals: Sequence[signal.Signals], more: Sequence[str], seed: int) -> dict[str, object]:
-    """Compare a run that was ended and resumed again and again with one that was not."""
+def trial(
+    config: str, folder: Path, signals: Sequence[signal.Signals], more: Sequence[str], seed: int
+) -> dict[str, object]:
+    """Compare a run that was ended and resumed again and again with one that was not.
+
+    The latter runs where its configuration says. With another engine, which takes long to start, moments are counted
+    from the first event on.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
+    log.touch()
     begin_s = time.monotonic()
-    child = start(["run", config, "--out", str(folder / "whole"), *more], log)
+    child = start(["run", config, "--out", str(folder / "whole")], log)
     _, status = os.waitpid(child, 0)
+    if status:
+        raise RuntimeError(log.read_text())
     took_s = time.monotonic() - begin_s
     run, rng = folder / "stopped", stream(seed, "moments")
     stops: list[dict[str, object]] = []
     orphans = wait_for_orphans(child)
     for number in signals:
-        arguments = ["resume", str(run)] if (run / "config.toml").exists() else ["run", config, "--out", str(run), *more]
-        child = start(arguments, log)
+        begins = ["run", config, "--out", str(run), *more]
+        events = log.read_text().count("writing to ")
+        child = start(["resume", str(run)] if (run / "config.toml").exists() else begins, log)
+        if more:
+            wait_for_events(child, log, events)
         after_s = float(rng.uniform(0, 2.0 * took_s / max(len(signals), 2)))
         deadline = time.monotonic() + after_s
         ended = 0
@@ -97,9 +116,8 @@ def trial(config: str, folder: Path, signals: Sequence[signal.Signals], more: Se
             _, status = os.waitpid(child, 0)
         orphans += wait_for_orphans(child)
         left = sorted(path.name for path in run.rglob(".auxo-*")) if run.exists() else []
-        stops.append(
-            {"after_s": round(after_s, 2), "signal": number.name, "code": os.waitstatus_to_exitcode(status), "left": left}
-        )
+        code = os.waitstatus_to_exitcode(status)
+        stops.append({"after_s": round(after_s, 2), "signal": number.name, "code": code, "left": left})
     child = start(["resume", str(run)], log)
     _, status = os.waitpid(child, 0)
     orphans += wait_for_orphans(child)

@@ -13,6 +13,7 @@ def test_changed_rows_of_any_column_make_the_new_one_of_the_old(data: st.DataObj
     dtype = data.draw(st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.int8, np.bool_, np.uint64]))
     rest = data.draw(st.sampled_from([(), (1,), (2, 3), (0,)]))
     sizes = data.draw(st.tuples(st.integers(0, 12), st.integers(0, 12)))
+
     def column(length: int) -> AnyArray:
         values = data.draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
         return np.array([np.full(rest, value) for value in values]).astype(dtype).reshape(length, *rest)

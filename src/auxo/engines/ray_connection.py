@@ -23,6 +23,8 @@ from ray._private import ray_constants, services, worker
 from ray._raylet import AuthenticationTokenLoader, Config
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from auxo.engines.ray_undertaker import undertaker
+
 _CONNECT_S = 5  # how long a head node may take to answer; our choice
 _NODE_S = 60.0  # how long nodes may take to say what is installed there; our choice
 _HOOK = "PYTHONBREAKPOINT"
@@ -83,7 +85,11 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
         "RAY_AUTH_TOKEN": secrets.token_hex(),
     }
     advice = "make room in /dev/shm and in the temporary directory, or set TMPDIR to another one with a short path"
-    with TemporaryDirectory(prefix="auxo-ray-", ignore_cleanup_errors=True) as directory, _quietly() as handler:
+    with (
+        TemporaryDirectory(prefix="auxo-ray-", ignore_cleanup_errors=True) as directory,
+        undertaker(Path(directory)),
+        _quietly() as handler,
+    ):
         # Ray replaces the loopback address by one that others can reach, unless there can be no others.
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),

@@ -319,8 +319,8 @@ class RunConfig(Section):
     )
     checkpoint_every: str = Field(
         default="30s",
-        description="How much work an interrupted run does again at most when it is resumed: time (30s, 5m, 1h), rounds "
-        "(50r), or never, to write no checkpoints. Results are the same bits.",
+        description="Work between two checkpoints, which an interrupted run does again at most: time (30s, 5m, 1h), "
+        "rounds (50r), or never. Results are the same bits.",
     )
 
     @model_validator(mode="after")

@@ -36,7 +36,7 @@ _LONG = (".clients.", ".busy_until_s", ".coordinator.table", ".ended[")  # colum
 OnNote = Callable[[str], None]
 
 
-class ResumeRefused(ConfigError):
+class ResumeRefused(ConfigError):  # noqa: N818 - it says what happened
     """A run cannot go on here with the same bits; the message says what is different."""
 
 
@@ -159,8 +159,8 @@ class RunCheckpoints:
         except OSError as error:
             where = error.filename or self._store.folder
             self.on_note(
-                f"a checkpoint could not be written ({error.strerror or error}: {where}); the run goes on, and the next "
-                "one is tried in due time"
+                f"a checkpoint could not be written ({error.strerror or error}: {where}); the run goes on, and the "
+                "next one is tried in due time"
             )
         self._since_s, self._rounds = self.clock(), 0
         self._took_s = self._since_s - begin_s
