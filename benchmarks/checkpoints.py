@@ -85,7 +85,9 @@ def measure(name: str, seconds: float) -> Record:
 
     simulation = Simulation(run.rules, make_world(config, data, engine, False), count)
     state = simulation.start(start(run.rules, lambda number: trainer.initial_weights(config.seed)))
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    place = Path("build")  # on a disk, which the system's place for such folders may not be
+    place.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = RunDirectory.create(Path(folder) / "run", to_toml(config))
         checkpoints = RunCheckpoints(directory, config, print)
         times, sizes, rounds = [], [], []

@@ -77,8 +77,8 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
             directory.discard()
         raise
     except KeyboardInterrupt:
-        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
-        typer.echo(f"go on with: auxo resume {directory.path}", err=True)
+        done = f"the report of what was done so far: {write_report(directory)}"
+        typer.echo(f"auxo: interrupted; {done}; to go on: auxo resume {directory.path}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         _tell_failure(error, directory, config)
