@@ -13,9 +13,11 @@ from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.summary import Status, Summary, summarise
+from auxo.experiments.stamp import make_stamp
+from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
@@ -23,6 +25,7 @@ from auxo.protocol.events import Evaluated, Event
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer
 
@@ -55,21 +58,30 @@ class MethodResult:
     def client_scores(self, data: FederatedData) -> ClientScores:
         """Return every evaluated client's part of the last evaluation."""
         scores, names = self.scores, np.array(self.state.coordinator.tree.cohorts)
+        clients = self.state.clients
         return ClientScores(
             accuracy=scores.correct / np.maximum(scores.tests, 1),
             test_samples=scores.tests,
             cohort=names[scores.cohort],
             group=None if data.groups is None else data.groups[scores.clients],
             client=scores.clients if len(scores.clients) < data.n_clients else None,
+            lost=scores.lost & (len(self.state.coordinator.tree.leaves) > 1),
+            reward=clients.rewards(scores.clients, scores.cohort) if isinstance(clients, ClientRecords) else None,
+            visits=clients.participations(scores.clients),
         )
 
 
 def run_experiment(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote = lambda note: None
+    config: Config,
+    directory: RunDirectory,
+    on_event: OnEvent,
+    on_note: OnNote = lambda note: None,
+    data: FederatedData | None = None,
 ) -> Summary:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
 
-    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time.
+    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
+    None: those that the configuration describes.
 
     Returns:
         What is also in summary.json.
@@ -79,7 +91,7 @@ def run_experiment(
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
         Exception: as it came from a part; the same holds.
     """
-    data = make_population(config)
+    data = make_population(config) if data is None else data
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
         raise ConfigError(
@@ -95,6 +107,7 @@ def run_experiment(
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
+            directory.write_inputs(make_stamp(data), data.preparation)
             for method in methods:
                 _record(method, config, data, directory, on_event, stage)
                 finished.append(short_name(method))
@@ -202,6 +215,8 @@ def _record(
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
+    write_outcome(directory, folder, result.state.coordinator, stage.trainer)
+    write_client_tables(directory, data.client_names)
 
 
 def _write_summary(
@@ -209,5 +224,6 @@ def _write_summary(
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     summary = summarise(data.name, config.seed, status, events, finished)
+    summary = with_losers(summary, losers_of(directory, data.client_names))
     directory.write_summary(summary)
     return summary
