@@ -289,6 +289,25 @@ class TrainingConfig(Section):
         description="Fingerprints know the model's layers, for methods that compare updates unit by unit. "
         "false: all methods compare whole updates.",
     )
+    cohorts: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Directory of a finished run whose cohorts methods start from that keep records on clients, such "
+        "as auxo; clients are known by their names. Not set: from one cohort.",
+    )
+    cohort_models: bool = Field(
+        default=False,
+        description="Cohorts of training.cohorts also start from the models they had: the same task goes on. "
+        "false: from new models, for another task. Only with training.cohorts.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.cohort_models and self.cohorts is None:
+            raise ValueError(
+                "training.cohort_models: true is given, but training.cohorts is not set; name the run whose cohorts "
+                "have the models (--cohorts RUN) or remove it"
+            )
+        return self
 
 
 class RunConfig(Section):

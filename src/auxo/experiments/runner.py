@@ -1,6 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, find_cohorts
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
@@ -98,8 +99,9 @@ def run_experiment(
             f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
         )
     inner = _in_process(config, data)
-    for method in methods:  # so that the last method's problem shows before the first has run for hours
-        method_runs(method, config, data, inner.trainer.layers)
+    # So that the last method's problem shows before the first has run for hours.
+    runs = [run for method in methods for run in method_runs(method, config, data, inner.trainer.layers)]
+    _check_cohorts(config, runs, inner.trainer)
     note = note_on(inner.trainer)
     if note is not None:
         on_note(note)
@@ -171,7 +173,7 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         on_event(run.label, event)
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
-    state = simulation.start(start(run.rules, _initial_models(trainer, config.seed)))
+    state = _begin(run, config, simulation, trainer)
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
@@ -194,6 +196,30 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         scores = evaluate()
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
+
+
+def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
+    """Return the state at time zero: with the cohorts that the method begins with, or those of an earlier run."""
+    rules, initial, training = run.rules, _initial_models(trainer, config.seed), config.training
+    if training.cohorts is None or not can_start_from_cohorts(rules.algorithm):
+        return simulation.start(start(rules, initial))
+    found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+    return begin_with(found, rules, simulation, initial, simulation.world.data.client_names)
+
+
+def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer) -> None:
+    """Refuse cohorts to start from that cannot be used, before anything has been run."""
+    training = config.training
+    if training.cohorts is None:
+        return
+    able = [run for run in runs if can_start_from_cohorts(run.rules.algorithm)]
+    if not able:
+        raise ConfigError(
+            f"training.cohorts: none of the methods {', '.join(config.methods)} can start from cohorts, because their "
+            "clients keep no records; add auxo, or remove it"
+        )
+    for run in able:
+        find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
 
 
 def _record(
