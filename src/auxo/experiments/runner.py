@@ -88,8 +88,7 @@ def run_experiment(
     inner = _in_process(config, data)
     for method in methods:  # so that the last method's problem shows before the first has run for hours
         method_runs(method, config, data, inner.trainer.layers)
-    note = note_on(inner.trainer)
-    if note is not None:
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
     finished: list[str] = []
     try:
