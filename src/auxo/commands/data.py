@@ -22,8 +22,11 @@ from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
+from auxo.population.preparation import Missing, Preparation
 from auxo.reporting.number_format import counted
 
+_OPTIONS = {"standardise": "--as-they-are"}  # options that are not called what they set
+_NAMED_INPUTS = 8  # columns that are named; our choice
 _SHOWN_EVERY = 64  # clients between two looks at the bar, which takes longer than a small client; our choice
 
 
@@ -46,6 +49,7 @@ def data() -> None:
     epilog=examples(
         "auxo data convert --list  # what can be converted",
         "auxo data convert mine.csv mine.arrow --client user_id --label rating",
+        "auxo data convert mine.csv mine.arrow --missing mean  # gaps become the mean of their column",
         "auxo data convert mine.parquet mine.arrow --features pixels --shape 28x28",
         "auxo data convert posts.parquet posts.arrow --client author --features body --text characters",
         "auxo data convert femnist leaf/data/femnist/data femnist.arrow --min-samples 20",
@@ -68,6 +72,20 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Tables: the shape of an input, such as 28x28.")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Tables: inputs are tokens of a text.")] = False,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            help="Tables: rows with missing values are an error, left out (drop), or filled with the columns' means "
+            "(mean; without a label they are left out)."
+        ),
+    ] = "error",
+    is_standardised: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--as-they-are",
+            help="Tables: shift and scale each column of numbers by its training mean and deviation, or do not.",
+        ),
+    ] = True,
     min_samples: Annotated[int, typer.Option(min=1, help="Leave out clients with fewer samples.")] = 1,
     test_share: Annotated[
         float | None,
@@ -100,6 +118,8 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         tokens=tokens,
         shape=None if shape is None else _shape(shape),
         test_share=TEST_SHARE if test_share is None else test_share,
+        standardise=is_standardised,
+        missing=missing,
     )
     with arrow_needed(path):
         source = _source(loader, Path(path), columns)
@@ -145,7 +165,7 @@ def _source(loader: str, path: Path, columns: TableColumns) -> SampleSource:
     usual = TableColumns(test_share=columns.test_share)
     given = [field.name for field in fields(columns) if getattr(columns, field.name) != getattr(usual, field.name)]
     if given:
-        options = ", ".join(f"--{name}" for name in given)
+        options = ", ".join(_OPTIONS.get(name, f"--{name}") for name in given)
         raise click.UsageError(f"{options}: only tables have columns to name, and {loader} knows its own")
     return LOADERS[loader].load(path)
 
@@ -167,8 +187,20 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
     columns = read_columns(out)
     what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
+    _tell_preparation(columns.preparation)
     for problem in clients_without_a_split(columns, out):
         typer.echo(f"note: {problem}", err=True)
+
+
+def _tell_preparation(done: Preparation) -> None:
+    """Say which columns became inputs, what was done to them, and what is doubtful about it."""
+    if done.columns:
+        listed = ", ".join(done.columns[:_NAMED_INPUTS])
+        more = f", and {len(done.columns) - _NAMED_INPUTS} more" if len(done.columns) > _NAMED_INPUTS else ""
+        how = "each standardised by its training mean and deviation" if done.is_standardised else "as they are"
+        typer.echo(f"inputs: {counted(len(done.columns), 'column')} ({listed}{more}), {how}")
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 @contextmanager

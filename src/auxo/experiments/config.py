@@ -21,6 +21,7 @@ from auxo.experiments.parts import (
     section_names,
 )
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
+from auxo.population.preparation import Missing
 from auxo.registry.expectation import nearest
 from auxo.registry.import_path import is_import_path
 from auxo.registry.part_settings import PartMaker
@@ -79,8 +80,13 @@ class PopulationConfig(Section):
     )
     standardise: bool = Field(
         default=True,
-        description="Shift and scale inputs by one mean and one deviation; tokens stay. "
-        "Only with source = file or natural.",
+        description="Shift and scale inputs: the columns of a table (.parquet, .csv) each by its own mean and "
+        "deviation, all else by one of each; tokens stay. Only with source = file or natural.",
+    )
+    missing: Missing = Field(
+        default="error",
+        description="Rows of a table (.parquet, .csv) with missing values: an error, left out, or filled with the "
+        "columns' means. Only with source = file.",
     )
     plant: Heterogeneity = Field(
         default="none",

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.datasets.open_dataset import arrow_needed, open_dataset
+from auxo.datasets.tables import TableColumns
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
@@ -115,7 +116,8 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
 def _read(population: PopulationConfig) -> FederatedData:
     if population.source == "file":
         assert population.file is not None  # noqa: S101 - the configuration has checked it
-        return open_dataset(population.file)
+        columns = TableColumns(standardise=population.standardise, missing=population.missing)
+        return open_dataset(population.file, columns)
     assert population.dataset is not None  # noqa: S101
     folder = data_folder(population)
     if folder is None:

@@ -102,8 +102,7 @@ def run_experiment(
     # So that the last method's problem shows before the first has run for hours.
     runs = [run for method in methods for run in method_runs(method, config, data, inner.trainer.layers)]
     _check_cohorts(config, runs, inner.trainer)
-    note = note_on(inner.trainer)
-    if note is not None:
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
     finished: list[str] = []
     try:

@@ -1,7 +1,7 @@
 """Federated data as columns: every client's training and test samples, without a copy per client."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -107,7 +107,7 @@ class FederatedData:
     client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
     scaling: Scaling | None = None
-    preparation: Preparation = Preparation()  # what has been done to the inputs already, and can be done again
+    preparation: Preparation = field(default_factory=Preparation)  # done to inputs already
 
     def __post_init__(self) -> None:
         clients = len(self.client_names)
