@@ -39,6 +39,8 @@ def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32
     """
     plan = source.columns
     assert plan is not None  # noqa: S101 - the caller has checked it
+    if plan.as_before is not None:
+        return _written(replace(columns, preparation=replace(plan.as_before, classes=columns.classes)), x, source, out)
     means, deviations = fit_columns(x, ~columns.is_test)
     empty = [name for name, mean in zip(plan.names, means, strict=True) if np.isnan(mean)]
     if empty:
@@ -55,11 +57,17 @@ def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32
         label=plan.label,
         notes=plan.notes(),
     )
+    return _written(replace(columns, preparation=done), x, source, out)
+
+
+def _written(columns: Columns, x: FloatArray, source: SampleSource, out: Float32Array) -> Columns:
+    """Return the columns with inputs made of ``x`` as they say, written to ``out``."""
+    done = columns.preparation
     for first in range(0, len(x), _ROWS_AT_ONCE):
         some = slice(first, first + _ROWS_AT_ONCE)
         out[some] = done.apply(x[some])
         if not np.isfinite(out[some]).all():
-            name = plan.names[int(np.argwhere(~np.isfinite(out[some]))[0, 1])]
+            name = done.columns[int(np.argwhere(~np.isfinite(out[some]))[0, 1])]
             remedy = "take the column out with --features, or scale it down"
             raise file_error(source.path, f"column {name!r}", "numbers that fit float32", "larger ones", remedy)
-    return replace(columns, x=out, preparation=done)
+    return replace(columns, x=out)

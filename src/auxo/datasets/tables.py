@@ -20,7 +20,7 @@ from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing
+from auxo.population.preparation import Missing, Preparation
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -53,6 +53,7 @@ class TableColumns:
     test_share: float = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
+    as_before: Preparation | None = None  # of other samples, to be done to these; None: by these samples' own figures
 
     def __post_init__(self) -> None:
         if not 0 < self.test_share < 1:
@@ -137,7 +138,9 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
     plan = None
     if are_columns:
         label = () if roles.label is None else (roles.label,)
-        plan = ColumnPlan(roles.features, columns.standardise, columns.missing, roles.client, label, notes)
+        plan = ColumnPlan(
+            roles.features, columns.standardise, columns.missing, roles.client, label, notes, columns.as_before
+        )
     return SampleSource(path.stem, path, labels.classes, clients, columns.test_share, plan)
 
 

@@ -28,7 +28,7 @@ from auxo.registry.part_settings import PartMaker
 from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import LocalTraining
 
-Source = Literal["digits", "synthetic", "file", "natural"]
+Source = Literal["digits", "synthetic", "file", "natural", "given"]
 NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
 Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
@@ -65,7 +65,9 @@ class Section(BaseModel):
 class PopulationConfig(Section):
     """Who the clients are and how their data differ."""
 
-    source: Source = Field(default="digits", description="Where the clients' data come from.")
+    source: Source = Field(
+        default="digits", description="Where the clients' data come from. given: from Python, by auxo.simulate."
+    )
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
         description="Clients' samples: a federated file (.arrow), a table (.parquet, .csv) or arrays (.npz), relative "

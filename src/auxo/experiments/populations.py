@@ -56,12 +56,21 @@ def make_population(config: Config) -> FederatedData:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
+    check_participants(config, data)
+    return data
+
+
+def check_participants(config: Config, data: FederatedData) -> None:
+    """Check that there are clients enough for a round.
+
+    Raises:
+        ConfigError: there are not.
+    """
     if config.training.participants > data.n_clients:
         raise ConfigError(
             f"training.participants: expected at most the {data.n_clients} clients of {data.name}, "
             f"got {config.training.participants}; lower it (--set training.participants={data.n_clients})"
         )
-    return data
 
 
 def trainer_for(config: Config, data: FederatedData) -> Trainer:
@@ -86,6 +95,11 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
                 data = data.standardised()
             data = _planted(data, population, seed)
             return data.standardised() if population.standardise else data
+        case "given":
+            raise ValueError(
+                'source: expected clients that can be found again, got "given": they were given to auxo.simulate from '
+                "Python; give them again there, or write them to a file and set population.file"
+            )
         case "digits":
             return digits_population(
                 clients=population.clients,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray, IntArray
+from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import whole_file, write_whole
@@ -32,12 +33,16 @@ _EVENTS = "events.jsonl"
 _CLIENTS = "clients.npz"
 _STAMP = "stamp.json"
 _PREPARATION = "preparation.json"
+_MODEL = "model.json"
+
+_TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL})
 
 _METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
 
 _read_summary = cache(lambda: json_reader(Summary))  # when it is asked for, because to build it takes a while
 _read_stamp = cache(lambda: json_reader(Stamp))
+_read_model_inputs = cache(lambda: json_reader(ModelInputs))
 
 
 def is_method_name(name: str) -> bool:
@@ -46,7 +51,14 @@ def is_method_name(name: str) -> bool:
     >>> is_method_name("fedavg+mu-0.1"), is_method_name("../elsewhere")
     (True, False)
     """
-    return _METHOD_NAME.fullmatch(name) is not None and name not in {_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION}
+    return _METHOD_NAME.fullmatch(name) is not None and name not in {
+        _CONFIG,
+        _SUMMARY,
+        _REPORT,
+        _STAMP,
+        _PREPARATION,
+        _MODEL,
+    }
 
 
 @dataclass(frozen=True)
@@ -128,7 +140,7 @@ class RunDirectory:
     def discard(self) -> None:
         """Take back `create`: remove the run unless a method has begun."""
         if not self.methods():
-            for name in (_STAMP, _PREPARATION):
+            for name in (_STAMP, _PREPARATION, _MODEL):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
             self.path.rmdir()
@@ -260,10 +272,11 @@ class RunDirectory:
         except ValueError as error:
             raise FileError(f"{path}: expected the summary of a run as JSON: {error}; {_REMEDY}") from error
 
-    def write_inputs(self, stamp: Stamp, preparation: Preparation) -> None:
-        """Write with what and on what the run is made, and what was done to the inputs before models saw them."""
+    def write_inputs(self, stamp: Stamp, preparation: Preparation, inputs: ModelInputs) -> None:
+        """Write with what and on what the run is made, what was done to inputs, and what models take."""
         write_whole(self.path / _STAMP, (json.dumps(asdict(stamp), indent=2) + "\n").encode())
         write_whole(self.path / _PREPARATION, (preparation.to_json() + "\n").encode())
+        write_whole(self.path / _MODEL, (json.dumps(asdict(inputs), indent=2) + "\n").encode())
 
     def read_stamp(self) -> Stamp | None:
         """Return the run's stamp; None before the first method has begun.
@@ -276,6 +289,18 @@ class RunDirectory:
             return _read_stamp()(path.read_bytes()) if path.is_file() else None
         except ValueError as error:
             raise FileError(f"{path}: expected the stamp of a run as JSON: {error}; {_REMEDY}") from error
+
+    def read_model_inputs(self) -> ModelInputs | None:
+        """Return what the run's models take; None before the first method has begun.
+
+        Raises:
+            FileError: the file is damaged.
+        """
+        path = self.path / _MODEL
+        try:
+            return _read_model_inputs()(path.read_bytes()) if path.is_file() else None
+        except ValueError as error:
+            raise FileError(f"{path}: expected what models take, as JSON: {error}; {_REMEDY}") from error
 
     def read_preparation(self) -> Preparation | None:
         """Return what was done to the inputs; None before the first method has begun.

@@ -14,6 +14,7 @@ from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, find_cohorts
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import ClientScores, RunDirectory
@@ -108,7 +109,7 @@ def run_experiment(
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
-            directory.write_inputs(make_stamp(data), data.preparation)
+            directory.write_inputs(make_stamp(data), data.preparation, ModelInputs.of(data))
             for method in methods:
                 _record(method, config, data, directory, on_event, stage)
                 finished.append(short_name(method))

@@ -53,6 +53,18 @@ def restored(trainer: object, content: bytes) -> Float32Array:
     return tensors_in(content, {FLAT: None})[FLAT].astype(np.float32)
 
 
+def tensors_by_name(content: bytes) -> Tensors:
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    try:
+        return safetensors.numpy.load(content)
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"expected a safetensors file, got something else ({error}); use another copy") from error
+
+
 def tensors_in(content: bytes, expected: Mapping[str, tuple[int, ...] | None]) -> Tensors:
     """Return the tensors of a safetensors file, which must be these and no others.
 
@@ -63,10 +75,7 @@ def tensors_in(content: bytes, expected: Mapping[str, tuple[int, ...] | None]) -
     Raises:
         ValueError: it is damaged, or of another model.
     """
-    try:
-        found = safetensors.numpy.load(content)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"expected a safetensors file, got something else ({error}); use another copy") from error
+    found = tensors_by_name(content)
     check_names(expected, found)
     for name, shape in expected.items():
         if shape is not None and found[name].shape != shape:
