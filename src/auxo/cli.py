@@ -2,7 +2,7 @@
 
 import typer
 
-from auxo.commands import compare, demo, list_parts, report, run
+from auxo.commands import compare, demo, list_parts, place, predict, report, run
 from auxo.commands.command_group import CommandGroup, examples
 from auxo.commands.config import config_app
 from auxo.commands.data import data_app
@@ -21,6 +21,7 @@ app = typer.Typer(
         "auxo config init study.toml  # write a commented configuration to change",
         "auxo run study.toml  # run it and write a report",
         "auxo compare study.toml --seeds 3  # run it with three seeds, with confidence intervals",
+        "auxo predict runs/study new-clients.csv  # use the models of a run's cohorts",
         "auxo data convert table mine.parquet mine.arrow  # your own clients' data",
     ),
 )
@@ -29,6 +30,8 @@ app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=report.EXAMPLES)(report.report)
+app.command(epilog=place.EXAMPLES)(place.place)
+app.command(epilog=predict.EXAMPLES)(predict.predict)
 app.command("list", epilog=list_parts.EXAMPLES)(list_parts.list_parts)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")

@@ -183,6 +183,11 @@ class FinishedRun:
         """Return the run's directory."""
         return self._directory.path
 
+    @property
+    def n_params(self) -> int:
+        """Return the number of a model's trainable parameters."""
+        return self._trainer.n_params
+
     def of(self, method: str) -> "FinishedRun":
         """Return the same run for another method.
 
