@@ -11,7 +11,7 @@ from auxo.training.stored_models import restored, stored
 torch = pytest.importorskip("torch")
 
 from safetensors.torch import load  # noqa: E402
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
@@ -26,8 +26,8 @@ class Net(nn.Module):
         self.register_buffer("steps", torch.arange(3))
         self.tied = self.last
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.last(self.frozen(torch.relu(self.first(x))))
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.frozen(torch.relu(self.first(x))))
         return out
 
 
