@@ -17,6 +17,7 @@ from auxo.reporting.number_format import counted
 from auxo.reporting.progress import simulated_time_text
 
 _UNKNOWN = "-"
+_NAMED = 3  # losers that the terminal names; our choice
 
 Figures = dict[str, float | None]
 _FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
@@ -116,6 +117,7 @@ def _brought(method: MethodSummary) -> list[str]:
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
         ("lost clients", _lost(method)),
+        ("worse off than with the base", _losers(method)),
     )
     return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
 
@@ -130,10 +132,25 @@ def _lost(method: MethodSummary) -> str:
     return f"{method.lost} (as matched: accuracy {_percent(method.matched_accuracy)}{agreement})"
 
 
+def _losers(method: MethodSummary) -> str:
+    """Return how many clients are worse off than with the base, and who loses the most."""
+    losers = method.losers
+    if losers is None or method.cohorts == 1:  # of one model each, differences between runs are chance
+        return _UNKNOWN
+    if losers.clients == 0:
+        return "0 clients"
+    named = ", ".join(loser.client for loser in losers.worst[:_NAMED])
+    more = " ..." if losers.clients > _NAMED else ""
+    return f"{counted(losers.clients, 'client')}, {losers.beyond_chance} beyond chance ({named}{more}; see clients.csv)"
+
+
 def _lost_lines(summary: Summary, names: Sequence[str]) -> list[Text]:
-    """Return a line for each contender that clients can get lost in."""
-    lost = {words_for(name).name: _lost(summary.methods[name]) for name in names}
-    return [Text(f"lost clients of {name}: {text}") for name, text in lost.items() if text != _UNKNOWN]
+    """Return a line for each contender that clients can get lost in, and one for those who lose by it."""
+    lost = {f"lost clients of {words_for(name).name}": _lost(summary.methods[name]) for name in names}
+    worse = {
+        f"worse off with {words_for(name).name} than with the base": _losers(summary.methods[name]) for name in names
+    }
+    return [Text(f"{words}: {text}") for words, text in (lost | worse).items() if text != _UNKNOWN]
 
 
 def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
