@@ -73,29 +73,12 @@ def can_start_from_cohorts(algorithm: CohortAlgorithm) -> bool:
     return algorithm.client_half is not None
 
 
-def begin_with(
-    found: FoundCohorts, rules: Federation, simulation: Simulation, initial: InitialModel, names: Sequence[str]
-) -> SimulationState:
-    """Return the state at time zero of a federation whose cohorts have been found before.
-
-    Args:
-        found: the cohorts.
-        rules: of the federation; its algorithm can start from cohorts.
-        simulation: of the same rules.
-        initial: draws the model that cohorts start from where ``found`` has none.
-        names: of the clients; those that ``found`` does not know are newcomers.
+def check_fits(found: FoundCohorts, rules: Federation, names: Sequence[str]) -> None:
+    """Check that a federation of clients of these names can start from the cohorts.
 
     Raises:
         ConfigError: there are more cohorts than participants, or no client is known.
     """
-    half = rules.algorithm.client_half
-    assert half is not None  # noqa: S101 - `can_start_from_cohorts`
-
-    def cohort(leaf: CohortId) -> CohortState:
-        weights = initial(0) if found.models is None else found.models[leaf]
-        server = rules.aggregator.initial(weights)
-        return CohortState(server, memory=rules.algorithm.memory(None), selection=rules.selector.begin())
-
     if len(found.tree.leaves) > rules.total_participants:
         raise ConfigError(
             f"training.participants: expected at least one for each of the {len(found.tree.leaves)} cohorts of "
@@ -107,6 +90,28 @@ def begin_with(
             f"training.cohorts: expected clients of the same names, got none of them: the run has {known} ..., this "
             f"population {', '.join(names[:3])} ...; use the same clients, or start without cohorts"
         )
+
+
+def begin_with(
+    found: FoundCohorts, rules: Federation, simulation: Simulation, initial: InitialModel, names: Sequence[str]
+) -> SimulationState:
+    """Return the state at time zero of a federation whose cohorts have been found before.
+
+    Args:
+        found: the cohorts.
+        rules: of the federation; its algorithm can start from cohorts.
+        simulation: of the same rules.
+        initial: draws the model that cohorts start from where ``found`` has none.
+        names: of the clients; those that ``found`` does not know are newcomers.
+    """
+    half = rules.algorithm.client_half
+    assert half is not None  # noqa: S101 - `can_start_from_cohorts`
+
+    def cohort(leaf: CohortId) -> CohortState:
+        weights = initial(0) if found.models is None else found.models[leaf]
+        server = rules.aggregator.initial(weights)
+        return CohortState(server, memory=rules.algorithm.memory(None), selection=rules.selector.begin())
+
     state = CoordinatorState(found.tree, {leaf: cohort(leaf) for leaf in found.tree.leaves})
     return replace(simulation.start(state), clients=_records(found, half, names))
 

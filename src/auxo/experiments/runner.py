@@ -12,7 +12,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
-from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, find_cohorts
+from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
@@ -102,7 +102,7 @@ def run_experiment(
     inner = _in_process(config, data)
     # So that the last method's problem shows before the first has run for hours.
     runs = [run for method in methods for run in method_runs(method, config, data, inner.trainer.layers)]
-    _check_cohorts(config, runs, inner.trainer)
+    _check_cohorts(config, runs, inner.trainer, data.client_names)
     for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
     finished: list[str] = []
@@ -207,7 +207,7 @@ def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trai
     return begin_with(found, rules, simulation, initial, simulation.world.data.client_names)
 
 
-def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer) -> None:
+def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer, names: Sequence[str]) -> None:
     """Refuse cohorts to start from that cannot be used, before anything has been run."""
     training = config.training
     if training.cohorts is None:
@@ -219,7 +219,8 @@ def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer) 
             "clients keep no records; add auxo, or remove it"
         )
     for run in able:
-        find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+        found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+        check_fits(found, run.rules, names)
 
 
 def _record(
