@@ -117,6 +117,7 @@ class RunDirectory:
     def discard(self) -> None:
         """Take back `create`: remove the run unless a method has begun."""
         if not self.methods():
+            (self.path / _SUMMARY).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
             self.path.rmdir()
 
