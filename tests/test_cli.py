@@ -96,7 +96,7 @@ def test_config_show_prints_a_file_that_loads_again() -> None:
 
 def test_a_population_option_sets_source_and_file() -> None:
     population = parse_config(auxo("config", "show", "--population", "my clients.npz").stdout).population
-    assert (population.source, population.file) == ("file", Path("my clients.npz"))
+    assert (population.source, population.file) == ("file", Path("my clients.npz").resolve())
 
 
 def test_config_init_writes_the_defaults_and_never_overwrites(tmp_path: Path) -> None:

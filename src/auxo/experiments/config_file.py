@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from auxo.experiments.config import Config, Section
+from auxo.experiments.config_paths import with_absolute_paths
 from auxo.experiments.references import reference_names, reference_text
 from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_key, toml_value
 from auxo.registry.import_path import code_file, is_import_path
@@ -34,18 +35,21 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         path: None stands for an empty file, so for the defaults; what is no file may be the name of a reference.
         overrides: each value is read as TOML, or taken as a plain string where it is not TOML.
 
+    Paths in the file are relative to it, those in overrides to the working directory; both become absolute, so that the
+    copy in a run's directory means the same from everywhere.
+
     Raises:
         ConfigError: the file cannot be read, or a key or a value is not what `Config` expects.
     """
     if path is None:
-        return parse_config("", overrides)
+        return parse_config("", overrides, folder=Path())
     if path.suffix.lower() in _DATA:
         raise ConfigError(_this_is_data(path))
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if str(path) in reference_names():
-            return parse_config(reference_text(str(path)), overrides, source=f"reference {path}")
+            return parse_config(reference_text(str(path)), overrides, source=f"reference {path}", folder=Path())
         known = ", ".join(reference_names())
         beside = [] if not path.parent.is_dir() else [str(one) for one in path.parent.glob("*.toml")]
         near = nearest(str(path), [*reference_names(), *beside])
@@ -60,7 +64,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(f"{path}: expected UTF-8 text, got {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_config(text, overrides, source=str(path))
+    return parse_config(text, overrides, source=str(path), folder=path.parent)
 
 
 def _this_is_data(path: Path) -> str:
@@ -78,13 +82,25 @@ def _this_is_data(path: Path) -> str:
     )
 
 
-def parse_config(text: str, overrides: Sequence[str] = (), source: str = "configuration") -> Config:
-    """Do what `load_config` does for TOML text; ``source`` names it in messages."""
+def parse_config(
+    text: str, overrides: Sequence[str] = (), source: str = "configuration", folder: Path | None = None
+) -> Config:
+    """Do what `load_config` does for TOML text; ``source`` names it in messages.
+
+    Paths in the text are relative to ``folder``, those in overrides to the working directory, and all become absolute;
+    None: they stay as they are.
+    """
     try:
         raw: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: expected tables and lists a few levels deep, got far more; flatten it") from None
+    if folder is not None:
+        raw = with_absolute_paths(raw, folder)
     overridden = {_apply(raw, override) for override in overrides}
+    if folder is not None:
+        raw = with_absolute_paths(raw, Path())
     try:
         if "parts" in raw:  # for Python only; a file has a section for each
             raise ConfigError(_told([_unknown_key(("parts",), Config)], overridden, source))
@@ -195,7 +211,7 @@ def _is_overridden(problem: str, overridden: Collection[str]) -> bool:
 def _override_value(text: str) -> object:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     # A line break in the text could have smuggled in more keys: then it was no value.
     return parsed["value"] if len(parsed) == 1 else text

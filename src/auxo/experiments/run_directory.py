@@ -140,8 +140,10 @@ class RunDirectory:
     def _configured_methods(self) -> tuple[str, ...]:
         try:
             methods = tomllib.loads(self.config_text()).get("methods", [])
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise file_error(self.path / _CONFIG, "configuration", "TOML", f"none ({error})", _REMEDY) from error
+        if not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
+            raise file_error(self.path / _CONFIG, "methods", "a list of names", f"{methods!r:.80}", _REMEDY)
         return tuple(short_name(method) for method in methods)
 
     @contextmanager
