@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from auxo.cli import app
 from auxo.core.rng import stream

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from auxo.commands.command_group import BAD_INPUT, INTERRUPTED, examples
+from auxo.commands.command_group import BAD_INPUT, examples
 from auxo.commands.data_drawing import description_page, on_terminal
+from auxo.commands.stopping import exit_code, words_for
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
@@ -23,6 +24,7 @@ from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.population.preparation import Missing, Preparation
+from auxo.registry.expectation import nearest
 from auxo.reporting.number_format import counted
 
 _OPTIONS = {"standardise": "--as-they-are"}  # options that are not called what they set
@@ -139,7 +141,9 @@ def _named(words: Sequence[str]) -> tuple[str, str, Path]:
         raise click.UsageError(f"expected [LOADER] PATH OUT.arrow, got {len(words)} words; --list shows the loaders")
     loader, path, out = (TABLE, *words) if len(words) == 2 else words
     if loader not in LOADERS:
-        raise click.UsageError(f"LOADER: expected one of {', '.join(LOADERS)}, got {loader!r}")
+        near = nearest(loader, LOADERS)
+        hint = f"; did you mean {near}?" if near else ""
+        raise click.UsageError(f"LOADER: expected one of {', '.join(LOADERS)}, got {loader!r}{hint}")
     return loader, path, Path(out)
 
 
@@ -181,9 +185,9 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
     try:
         with _progress(f"converting {source.name}") as on_client:
             write_federated_file(kept, out, on_client)
-    except KeyboardInterrupt:
-        typer.echo(f"auxo: interrupted; {out} was not written", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as stop:
+        typer.echo(f"auxo: {words_for(stop)}; {out} was not written", err=True)
+        raise typer.Exit(exit_code(stop)) from None
     columns = read_columns(out)
     what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")

@@ -26,7 +26,7 @@ from auxo.registry.expectation import nearest
 from auxo.registry.import_path import is_import_path
 from auxo.registry.part_settings import PartMaker
 from auxo.registry.registry import Registry, short_name
-from auxo.training.trainer import LocalTraining
+from auxo.training.trainer import MOST_EPOCHS, LocalTraining
 
 Source = Literal["digits", "synthetic", "file", "natural", "given"]
 NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
@@ -71,7 +71,7 @@ class PopulationConfig(Section):
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
         description="Clients' samples: a federated file (.arrow), a table (.parquet, .csv) or arrays (.npz), relative "
-        'to the working directory. Only with source = "file".',
+        'to the configuration. Only with source = "file".',
     )
     dataset: NaturalName | None = Field(
         default=None, description="A data set with natural clients. Only with source = natural."
@@ -181,7 +181,7 @@ class DevicesConfig(Section):
     )
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with speeds (.arrow), relative to the working directory. Only with kind = trace.",
+        description="Trace file with speeds (.arrow), relative to the configuration. Only with kind = trace.",
     )
     spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
     slowdown: PositiveFloat = Field(
@@ -195,7 +195,7 @@ class DevicesConfig(Section):
     )
     availability_file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the working directory or to "
+        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the configuration or to "
         "the data folder (--data, or AUXO_DATA). Only with availability = trace. Not set: devices.file.",
     )
     share_online: float = Field(
@@ -207,6 +207,7 @@ class DevicesConfig(Section):
     overcommit: float = Field(
         default=0.25,
         ge=0,
+        le=1000,
         description="Participants invited beyond those needed, as a share; the last to answer are wasted.",
     )
     deadline_s: PositiveFloat | None = Field(
@@ -268,7 +269,7 @@ class TrainingConfig(Section):
     model: Annotated[str, AfterValidator(_known_model)] = Field(
         default="softmax",
         description=f"What clients train: {', '.join(MODELS)}; or a torch module of your own by its import path, "
-        "package.module:Name or file.py:Name (from the working directory).",
+        "package.module:Name or file.py:Name (relative to the configuration).",
     )
     model_args: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ModelArgument] = Field(
         default_factory=dict,
@@ -287,7 +288,7 @@ class TrainingConfig(Section):
     )
     batch_size: PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
     epochs: PositiveInt = Field(
-        default=_LOCAL.epochs, description="Passes over a client's samples in one participation."
+        default=_LOCAL.epochs, le=MOST_EPOCHS, description="Passes over a client's samples in one participation."
     )
     sketch_size: PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."

@@ -140,7 +140,7 @@ class RunDirectory:
     def discard(self) -> None:
         """Take back `create`: remove the run unless a method has begun."""
         if not self.methods():
-            for name in (_STAMP, _PREPARATION, _MODEL):
+            for name in (_STAMP, _PREPARATION, _MODEL, _SUMMARY):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
             self.path.rmdir()
@@ -164,8 +164,10 @@ class RunDirectory:
     def _configured_methods(self) -> tuple[str, ...]:
         try:
             methods = tomllib.loads(self.config_text()).get("methods", [])
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise file_error(self.path / _CONFIG, "configuration", "TOML", f"none ({error})", _REMEDY) from error
+        if not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
+            raise file_error(self.path / _CONFIG, "methods", "a list of names", f"{methods!r:.80}", _REMEDY)
         return tuple(short_name(method) for method in methods)
 
     @contextmanager

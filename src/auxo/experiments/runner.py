@@ -158,7 +158,7 @@ def _initial_models(trainer: Trainer, seed: int) -> InitialModel:
 
 def _in_process(config: Config, data: FederatedData) -> InProcess:
     trainer = trainer_for(config, data)
-    return InProcess(trainer, replace(data, groups=None), local_training(config), config.seed)
+    return InProcess(trainer, replace(data, groups=None), local_training(config).fitting(data), config.seed)
 
 
 def _world(config: Config, data: FederatedData, engine: Engine) -> World:

@@ -107,13 +107,21 @@ def comparison_table(summary: Summary) -> RenderableType:
     return table if len(names) < 2 else Group(table, _brought_table(summary, names), *_lost_lines(summary, names))
 
 
+def _speedup_in_words(method: MethodSummary, speedup: float | None) -> str:
+    if method.against_base is None:
+        return _UNKNOWN
+    if speedup is None:
+        return "never (it did not get as good as the base at its best)"
+    return f"{speedup:.1f} x" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
+
+
 def _brought(method: MethodSummary) -> list[str]:
     """Return what the only contender brought, one line each, without what is not known."""
     brought = method.brought
     lines = (
         ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
-        ("speed-up to the base's accuracy, in time", _number(brought.speedup, "{:.1f} x")),
-        ("speed-up to the base's accuracy, in resources", _number(brought.resource_speedup, "{:.1f} x")),
+        ("speed-up to the base's accuracy, in time", _speedup_in_words(method, brought.speedup)),
+        ("speed-up to the base's accuracy, in resources", _speedup_in_words(method, brought.resource_speedup)),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
         ("lost clients", _lost(method)),
