@@ -20,6 +20,11 @@ COMMANDS = (
     ),
     Listed("run", "auxo.commands.run:run", "Run an experiment and write its report."),
     Listed(
+        "resume",
+        "auxo.commands.resume:resume",
+        "Go on with a run that was interrupted, and end with the same bits as if it had not been.",
+    ),
+    Listed(
         "compare",
         "auxo.commands.compare:compare",
         "Run an experiment with several seeds and compare its methods with the base by seed.",
@@ -67,6 +72,7 @@ app = typer.Typer(
         "auxo demo  # see what cohorts bring, on a built-in population",
         "auxo config init study.toml  # write a commented configuration to change",
         "auxo run study.toml  # run it and write a report",
+        "auxo resume runs/study-0  # go on after Ctrl-C or a crash",
         "auxo compare study.toml --seeds 3  # run it with three seeds, with confidence intervals",
         "auxo predict runs/study new-clients.csv  # use the models of a run's cohorts",
         "auxo data convert table mine.parquet mine.arrow  # your own clients' data",

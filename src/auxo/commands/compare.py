@@ -56,7 +56,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     """Run an experiment with several seeds and compare its methods with the base by seed.
 
     CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
-    seeds. Ctrl-C keeps the seeds that are done; the same command goes on where it stopped.
+    seeds. Ctrl-C keeps what is done; the same command goes on where it stopped, inside a seed too.
     """
     config = load_config(config_file, all_overrides(overrides, population, engine, ray_address, data))
     check_json(json_file)
@@ -66,7 +66,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
 
     def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
         messages.print(f"seed {of_seed.seed}", highlight=False)
-        summary = run_into(directory, of_seed, messages)
+        summary = run_into(directory, of_seed, messages, is_resumed=bool(directory.methods()))
         write_report(directory)
         return summary
 

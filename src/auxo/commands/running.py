@@ -18,6 +18,7 @@ from auxo.experiments.parts import METHODS
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
+from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
 from auxo.reporting.method_names import contenders
@@ -36,6 +37,11 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     with no_empty_folders(path):
         directory = RunDirectory.create(path, to_toml(config))
         summary = run_into(directory, config, messages)
+    tell_outcome(summary, directory, config, json_file)
+
+
+def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json_file: Path | None) -> None:
+    """Write the report of what a run has come to, show it, and write it as JSON."""
     report = write_report(directory)  # first of all: what follows can fail, by a full disk or a closed pipe
     if json_file is not None:
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
@@ -85,8 +91,8 @@ def tell_unused(config: Config, messages: Console) -> None:
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
 
-def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
-    """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
+def run_into(directory: RunDirectory, config: Config, messages: Console, is_resumed: bool = False) -> Summary:
+    """Run an experiment, or go on with it, and show how it goes; the one place that handles Ctrl-C."""
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
@@ -94,14 +100,19 @@ def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summ
         with show_progress(Budget.of(config), messages) as show:
             on_event = _announcing(show, messages, f"writing to {directory.path}")
             return run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
+    except DirectoryInUse:  # which is not ours to touch
+        raise
     except ConfigError:  # found only with the data at hand
-        directory.discard()
+        if not is_resumed:
+            directory.discard()
         raise
     except KeyboardInterrupt as stop:
         typer.echo(f"auxo: {words_for(stop)}; {_what_is_left(directory)}", err=True)
+        if directory.methods():
+            typer.echo(f"go on with: auxo resume {directory.path}", err=True)
         raise typer.Exit(exit_code(stop)) from None
     except Exception as error:
-        if not directory.methods():
+        if not directory.methods() and not is_resumed:
             directory.discard()
         _tell_failure(error, directory, config)
         if isinstance(error, OSError | MemoryError) and _is_of_own_code(error, config):

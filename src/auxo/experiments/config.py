@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from auxo.experiments.checkpoint_interval import parse_interval
 from auxo.experiments.parts import (
     AGGREGATORS,
     CLIENTS,
@@ -344,9 +345,18 @@ class RunConfig(Section):
     perplexity: bool = Field(
         default=False, description="Also measure perplexity, e to the mean cross entropy: for models of language."
     )
+    checkpoint_every: str = Field(
+        default="30s",
+        description="Work between two checkpoints, which an interrupted run does again at most: time (30s, 5m, 1h), "
+        "rounds (50r), or never. Results are the same bits.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        try:
+            parse_interval(self.checkpoint_every)
+        except ValueError as error:
+            raise ValueError(f"run.checkpoint_every: {error}") from None
         if self.engine != "ray" and self.ray_address is not None:
             raise ValueError(
                 f'run.ray_address: {self.ray_address!r} is given, but run.engine = "{self.engine}"; '

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,8 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
-from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
+from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
 from auxo.population.preparation import Preparation, preparation_from_json
@@ -34,8 +36,9 @@ _CLIENTS = "clients.npz"
 _STAMP = "stamp.json"
 _PREPARATION = "preparation.json"
 _MODEL = "model.json"
+_CHECKPOINTS = "checkpoints"
 
-_TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL})
+_TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL, _CHECKPOINTS})
 
 _METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
@@ -51,14 +54,7 @@ def is_method_name(name: str) -> bool:
     >>> is_method_name("fedavg+mu-0.1"), is_method_name("../elsewhere")
     (True, False)
     """
-    return _METHOD_NAME.fullmatch(name) is not None and name not in {
-        _CONFIG,
-        _SUMMARY,
-        _REPORT,
-        _STAMP,
-        _PREPARATION,
-        _MODEL,
-    }
+    return _METHOD_NAME.fullmatch(name) is not None and name not in _TAKEN
 
 
 @dataclass(frozen=True)
@@ -106,21 +102,33 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config_text: str) -> "RunDirectory":
-        """Start a run in a new or empty directory.
+        """Start a run in a new or empty directory; of two that try at the same time one does.
 
         Raises:
             FileExistsError: something is already there.
         """
         if path.exists() and not path.is_dir():
             raise FileExistsError(f"{path}: expected a directory for the run, found a file; choose another path")
-        if path.is_dir() and (found := sorted(entry.name for entry in path.iterdir())):
+        entries = path.iterdir() if path.is_dir() else ()
+        if found := sorted(entry.name for entry in entries if not is_ours_for_now(entry)):
             raise FileExistsError(
                 f"{path}: expected a new or empty directory for the run, found {', '.join(found[:3])}"
                 f"{' and more' if len(found) > 3 else ''}; choose another path or remove it"
             )
         path.mkdir(parents=True, exist_ok=True)
-        write_whole(path / _CONFIG, config_text.encode())
+        try:
+            new_file(path / _CONFIG, config_text.encode())
+        except FileExistsError:
+            raise FileExistsError(
+                f"{path}: expected a new or empty directory for the run, but another run has just begun there; "
+                "choose another path"
+            ) from None
         return cls(path)
+
+    @staticmethod
+    def is_at(path: Path) -> bool:
+        """Return whether a run has begun in a directory."""
+        return (path / _CONFIG).is_file()
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
@@ -131,7 +139,7 @@ class RunDirectory:
         """
         if not path.is_dir():
             raise FileNotFoundError(f"{path}: expected a run directory, but there is no such directory")
-        if not (path / _CONFIG).is_file():
+        if not cls.is_at(path):
             raise FileNotFoundError(
                 f"{path}: not a run directory, {_CONFIG} is missing; give the directory that a run was written to"
             )
@@ -143,7 +151,29 @@ class RunDirectory:
             for name in (_STAMP, _PREPARATION, _MODEL, _SUMMARY):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
             self.path.rmdir()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Return a lock that whoever writes here holds; entering it raises DirectoryInUse where somebody does."""
+        return locked_directory(self.path)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder for what an interrupted run goes on from."""
+        return self.path / _CHECKPOINTS
+
+    def events_file(self, method: str, number: int = 0) -> Path:
+        """Return where the events of a method's runs are written; those of later ones count if they prove better."""
+        if number == 0:
+            return self._method_file(method, _EVENTS)
+        return self._method_file(_CHECKPOINTS, f"{method}-{number + 1}.jsonl", is_ours=True)
+
+    def forget_methods(self, but: Collection[str]) -> None:
+        """Remove what was written of other methods than these, to have them begin anew."""
+        for method in self.methods():
+            if method not in but:
+                shutil.rmtree(self.path / method)
 
     def config_text(self) -> str:
         """Return the complete resolved configuration."""
@@ -326,8 +356,8 @@ class RunDirectory:
         write_whole(path, html.encode())
         return path
 
-    def _method_file(self, method: str, name: str) -> Path:
-        if not is_method_name(method):
+    def _method_file(self, method: str, name: str, is_ours: bool = False) -> Path:
+        if not is_ours and not is_method_name(method):
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name

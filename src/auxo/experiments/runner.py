@@ -1,6 +1,7 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from auxo.experiments.method_runs import MethodRun, client_algorithm, local_trai
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
@@ -82,6 +84,7 @@ def run_experiment(
 ) -> Summary:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
 
+    A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
     ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
     None: those that the configuration describes.
 
@@ -89,10 +92,19 @@ def run_experiment(
         What is also in summary.json.
 
     Raises:
-        ConfigError: the configuration does not fit the data or the machine; nothing has been run.
+        ConfigError: the configuration does not fit the data, the machine or what the directory holds; nothing has been
+            run.
+        DirectoryInUse: another process is running in the directory.
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
         Exception: as it came from a part; the same holds.
     """
+    with directory.locked():
+        return _run_all(config, directory, on_event, on_note, data)
+
+
+def _run_all(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
+) -> Summary:
     data = make_population(config) if data is None else data
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
@@ -100,27 +112,54 @@ def run_experiment(
             f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
         )
     inner = _in_process(config, data)
-    # So that the last method's problem shows before the first has run for hours.
-    runs = [run for method in methods for run in method_runs(method, config, data, inner.trainer.layers)]
-    _check_cohorts(config, runs, inner.trainer, data.client_names)
+    # All of them, so that the last method's problem shows before the first has run for hours.
+    runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
+    _check_cohorts(config, [run for some in runs.values() for run in some], inner.trainer, data.client_names)
     for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
-    finished: list[str] = []
+    checkpoints = RunCheckpoints(directory, config, on_note)
+    found = _found(checkpoints, directory, runs, on_note)
+    finished = [] if found is None else list(found.finished)
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
-            directory.write_inputs(make_stamp(data), data.preparation, ModelInputs.of(data))
+            if found is None or directory.read_stamp() is None:  # one that goes on keeps its own
+                directory.write_inputs(make_stamp(data), data.preparation, ModelInputs.of(data))
             for method in methods:
-                _record(method, config, data, directory, on_event, stage)
-                finished.append(short_name(method))
-    except KeyboardInterrupt:
-        _write_summary(config, data, directory, "interrupted", finished)
+                name = short_name(method)
+                if name in finished:
+                    continue
+                goes_on = found if found is not None and found.method == name else None
+                kept = checkpoints.of_method(name, finished, goes_on)
+                _record(method, config, data, directory, on_event, stage, kept)
+                finished.append(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
+            with suppress(OSError):  # a disk without room has been told of
+                _write_summary(config, data, directory, "interrupted", finished)
         raise
-    except Exception:
-        if directory.methods():
-            _write_summary(config, data, directory, "interrupted", finished)
-        raise
-    return _write_summary(config, data, directory, "finished", finished)
+    summary = _write_summary(config, data, directory, "finished", finished)
+    checkpoints.clear()
+    return summary
+
+
+def _found(
+    checkpoints: RunCheckpoints, directory: RunDirectory, runs: Mapping[str, Sequence[MethodRun]], on_note: OnNote
+) -> Found | None:
+    """Return where an interrupted run goes on, with what it would do again out of the way."""
+    kinds = {
+        method: tuple(dict.fromkeys(kind for run in some for kind in run.rules.own_states))
+        for method, some in runs.items()
+    }
+    has_begun = bool(directory.methods())
+    found = checkpoints.find(kinds)
+    directory.forget_methods(but=() if found is None else (*found.finished, found.method))
+    if found is not None:
+        done = f"; {', '.join(found.finished)} finished before" if found.finished else ""
+        on_note(f"{directory.path} goes on after round {found.round} of {found.method}{done}")
+    elif has_begun:
+        on_note(f"{directory.path} has no checkpoint yet, and begins anew")
+    return found
 
 
 def has_groups(data: FederatedData) -> bool:
@@ -134,10 +173,11 @@ def run_method(
     data: FederatedData,
     on_event: OnEvent = lambda label, event: None,
     stage: Stage | None = None,
+    kept: MethodCheckpoints | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
-    It runs on ``stage``, or on one of its own.
+    It runs on ``stage``, or on one of its own; ``kept`` records it, and says where it goes on.
 
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
@@ -145,9 +185,10 @@ def run_method(
     if stage is None:
         inner = _in_process(config, data)
         with make_engine(config, inner, lambda note: None) as engine:
-            return run_method(method, config, data, on_event, Stage(inner.trainer, _world(config, data, engine)))
+            stage = Stage(inner.trainer, _world(config, data, engine))
+            return run_method(method, config, data, on_event, stage, kept)
     runs = method_runs(method, config, data, stage.trainer.layers)
-    results = [_simulate(run, config, data, stage, on_event) for run in runs]
+    results = [_simulate(run, config, data, stage, on_event, kept, number) for number, run in enumerate(runs)]
     return max(results, key=lambda result: result.final.accuracy)
 
 
@@ -165,15 +206,28 @@ def _world(config: Config, data: FederatedData, engine: Engine) -> World:
     return make_world(config, data, engine, client_algorithm(config).sends_partial_work)
 
 
-def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage, on_event: OnEvent) -> MethodResult:
-    events: list[Event] = []
+def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made of
+    run: MethodRun,
+    config: Config,
+    data: FederatedData,
+    stage: Stage,
+    on_event: OnEvent,
+    kept: MethodCheckpoints | None,
+    number: int,
+) -> MethodResult:
+    found = None if kept is None else kept.begin(number)
+    events: list[Event] = [] if found is None else list(found.events)
+    for event in events:
+        on_event(run.label, event)
 
     def tell(event: Event) -> None:
         events.append(event)
+        if kept is not None:
+            kept.note(event)
         on_event(run.label, event)
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
-    state = _begin(run, config, simulation, trainer)
+    state = _begin(run, config, simulation, trainer) if found is None else found.state
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
@@ -182,11 +236,13 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 
-    scores: Scores | None = None
+    scores: Scores | None = None if found is None else found.scores
     while not simulation.is_over(state):
         due = (state.spent.participations // every + 1) * every
         state = simulation.step(state)
         scores = evaluate() if state.spent.participations >= due else None
+        if kept is not None and not simulation.is_over(state):
+            kept.reached(state)
     if state.spent.participations == 0:
         raise ConfigError(
             f"devices: expected rounds to succeed, but none of {run.label} did; "
@@ -194,6 +250,8 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         )
     if scores is None:
         scores = evaluate()
+    if kept is not None:
+        kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
 
@@ -223,22 +281,26 @@ def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer, 
         check_fits(found, run.rules, names)
 
 
-def _record(
-    method: str, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, stage: Stage
+def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made of
+    method: str,
+    config: Config,
+    data: FederatedData,
+    directory: RunDirectory,
+    on_event: OnEvent,
+    stage: Stage,
+    kept: MethodCheckpoints,
 ) -> None:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
     folder = short_name(method)
-    with directory.event_writer(folder) as write:
 
-        def tell(label: str, event: Event) -> None:
-            nonlocal first
-            first = first or label
-            if label == first:
-                write(event)
-            on_event(label, event)
+    def tell(label: str, event: Event) -> None:
+        nonlocal first
+        first = first or label
+        on_event(label, event)
 
-        result = run_method(method, config, data, tell, stage)
+    with kept:
+        result = run_method(method, config, data, tell, stage, kept)
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
