@@ -18,6 +18,7 @@ from auxo.experiments.evaluation import Scores
 from auxo.experiments.event_log import EventLog, Mark, events_before, mark_of
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import (
+    Inputs,
     changed_inputs,
     changed_settings,
     changed_versions,
@@ -88,6 +89,7 @@ class RunCheckpoints:
     directory: RunDirectory
     config: Config
     on_note: OnNote
+    data_sha256: str = ""  # of the clients' data, which need not come from a file
     disk: Disk = field(default_factory=Disk)
     clock: Callable[[], float] = time.monotonic
 
@@ -99,7 +101,7 @@ class RunCheckpoints:
         self._origin = {
             "versions": versions(),
             "settings": settings_text(self.config),
-            "inputs": inputs_of(self.config),
+            "inputs": self._inputs(),
         }
 
     def find(self, own: Mapping[str, tuple[type, ...]]) -> Found | None:
@@ -166,6 +168,9 @@ class RunCheckpoints:
         self._since_s, self._rounds = self.clock(), 0
         self._took_s = self._since_s - begin_s
 
+    def _inputs(self) -> Inputs:
+        return {**inputs_of(self.config), "the clients' data": [self.data_sha256]}
+
     def _check_origin(self, about: Mapping[str, object]) -> None:
         """Refuse to go on with anything else than what the checkpoint was made with."""
         before, path = dict(about), self.directory.path
@@ -184,7 +189,7 @@ class RunCheckpoints:
                 f"{path}: the run was begun with another configuration ({', '.join(changed)}); put it back, or run "
                 "again in another directory"
             )
-        changed = changed_inputs(inputs, inputs_of(self.config))
+        changed = changed_inputs(inputs, self._inputs())
         if changed:
             raise ResumeRefused(
                 f"{path}: the run was begun with other content of {', '.join(changed)}; put it back, or run again in "

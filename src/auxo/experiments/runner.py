@@ -13,11 +13,15 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.model_inputs import ModelInputs
+from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.summary import Status, Summary, summarise
+from auxo.experiments.stamp import make_stamp
+from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
@@ -25,6 +29,7 @@ from auxo.protocol.events import Evaluated, Event
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer
 
@@ -57,22 +62,31 @@ class MethodResult:
     def client_scores(self, data: FederatedData) -> ClientScores:
         """Return every evaluated client's part of the last evaluation."""
         scores, names = self.scores, np.array(self.state.coordinator.tree.cohorts)
+        clients = self.state.clients
         return ClientScores(
             accuracy=scores.correct / np.maximum(scores.tests, 1),
             test_samples=scores.tests,
             cohort=names[scores.cohort],
             group=None if data.groups is None else data.groups[scores.clients],
             client=scores.clients if len(scores.clients) < data.n_clients else None,
+            lost=scores.lost & (len(self.state.coordinator.tree.leaves) > 1),
+            reward=clients.rewards(scores.clients, scores.cohort) if isinstance(clients, ClientRecords) else None,
+            visits=clients.participations(scores.clients),
         )
 
 
 def run_experiment(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote = lambda note: None
+    config: Config,
+    directory: RunDirectory,
+    on_event: OnEvent,
+    on_note: OnNote = lambda note: None,
+    data: FederatedData | None = None,
 ) -> Summary:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
 
     A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
-    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time.
+    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
+    None: those that the configuration describes.
 
     Returns:
         What is also in summary.json.
@@ -85,11 +99,13 @@ def run_experiment(
         Exception: as it came from a part; the same holds.
     """
     with directory.locked():
-        return _run_all(config, directory, on_event, on_note)
+        return _run_all(config, directory, on_event, on_note, data)
 
 
-def _run_all(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
-    data = make_population(config)
+def _run_all(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
+) -> Summary:
+    data = make_population(config) if data is None else data
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
         raise ConfigError(
@@ -98,15 +114,18 @@ def _run_all(config: Config, directory: RunDirectory, on_event: OnEvent, on_note
     inner = _in_process(config, data)
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
-    note = note_on(inner.trainer)
-    if note is not None:
+    _check_cohorts(config, [run for some in runs.values() for run in some], inner.trainer, data.client_names)
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
-    checkpoints = RunCheckpoints(directory, config, on_note)
+    stamp = make_stamp(data)
+    checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
     found = _found(checkpoints, directory, runs, on_note)
     finished = [] if found is None else list(found.finished)
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
+            if found is None or directory.read_stamp() is None:  # one that goes on keeps its own
+                directory.write_inputs(stamp, data.preparation, ModelInputs.of(data))
             for method in methods:
                 name = short_name(method)
                 if name in finished:
@@ -181,7 +200,7 @@ def _initial_models(trainer: Trainer, seed: int) -> InitialModel:
 
 def _in_process(config: Config, data: FederatedData) -> InProcess:
     trainer = trainer_for(config, data)
-    return InProcess(trainer, replace(data, groups=None), local_training(config), config.seed)
+    return InProcess(trainer, replace(data, groups=None), local_training(config).fitting(data), config.seed)
 
 
 def _world(config: Config, data: FederatedData, engine: Engine) -> World:
@@ -209,7 +228,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
         on_event(run.label, event)
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
-    state = simulation.start(start(run.rules, _initial_models(trainer, config.seed))) if found is None else found.state
+    state = _begin(run, config, simulation, trainer) if found is None else found.state
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
@@ -238,6 +257,31 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
 
 
+def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
+    """Return the state at time zero: with the cohorts that the method begins with, or those of an earlier run."""
+    rules, initial, training = run.rules, _initial_models(trainer, config.seed), config.training
+    if training.cohorts is None or not can_start_from_cohorts(rules.algorithm):
+        return simulation.start(start(rules, initial))
+    found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+    return begin_with(found, rules, simulation, initial, simulation.world.data.client_names)
+
+
+def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer, names: Sequence[str]) -> None:
+    """Refuse cohorts to start from that cannot be used, before anything has been run."""
+    training = config.training
+    if training.cohorts is None:
+        return
+    able = [run for run in runs if can_start_from_cohorts(run.rules.algorithm)]
+    if not able:
+        raise ConfigError(
+            f"training.cohorts: none of the methods {', '.join(config.methods)} can start from cohorts, because their "
+            "clients keep no records; add auxo, or remove it"
+        )
+    for run in able:
+        found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+        check_fits(found, run.rules, names)
+
+
 def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made of
     method: str,
     config: Config,
@@ -261,6 +305,8 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
+    write_outcome(directory, folder, result.state.coordinator, stage.trainer)
+    write_client_tables(directory, data.client_names)
 
 
 def _write_summary(
@@ -268,5 +314,6 @@ def _write_summary(
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     summary = summarise(data.name, config.seed, status, events, finished)
+    summary = with_losers(summary, losers_of(directory, data.client_names))
     directory.write_summary(summary)
     return summary

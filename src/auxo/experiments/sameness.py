@@ -16,6 +16,8 @@ _LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a la
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose sums are in every result
 _ANYWHERE = ("engine", "ray_address", "workers", "checkpoint_every")  # of the section run; without effect on results
 
+_OF_COHORTS = ("*/tree.json", "*/clients.csv", "*/models/*.safetensors")  # that another run starts from
+
 Inputs = dict[str, list[int | str]]
 """What is different of a file when its content is, by the file's name."""
 
@@ -25,6 +27,8 @@ def inputs_of(config: Config) -> Inputs:
     devices = devices_with_files(config)
     files = [config.population.file, devices.file, devices.availability_file]
     files += own_code(config)
+    if config.training.cohorts is not None:
+        files += [path for name in _OF_COHORTS for path in sorted(config.training.cohorts.glob(name))]
     found = {str(path): _state(path) for path in files if path is not None and path.exists()}
     if config.population.dataset is not None:
         data = data_folder(config.population)
