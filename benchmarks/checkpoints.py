@@ -26,7 +26,7 @@ from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.event_log import Mark
 from auxo.experiments.method_runs import local_training, method_runs
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.run_checkpoints import Reached, RunCheckpoints
+from auxo.experiments.run_checkpoints import Reached, RunCheckpoints, work_between
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.world import make_world
 from auxo.protocol.codec import to_bytes, to_parts
@@ -34,6 +34,7 @@ from auxo.runtime.coordinator import start
 from auxo.simulation.virtual_time import Simulation
 
 COMMITS = 4
+DEFAULT_S = 30.0  # as run.checkpoint_every has it
 WORKLOADS = {
     "small": ("population.clients=1000", "training.model=softmax"),
     "model": ("population.clients=200", "training.model=mlp", "training.model_args={hidden=14000}"),
@@ -58,14 +59,15 @@ class Record:
     clients: int
     parameters: int
     taken_part: int  # clients that have by the last commit
-    interval_s: float
-    rounds: int  # between two commits, the median
+    worked_s: float  # before each commit that was measured
+    rounds: int  # in that time, the median
     state_mib: float  # all arrays of the state at the last commit
     first_mib: float  # written by the first commit
     later_mib: float  # by one of the later ones, the mean
     first_s: float
     later_s: float  # the median
-    share: float  # of the time, at this interval
+    between_s: float  # of work between two at the default interval: more where one takes long
+    share: float  # of the time that goes into them then
     disk_mib: float  # two checkpoints
     resume_s: float  # to check, read and take apart the newest
 
@@ -108,19 +110,21 @@ def measure(name: str, seconds: float) -> Record:
     if found is None or to_bytes(found.runs[0].state) != to_bytes(state):
         raise RuntimeError("what was read is not what was written")
     later_s = statistics.median(times[2:])
+    between_s = work_between(DEFAULT_S, later_s)
     return Record(
         workload=name,
         clients=data.n_clients,
         parameters=trainer.n_params,
         taken_part=int((state.clients.participations(np.arange(data.n_clients)) > 0).sum()),
-        interval_s=seconds,
+        worked_s=seconds,
         rounds=int(statistics.median(rounds)),
         state_mib=sum(array.nbytes for array in to_parts(state)[1].values()) / 2**20,
         first_mib=sizes[0],
         later_mib=statistics.mean(sizes[2:]),
         first_s=times[0],
         later_s=later_s,
-        share=later_s / (seconds + later_s),
+        between_s=between_s,
+        share=later_s / (between_s + later_s),
         disk_mib=on_disk,
         resume_s=resume_s,
     )
@@ -150,7 +154,7 @@ def main() -> None:
     """Measure, print a table, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write the records")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of work between two checkpoints")
+    parser.add_argument("--seconds", type=float, default=DEFAULT_S, help="of work between two checkpoints")
     parser.add_argument("--only", choices=list(WORKLOADS), nargs="+", default=list(WORKLOADS))
     arguments = parser.parse_args()
     records = [measure(name, arguments.seconds) for name in arguments.only]

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from auxo.experiments import run_checkpoints
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.populations import make_population
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, ResumeRefused, RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
@@ -53,7 +55,8 @@ def run(directory: RunDirectory, settings: Config, stop_at: int | None = None) -
 
 
 def left(directory: RunDirectory) -> dict[str, bytes]:
-    files = (path for path in directory.path.rglob("*") if path.is_file())
+    # The stamp tells when a run began, and no two are equal.
+    files = (path for path in directory.path.rglob("*") if path.is_file() and path.name != "stamp.json")
     return {str(path.relative_to(directory.path)): path.read_bytes() for path in files}
 
 
@@ -286,3 +289,21 @@ def test_a_comparison_goes_on_inside_a_seed(tmp_path: Path) -> None:
     for seed in ("seed-0", "seed-1"):
         one, other = (RunDirectory.open(tmp_path / name / seed) for name in ("whole", "stopped"))
         assert left(one) == left(other)
+
+
+def test_other_clients_that_come_from_no_file_are_refused(tmp_path: Path) -> None:
+    data = make_population(small())
+    directory = RunDirectory.create(tmp_path / "run", to_toml(small()))
+    count = 0
+
+    def stop(label: str, event: Event) -> None:
+        nonlocal count
+        count += 1
+        if count == 12:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_experiment(small(), directory, stop, data=data)
+    with pytest.raises(ResumeRefused, match="other content of the clients' data; put it back"):
+        run_experiment(small(), directory, ignore, data=replace(data, x=data.x + 1))
+    assert run_experiment(small(), directory, ignore, data=data).status == "finished"
