@@ -38,7 +38,7 @@ OnNote = Callable[[str], None]
 
 
 def work_between(wanted_s: float, took_s: float) -> float:
-    """Return the seconds of work before the next checkpoint: those that take long, because much is kept, come less often.
+    """Return the seconds of work before the next checkpoint; those of a large state take long, and come less often.
 
     >>> work_between(30.0, 0.2), round(work_between(30.0, 2.0))
     (30.0, 98)
