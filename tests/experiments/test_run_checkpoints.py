@@ -13,10 +13,12 @@ from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, ResumeRef
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.experiments.sameness import versions
+from auxo.experiments.seeds import run_seeds
+from auxo.experiments.summary import Summary
 from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event, Partitioned
-from tests.experiments.test_runner import SMALL
+from tests.experiments.test_runner import SMALL, ignore
 
 CONFIG = (
     "training.rounds=24",
@@ -51,7 +53,8 @@ def run(directory: RunDirectory, settings: Config, stop_at: int | None = None) -
 
 
 def left(directory: RunDirectory) -> dict[str, bytes]:
-    files = (path for path in directory.path.rglob("*") if path.is_file())
+    # The stamp says when a run was made.
+    files = (path for path in directory.path.rglob("*") if path.is_file() and path.name != "stamp.json")
     return {str(path.relative_to(directory.path)): path.read_bytes() for path in files}
 
 
@@ -259,3 +262,28 @@ def test_an_unknown_interval_is_told() -> None:
         ConfigError, match=r"run\.checkpoint_every: expected seconds, minutes or hours of work .* 'often'"
     ):
         small("run.checkpoint_every=often")
+
+
+def test_a_comparison_goes_on_inside_a_seed(tmp_path: Path) -> None:
+    notes: list[str] = []
+    stops = iter([14])
+
+    def run_seed(settings: Config, directory: RunDirectory) -> Summary:
+        stop_at, count = next(stops, None), 0
+
+        def on_event(label: str, event: Event) -> None:
+            nonlocal count
+            count += 1
+            if count == stop_at:
+                raise Stopped
+
+        return run_experiment(settings, directory, on_event, notes.append)
+
+    whole = run_seeds(small(), 2, tmp_path / "whole", lambda of, directory: run_experiment(of, directory, ignore))
+    with pytest.raises(Stopped):
+        run_seeds(small(), 2, tmp_path / "stopped", run_seed)
+    assert run_seeds(small(), 2, tmp_path / "stopped", run_seed) == whole
+    assert notes == [f"{tmp_path / 'stopped' / 'seed-0'} goes on after round 2 of auxo; base finished before"]
+    for seed in ("seed-0", "seed-1"):
+        one, other = (RunDirectory.open(tmp_path / name / seed) for name in ("whole", "stopped"))
+        assert left(one) == left(other)

@@ -43,7 +43,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     """Run an experiment and write its report.
 
     CONFIG.toml has the settings that differ from the defaults; without it, all are at their defaults.
-    Ctrl-C stops the run; what was done so far is kept, and reported.
+    Ctrl-C stops the run; what was done so far is kept, and reported, and `auxo resume` goes on with it.
     """
     settings = all_overrides(overrides, population, engine, ray_address, data) + cohort_overrides(cohorts, keep_models)
     execute(load_config(config_file, settings), out, json_file)

@@ -107,9 +107,7 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
             directory.discard()
         raise
     except KeyboardInterrupt as stop:
-        typer.echo(f"auxo: {words_for(stop)}; {_what_is_left(directory)}", err=True)
-        if directory.methods():
-            typer.echo(f"go on with: auxo resume {directory.path}", err=True)
+        typer.echo(f"auxo: {words_for(stop)}; {_what_is_left(directory, is_resumed)}", err=True)
         raise typer.Exit(exit_code(stop)) from None
     except Exception as error:
         if not directory.methods() and not is_resumed:
@@ -121,10 +119,11 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
         raise
 
 
-def _what_is_left(directory: RunDirectory) -> str:
+def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
     """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
-    if directory.methods():
-        return f"the report of what was done so far: {write_report(directory)}"
+    if directory.methods() or is_resumed:
+        done = f"the report of what was done so far: {write_report(directory)}"
+        return f"{done}; to go on: auxo resume {directory.path}"
     directory.discard()
     return "nothing had been done yet, and nothing is left"
 

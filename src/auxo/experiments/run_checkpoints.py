@@ -95,6 +95,7 @@ class RunCheckpoints:
         self._store = CheckpointStore(self.directory.checkpoints, self.disk)
         self._every = parse_interval(self.config.run.checkpoint_every)
         self._since_s, self._rounds, self._took_s = self.clock(), 0, 0.0
+        self.bytes_written = 0  # by the last one
         self._origin = {
             "versions": versions(),
             "settings": settings_text(self.config),
@@ -155,7 +156,7 @@ class RunCheckpoints:
         }
         text, arrays = to_parts(reached)
         try:
-            self._store.commit(about, text, arrays, _is_long)
+            self.bytes_written = self._store.commit(about, text, arrays, _is_long).bytes_written
         except OSError as error:
             where = error.filename or self._store.folder
             self.on_note(
