@@ -55,7 +55,7 @@ def run(directory: RunDirectory, settings: Config, stop_at: int | None = None) -
 
 
 def left(directory: RunDirectory) -> dict[str, bytes]:
-    # The stamp tells when a run began, and no two are equal.
+    # The stamp says when a run was made.
     files = (path for path in directory.path.rglob("*") if path.is_file() and path.name != "stamp.json")
     return {str(path.relative_to(directory.path)): path.read_bytes() for path in files}
 

@@ -121,11 +121,9 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
 
 def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
     """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
-    goes_on = f"to go on: auxo resume {directory.path}"
-    if directory.methods():
-        return f"the report of what was done so far: {write_report(directory)}; {goes_on}"
-    if is_resumed:  # it was there before, and stays
-        return goes_on
+    if directory.methods() or is_resumed:
+        done = f"the report of what was done so far: {write_report(directory)}"
+        return f"{done}; to go on: auxo resume {directory.path}"
     directory.discard()
     return "nothing had been done yet, and nothing is left"
 
