@@ -3,6 +3,7 @@
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
+    python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -10,8 +11,9 @@ replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for ev
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bench_page import Records
@@ -98,6 +100,27 @@ def population(records: Records) -> str:
     return f"{_table(heading, rows)}\n{' '.join(said)} Memory at most: {peaks}.\n"
 
 
+def checkpoints(records: Records) -> str:
+    """Return a row for each thing measured, and a column for each workload."""
+    mib = "{:,.1f} MiB".format
+    lines: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [
+        ("clients", lambda one: f"{one['clients']:,}"),
+        ("that have taken part", lambda one: f"{one['taken_part']:,}"),
+        ("parameters", lambda one: f"{one['parameters']:,}"),
+        ("rounds in 30 s of work", lambda one: f"{one['rounds'] * 30 / one['worked_s']:,.0f}"),
+        ("the whole state", lambda one: mib(one["state_mib"])),
+        ("the first checkpoint", lambda one: f"{mib(one['first_mib'])}, {one['first_s']:.2f} s"),
+        ("a later one", lambda one: f"{mib(one['later_mib'])}, {one['later_s']:.2f} s"),
+        ("work between two at the default interval", lambda one: f"{one['between_s']:.0f} s"),
+        ("share of the time", lambda one: f"{one['share']:.2%}"),
+        ("two checkpoints on disk", lambda one: mib(one["disk_mib"])),
+        ("reading one to go on", lambda one: f"{one['resume_s']:.2f} s"),
+    ]
+    names = {"small": "small model", "model": "large model", "clients": "many clients"}
+    rows = [[about, *(said(record) for record in records)] for about, said in lines]
+    return _table(["", *(names[record["workload"]] for record in records)], rows)
+
+
 def clustering(records: Records) -> str:
     """Return a row for each thing done to a round's updates."""
     (record,) = records
@@ -181,6 +204,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "clustering": clustering,
     "identification": identification,
     "departures": departures,
+    "checkpoints": checkpoints,
 }
 
 

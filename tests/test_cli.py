@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 from click.testing import Result
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from auxo.cli import app
+from auxo.cli import COMMANDS, AuxoCommands, app
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config, parse_config
 from auxo.experiments.run_directory import RunDirectory
@@ -95,7 +96,7 @@ def test_config_show_prints_a_file_that_loads_again() -> None:
 
 def test_a_population_option_sets_source_and_file() -> None:
     population = parse_config(auxo("config", "show", "--population", "my clients.npz").stdout).population
-    assert (population.source, population.file) == ("file", Path("my clients.npz"))
+    assert (population.source, population.file) == ("file", Path("my clients.npz").resolve())
 
 
 def test_config_init_writes_the_defaults_and_never_overwrites(tmp_path: Path) -> None:
@@ -265,3 +266,64 @@ def test_the_main_numbers_may_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> N
         read = pool.submit(Path("pipe").read_text)
         assert auxo("run", "--json", "pipe").exit_code == 0
         assert json.loads(read.result())["cohorts"] == 2
+
+
+def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
+    context = get_command(app).make_context("auxo", ["--help"], resilient_parsing=True)
+    for one in COMMANDS:
+        help_text = one.load().help or ""
+        assert help_text.split("\n\n")[0].replace("\n", " ").strip() == one.about
+    assert [one.name for one in COMMANDS] == AuxoCommands.list_commands(get_command(app), context)  # type: ignore[arg-type]
+
+
+def test_the_help_page_imports_no_library_that_takes_long() -> None:
+    program = (
+        "import sys\nfrom auxo.cli import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "slow = {'numpy', 'pydantic', 'torch', 'sklearn', 'pyarrow', 'scipy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {slow}' if slow else 0)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("rnu",), "Did you mean 'run'?"),
+        (("data", "convrt"), "Did you mean 'convert'?"),
+        (("run", "--rounds", "5"), "It is a setting: --set training.rounds=VALUE"),
+        (("compare", "--by-unit=5"), "It is a setting: --set auxo.by_unit=VALUE"),
+        (("compare", "writer"), "did you mean writers?"),
+        (("data", "convert", "femnits", "a", "b.arrow"), "did you mean femnist?"),
+    ],
+)
+def test_what_was_probably_meant_is_said_once(arguments: tuple[str, ...], hint: str) -> None:
+    result = auxo(*arguments)
+    assert result.exit_code == 2
+    told = " ".join(result.stderr.replace("│", " ").split())
+    assert told.count(hint) == 1
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet", "mine.arrow", "mine.npz"])
+def test_data_in_place_of_a_configuration_are_told_where_to_go(name: str) -> None:
+    Path(name).write_bytes(b"client,label\n")
+    result = auxo("run", name)
+    assert result.exit_code == 2
+    assert f"got clients' data; run on them with `auxo run --population {name}`" in result.stderr
+    assert ("auxo data convert" in result.stderr) == (name in ("mine.csv", "mine.parquet"))
+
+
+@pytest.mark.parametrize("out", [(), ("--out", "a/b/c")])
+def test_a_command_that_fails_leaves_no_folder(out: tuple[str, ...]) -> None:
+    result = auxo("run", "--population", "none.arrow", *out)
+    assert result.exit_code == 2
+    assert list(Path().iterdir()) == []
+
+
+def test_a_place_for_json_that_cannot_be_written_to_is_refused_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # whoever runs the tests may be allowed everything
+    result = auxo("run", "--json", "there.json")
+    assert result.exit_code == 2
+    assert "--json there.json: expected a place that can be written to" in result.stderr
+    assert list(Path().iterdir()) == []

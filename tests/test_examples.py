@@ -1,4 +1,5 @@
 import ast
+import os
 import runpy
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plain_numpy.py"
+IN_PYTHON = EXAMPLE.with_name("cohorts_in_python.py")
 
 
 def test_a_loop_in_plain_numpy_finds_both_groups() -> None:
@@ -23,6 +25,21 @@ def test_the_example_prints_each_cohorts_accuracy() -> None:
     assert done.stderr == ""
     assert [line.split(":")[0] for line in lines] == ["cohort 0.0", "cohort 0.1"]
     assert all("accuracy 0.9" in line for line in lines)
+
+
+def test_the_program_in_python_finds_both_kinds_of_shops_and_draws_its_plots(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(  # noqa: S603 - ours
+        [sys.executable, IN_PYTHON, tmp_path], capture_output=True, text=True, check=True, env=environment
+    )
+
+    assert "auxo: 9" in done.stdout
+    assert "2 cohorts" in done.stdout
+    assert "cohort 0.0: 30 shops" in done.stdout
+    plots = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert set(plots) == {"accuracy-over-time.svg", "accuracy-over-work.svg", "clients.svg", "cohort-tree.svg"}
+    assert all(text.startswith("<svg ") for text in plots.values())
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLE.parent.glob("*.py")), ids=lambda path: path.name)

@@ -1,5 +1,6 @@
 """The tutorial: its files and its commands, as a reader would use them, one after another."""
 
+import csv
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import auxo
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Partitioned
 
@@ -40,13 +42,22 @@ def test_every_step_of_the_tutorial_works_and_auxo_finds_what_nobody_wrote_down(
     pytest.importorskip("torch")
     pytest.importorskip("pyarrow")
 
-    assert len(follow("tutorial.md", tmp_path)) == 5
+    assert len(follow("tutorial.md", tmp_path)) == 10
 
     found = json.loads((tmp_path / "runs" / "scans-seeds" / "comparison.json").read_text(encoding="utf-8"))
     accuracy = next(row for row in found["rows"] if row["measure"]["key"] == "final_accuracy")
     assert found["by_seed"]["auxo"]["cohorts"] == [2, 2]
     assert accuracy["differences"]["auxo"]["mean"] > 2
     assert len(list((tmp_path / "runs" / "scans-seeds").glob("seed-*/report.html"))) == 2
+    with (tmp_path / "predictions.csv").open(encoding="utf-8", newline="") as file:
+        predictions = list(csv.DictReader(file))
+    assert {row["name"] for row in predictions} == {"new clinic"}
+    assert len(predictions) == 60
+    assert sum(row["label"] == row["prediction"] for row in predictions) > 45
+    # The upside-down clinics are every third one: the new one is in their cohort.
+    run = auxo.load(tmp_path / "runs" / "scans-seeds" / "seed-0")
+    assert {row["cohort"] for row in predictions} == {run.clients["clinic-000"].cohort}
+    assert run.clients["clinic-000"].cohort != run.clients["clinic-001"].cohort
 
 
 @pytest.mark.slow

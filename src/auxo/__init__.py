@@ -1,15 +1,22 @@
 """Auxo: federated learning for clients that differ; cohorts are found while training goes on, each with its model.
 
-`Server` and `Client` are the two halves for an FL loop of your own; `auxo` on the command line simulates whole
-populations.
+`simulate` trains a whole population, and `load` opens what a run has left: models by cohort, who belongs where,
+predictions. `Server` and `Client` are the two halves for an FL loop of your own. The command `auxo` does the first two
+from the command line.
 """
 
-from auxo.algorithms.auxo import Auxo
-from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
-from auxo.runtime.client import Client
-from auxo.runtime.server import Rejection, Server
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from auxo.algorithms.auxo import Auxo
+    from auxo.api.client_data import DataColumns
+    from auxo.api.finished_run import FinishedRun
+    from auxo.api.simulate import load, simulate
+    from auxo.core.affinity import AffinitySettings
+    from auxo.core.aggregators import FedAvg, FedYogi
+    from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
+    from auxo.runtime.client import Client
+    from auxo.runtime.server import Rejection, Server
 
 __version__ = "0.1.0"
 
@@ -20,11 +27,50 @@ __all__ = [
     "Auxo",
     "CheckIn",
     "Client",
+    "DataColumns",
     "FedAvg",
     "FedYogi",
+    "FinishedRun",
     "Rejection",
     "Server",
     "Task",
     "TaskFailure",
     "TaskResult",
+    "load",
+    "simulate",
 ]
+
+# Each is imported when it is asked for: whoever only wants `auxo --help` should not wait for all of it.
+_PLACES = {
+    "AffinityFeedback": "auxo.protocol.messages:AffinityFeedback",
+    "AffinityRequest": "auxo.protocol.messages:AffinityRequest",
+    "AffinitySettings": "auxo.core.affinity:AffinitySettings",
+    "Auxo": "auxo.algorithms.auxo:Auxo",
+    "CheckIn": "auxo.protocol.messages:CheckIn",
+    "Client": "auxo.runtime.client:Client",
+    "DataColumns": "auxo.api.client_data:DataColumns",
+    "FedAvg": "auxo.core.aggregators:FedAvg",
+    "FedYogi": "auxo.core.aggregators:FedYogi",
+    "FinishedRun": "auxo.api.finished_run:FinishedRun",
+    "Rejection": "auxo.runtime.server:Rejection",
+    "Server": "auxo.runtime.server:Server",
+    "Task": "auxo.protocol.messages:Task",
+    "TaskFailure": "auxo.protocol.messages:TaskFailure",
+    "TaskResult": "auxo.protocol.messages:TaskResult",
+    "load": "auxo.api.simulate:load",
+    "simulate": "auxo.api.simulate:simulate",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'auxo' has no attribute {name!r}")
+    from auxo.registry.import_path import load_callable  # noqa: PLC0415
+
+    found = load_callable(_PLACES[name])
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,17 +1,69 @@
-"""The command `auxo`: the list of its commands, which are in `auxo.commands`."""
+"""The command `auxo`: the list of its commands, which are in `auxo.commands`.
 
-import typer
+A command's module is imported when it is asked for: what it needs takes a second, which `auxo --help` has no use for.
+"""
 
-from auxo.commands import compare, demo, list_parts, report, run
-from auxo.commands.command_group import CommandGroup, examples
-from auxo.commands.config import config_app
-from auxo.commands.data import data_app
-from auxo.commands.traces import traces_app
-from auxo.commands.version import auxo
-from auxo.engines.memory import keep_freed_memory
+try:
+    import typer
+
+    from auxo.commands.command_group import CommandGroup, Listed, examples
+    from auxo.commands.stopping import stopped_by_signals
+    from auxo.commands.version import auxo
+except KeyboardInterrupt:  # there is nothing yet to be stopped
+    raise SystemExit(130) from None
+
+COMMANDS = (
+    Listed(
+        "demo",
+        "auxo.commands.demo:demo",
+        "Compare one model for all clients, Auxo and known groups on a built-in population.",
+    ),
+    Listed("run", "auxo.commands.run:run", "Run an experiment and write its report."),
+    Listed(
+        "resume",
+        "auxo.commands.resume:resume",
+        "Go on with a run that was interrupted, and end with the same bits as if it had not been.",
+    ),
+    Listed(
+        "compare",
+        "auxo.commands.compare:compare",
+        "Run an experiment with several seeds and compare its methods with the base by seed.",
+    ),
+    Listed("report", "auxo.commands.report:report", "Write the report of a run again and print where it is."),
+    Listed("place", "auxo.commands.place:place", "Tell clients that never trained which cohort they belong to."),
+    Listed(
+        "predict",
+        "auxo.commands.predict:predict",
+        "Predict the labels of clients' samples, each with the model of its client's cohort.",
+    ),
+    Listed(
+        "list",
+        "auxo.commands.list_parts:list_parts",
+        "List what a configuration can name: methods, aggregators, selectors, criteria, clients, models, populations.",
+    ),
+    Listed("config", "auxo.commands.config:config_app", "See and write configurations."),
+    Listed(
+        "data",
+        "auxo.commands.data:data_app",
+        "Bring data sets into a form that is opened at once, and see what is in them.",
+    ),
+    Listed(
+        "traces",
+        "auxo.commands.traces:traces_app",
+        "Traces of real devices: when they are on line and how fast they are.",
+    ),
+)
+"""Every command: its name, the function or the group that it is, and the first sentence of its help."""
+
+
+class AuxoCommands(CommandGroup):
+    """All commands, in this order."""
+
+    listed = COMMANDS
+
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=AuxoCommands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -20,22 +72,19 @@ app = typer.Typer(
         "auxo demo  # see what cohorts bring, on a built-in population",
         "auxo config init study.toml  # write a commented configuration to change",
         "auxo run study.toml  # run it and write a report",
+        "auxo resume runs/study-0  # go on after Ctrl-C or a crash",
         "auxo compare study.toml --seeds 3  # run it with three seeds, with confidence intervals",
+        "auxo predict runs/study new-clients.csv  # use the models of a run's cohorts",
         "auxo data convert table mine.parquet mine.arrow  # your own clients' data",
     ),
 )
 app.callback()(auxo)
-app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.command(epilog=run.EXAMPLES)(run.run)
-app.command(epilog=compare.EXAMPLES)(compare.compare)
-app.command(epilog=report.EXAMPLES)(report.report)
-app.command("list", epilog=list_parts.EXAMPLES)(list_parts.list_parts)
-app.add_typer(config_app, name="config")
-app.add_typer(data_app, name="data")
-app.add_typer(traces_app, name="traces")
 
 
 def main() -> None:
     """Run the command line and exit."""
-    keep_freed_memory()
-    app(prog_name="auxo")
+    with stopped_by_signals():
+        from auxo.engines.memory import keep_freed_memory  # noqa: PLC0415 - no time for it before a help page
+
+        keep_freed_memory()
+        app(prog_name="auxo")

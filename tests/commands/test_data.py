@@ -195,3 +195,19 @@ def test_without_pyarrow_the_message_says_how_to_get_it(arguments: tuple[str, ..
     assert result.returncode == 2
     assert "pip install 'auxo[data]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_convert_says_which_columns_became_inputs_and_what_was_done_about_gaps() -> None:
+    rows = [f"u{row % 4},{row},{'' if row == 3 else row % 3},{row % 2}" for row in range(40)]
+    Path("gaps.csv").write_text("client,row_id,size,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    refused = data("convert", "gaps.csv", "gaps.arrow")
+    assert refused.exit_code == 2
+    assert "got 1 of 40 rows have missing values (size: 1); leave these rows out with --missing drop" in refused.stderr
+    assert not Path("gaps.arrow").exists()
+    made = data("convert", "gaps.csv", "gaps.arrow", "--missing", "mean")
+    assert made.exit_code == 0, made.output
+    assert "inputs: 2 columns (row_id, size), each standardised by its training mean and deviation" in made.stdout
+    assert "note: column 'row_id' became an input, but looks like an id (by its name)" in made.stderr
+    kept = data("convert", "gaps.csv", "plain.arrow", "--missing", "drop", "--as-they-are", "--features", "size")
+    assert "39 samples" in kept.stdout
+    assert "inputs: 1 column (size), as they are" in kept.stdout

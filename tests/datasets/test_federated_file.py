@@ -321,3 +321,57 @@ def test_a_class_without_samples_is_worth_a_warning_only(tmp_path: Path) -> None
     assert not found.problems
     assert found.warnings == ("1 of 4 classes have no sample: 'dog'",)
     assert (found.clients, found.train_samples + found.test_samples, found.classes) == (2, 20, 4)
+
+
+def without_checksum(path: Path) -> None:
+    """Make a file of it as older versions wrote them."""
+    table = pa.ipc.open_file(path.read_bytes()).read_all()
+    metadata = {key: value for key, value in table.schema.metadata.items() if key != b"auxo.checksum"}
+    old = table.replace_schema_metadata({key: of for key, of in metadata.items() if key != b"auxo.preparation"})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, old.schema) as writer:
+        writer.write_table(old)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_mutated_file_is_refused_or_means_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("mutated") / "toy.arrow"
+    write_federated_file(toy(), path)
+    whole = read_columns(path)
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    try:
+        found = read_columns(path)
+    except FileError:
+        return
+    assert found.x.tobytes() == whole.x.tobytes()
+    assert found.y.tolist() == whole.y.tolist()
+    assert (found.clients, found.classes, found.groups) == (whole.clients, whole.classes, whole.groups)
+    assert found.client.tolist() == whole.client.tolist()
+    assert found.is_test.tolist() == whole.is_test.tolist()
+
+
+def test_a_file_without_a_checksum_is_opened_and_its_inputs_are_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "toy.arrow"
+    write_federated_file(toy(), path)
+    written = read_columns(path).x.tolist()  # a copy: the file is about to change under its map
+    without_checksum(path)
+    old = read_columns(path)
+    assert old.x.tolist() == written
+    assert old.preparation.classes == CLASSES
+    rewritten(path, with_column("features", FEATURES))
+    without_checksum(path)
+    with pytest.raises(FileError, match="row 0, features: expected finite numbers, got"):
+        read_columns(path)
+
+
+def test_a_file_whose_values_have_changed_is_told_apart_from_the_one_that_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "toy.arrow"
+    rewritten(path, with_column("label", pa.array([1] * 20, pa.int32())))
+    with pytest.raises(FileError, match=r"auxo\.checksum: expected the values that were written, got others; the file"):
+        read_columns(path)
+    assert "auxo.checksum" in validate(path).problems[0]

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from auxo.datasets.federated_file import Columns, as_population, collect
+from auxo.datasets.columns import Columns
+from auxo.datasets.federated_file import as_population, collect
 from auxo.datasets.natural_clients import NATURAL_DATASETS, accounts, reviewers, roles, speech, writers
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
 from auxo.files.errors import FileError

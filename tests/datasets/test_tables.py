@@ -1,6 +1,7 @@
 """Users' own tables: columns by name, the three kinds of files, and what is said about those that cannot be used."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from auxo.datasets.federated_file import Columns, collect
+from auxo.datasets.columns import Columns
+from auxo.datasets.federated_file import collect
 from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import HASHED, WINDOW, TableColumns, table_source
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
@@ -49,7 +51,8 @@ def as_npz(folder: Path, columns: dict[str, Any]) -> Path:
 
 
 def read(path: Path, columns: TableColumns | None = None) -> Columns:
-    return collect(table_source(path) if columns is None else table_source(path, columns))
+    """Return a table as it is, without standardised columns."""
+    return collect(table_source(path, replace(columns or TableColumns(), standardise=False)))
 
 
 def by_client(columns: Columns) -> dict[str, list[tuple[list[float], str, bool]]]:
@@ -189,15 +192,15 @@ def test_parts_of_a_large_table_fit_together(tmp_path: Path) -> None:
         (as_parquet, {"label": [0, 1, -1, 0, 0, 0]}, {}, "row 2, label: expected a class.* got -1; number the classes"),
         (as_parquet, {"label": [0, 1, 0, 0.5, 0, 0]}, {}, r"row 3, label: .* got 0\.5"),
         (as_parquet, {"label": [0, 1, 0, 0, 10**7, 0]}, {}, "row 4, label: .* got 10000000"),
-        (as_parquet, {"label": [0, 1, None, 0, 0, 0]}, {}, "row 2, label: expected a value, got nothing; fill it in"),
+        (as_parquet, {"label": [0, 1, None, 0, 0, 0]}, {}, "row 2, label: .* got 1 of 6 rows have missing values"),
         (as_parquet, {"label": [[0]] * 6}, {}, "row 0, label: .* got lists of"),
         (as_csv, {"label": [0, 1, 0, 2.5, 0, 0]}, {}, r"line 5, label: .* got 2\.5"),
-        (as_csv, {"label": ["a", "b", "", "a", "a", "a"]}, {}, "line 4, label: .* got nothing"),
-        (as_parquet, {"height": [0.0, np.nan, 0, 0, 0, 0]}, {}, "row 1, height: expected finite numbers .* got nan"),
-        (as_csv, {"height": [0, 0, "inf", 0, 0, 0]}, {}, "line 4, height: expected finite numbers .* got inf"),
+        (as_csv, {"label": ["a", "b", "", "a", "a", "a"]}, {}, r"line 4, label: .* \(label: 1\); leave these"),
+        (as_parquet, {"height": [0.0, np.nan, 0, 0, 0, 0]}, {}, r"row 1, height: .* \(height: 1\); leave these"),
+        (as_csv, {"height": [0, 0, "inf", 0, 0, 0]}, {}, "line 4, height: expected finite numbers, got inf"),
         (as_csv, {"height": [0, 0, "tall", 0, 0, 0]}, {}, "line 4, height: expected a number, got 'tall'"),
-        (as_parquet, {"height": [1e300] * 6}, {}, r"row 0, height: .* fit float32, got 1e\+300"),
-        (as_parquet, {"client": ["a", "", "a", "a", "a", "a"]}, {}, "row 1, client: expected whose sample it is"),
+        (as_parquet, {"height": [1e300] * 6}, {}, "column 'height': expected numbers that fit float32"),
+        (as_parquet, {"client": ["a", "", "a", "b", "a", "b"]}, {}, "row 1, client: .* got 1 of 6 rows have missing"),
         (as_parquet, {"client": [0.5] * 6}, {}, "row 0, client: expected names or whole numbers, got float64"),
         (as_parquet, {"split": ["train", "dev"] * 3}, {}, 'row 1, split: expected "train" or "test", got \'dev\''),
         (as_npz, {"split": [1, 0] * 3}, {}, 'row 0, split: expected "train" or "test", got \'1\''),
@@ -273,7 +276,7 @@ def test_lines_in_quotation_marks_and_a_byte_order_mark_are_understood(tmp_path:
 
 def test_a_column_of_numbers_that_begins_with_a_gap_is_not_left_out(tmp_path: Path) -> None:
     gap = as_csv(tmp_path, PLAIN | {"height": ["", 1.5, 2.5, 3.5, 4.5, 5.5]})
-    with pytest.raises(FileError, match="line 2, height: expected a number, got ''"):
+    with pytest.raises(FileError, match="line 2, height: expected a value in every row"):
         read(gap)
 
 
@@ -347,3 +350,113 @@ def test_a_file_of_no_known_kind_is_refused_with_those_that_are_known(tmp_path: 
     (tmp_path / "study.toml").write_text("")
     with pytest.raises(FileError, match=r"expected a data set: \.arrow or \.feather \(federated files\), \.parquet"):
         open_dataset(tmp_path / name)
+
+
+def wide(gaps: bool = False) -> dict[str, Any]:
+    """Return a table with a narrow and a wide column, and perhaps some gaps."""
+    rows = 40
+    table: dict[str, Any] = {
+        "client": [f"c{row % 4}" for row in range(rows)],
+        "narrow": [row % 3 for row in range(rows)],
+        "wide": [2500.0 * (row % 40) for row in range(rows)],
+        "label": ["no", "yes"] * (rows // 2),
+    }
+    if gaps:
+        table["narrow"][3] = table["narrow"][8] = table["wide"][8] = table["label"][20] = None
+    return table
+
+
+def with_gaps_as_words(table: dict[str, Any], word: str) -> dict[str, Any]:
+    return {name: [word if value is None else value for value in values] for name, values in table.items()}
+
+
+def test_columns_of_a_table_are_standardised_each_by_its_training_samples(tmp_path: Path) -> None:
+    columns = collect(table_source(as_csv(tmp_path, wide())))
+    train = columns.x[~columns.is_test]
+    np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(train.std(axis=0), 1, atol=1e-6)
+    raw = read(as_csv(tmp_path, wide()))
+    done = columns.preparation
+    assert done.columns == ("narrow", "wide")
+    assert done.classes == ("no", "yes")
+    assert (done.client, done.label) == ("client", ("label",))
+    np.testing.assert_array_equal(done.apply(raw.x), columns.x)  # the same can be done to other samples
+
+
+def test_a_wide_column_keeps_what_single_precision_would_lose(tmp_path: Path) -> None:
+    times = [1_700_000_000 + row for row in range(40)]
+    columns = collect(table_source(as_parquet(tmp_path, wide() | {"wide": times})))
+    assert len(np.unique(columns.x[:, 1])) == 40
+
+
+def test_arrays_levels_and_shapes_stay_as_they_are(tmp_path: Path) -> None:
+    lists = {"features": [[float(row), 2.0] for row in range(40)]}
+    table = {name: values for name, values in wide().items() if name in ("client", "label")}
+    kept = collect(table_source(as_parquet(tmp_path, table | lists)))
+    assert sorted(kept.x[:, 0].tolist()) == list(range(40))
+    assert not kept.preparation.is_standardised
+    levels = {"a": np.arange(40, dtype=np.uint8), "b": np.arange(40, dtype=np.uint8)}
+    assert collect(table_source(as_parquet(tmp_path, table | levels))).x.dtype == np.uint8
+    shaped = collect(table_source(as_csv(tmp_path, wide()), TableColumns(shape=(1, 2))))
+    assert shaped.x.max() == 2500 * 39
+
+
+@pytest.mark.parametrize(("write", "word"), [(as_parquet, None), (as_csv, ""), (as_csv, "NA"), (as_csv, "nan")])
+def test_missing_values_are_counted_over_all_rows_and_dropped_or_filled(
+    tmp_path: Path, write: Write, word: str | None
+) -> None:
+    table = wide(gaps=True)
+    if word is not None:
+        table = with_gaps_as_words(table, word) | {
+            "label": ["" if label is None else label for label in table["label"]]  # any other word is a class
+        }
+    path = write(tmp_path, table)
+    with pytest.raises(FileError, match=r"3 of 40 rows have missing values \(narrow: 2, label: 1, wide: 1\)"):
+        collect(table_source(path))
+    dropped = collect(table_source(path, TableColumns(missing="drop")))
+    assert len(dropped.y) == 37
+    assert dropped.classes == ("no", "yes")
+    filled = collect(table_source(path, TableColumns(missing="mean")))
+    assert len(filled.y) == 39  # a label cannot be made up
+    assert np.isfinite(filled.x).all()
+    assert np.count_nonzero(np.abs(filled.x[:, 0]) < 1e-6) == 2  # gaps are at the mean, which is 0
+    (told, *_) = filled.preparation.notes
+    assert told.endswith("they were filled with the columns' means")
+    np.testing.assert_allclose(filled.preparation.apply(np.array([[np.nan, np.nan]])), 0, atol=1e-7)
+
+
+def test_long_ids_with_gaps_beside_them_stay_what_they_are(tmp_path: Path) -> None:
+    ids = [2**60 + row % 4 for row in range(40)]
+    ids[5] = None  # type: ignore[call-overload]
+    columns = collect(table_source(as_parquet(tmp_path, wide() | {"client": ids}), TableColumns(missing="drop")))
+    assert set(columns.clients) == {str(2**60 + row) for row in range(4)}
+
+
+def test_whole_labels_with_gaps_stay_numbers(tmp_path: Path) -> None:
+    labels = [10 if row % 2 else 2 for row in range(40)]
+    labels[7] = None  # type: ignore[call-overload]
+    columns = collect(table_source(as_parquet(tmp_path, wide() | {"label": labels}), TableColumns(missing="drop")))
+    assert len(columns.classes) == 11
+    assert set(columns.y.tolist()) == {2, 10}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "looks"),
+    [
+        ("order_id", [7, 3] * 20, "an id"),
+        ("userId", [7, 3] * 20, "an id"),
+        ("created_at", [1.5] * 40, "a time"),
+        ("when", [1_700_000_000 - 60 * row for row in range(40)], "a time"),
+        ("nr", list(range(1, 41)), "a number of rows"),
+    ],
+)
+def test_ids_and_times_among_inputs_are_told(tmp_path: Path, name: str, values: list[float], looks: str) -> None:
+    table = {"client": wide()["client"], name: values, "narrow": wide()["narrow"], "label": wide()["label"]}
+    (note,) = collect(table_source(as_csv(tmp_path, table))).preparation.notes
+    assert note.startswith(f"column {name!r} became an input, but looks like {looks}")
+
+
+def test_columns_that_vary_are_not_taken_for_ids(tmp_path: Path) -> None:
+    table = wide() | {"width": [0.5 * row for row in range(40)], "idea": [row % 7 for row in range(40)]}
+    notes = collect(table_source(as_csv(tmp_path, table))).preparation.notes
+    assert [note.split("'")[1] for note in notes] == ["wide"]  # which does ascend by whole numbers

@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import active_children
@@ -221,3 +224,36 @@ def test_more_memory_than_there_is_is_refused_before_anything_starts() -> None:
     ):
         run(engine, giant)
     assert active_children() == []
+
+
+ORPHANS = """
+import os, signal, sys, time
+from auxo.engines.worker_processes import _end_with
+parent = os.getpid()
+child = os.fork()
+if child == 0:
+    _end_with(parent)
+    while True:  # as one that trains: it never looks at its pipe
+        sum(range(1000))
+print(child, flush=True)
+signal.pause()
+"""
+
+
+def test_a_worker_in_the_middle_of_its_training_ends_soon_after_its_parent() -> None:
+    command = [sys.executable, "-c", ORPHANS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:  # noqa: S603 - our own code
+        assert parent.stdout is not None
+        orphan = int(parent.stdout.readline())
+        os.kill(orphan, 0)
+        parent.kill()
+    for _ in range(100):
+        try:
+            os.kill(orphan, 0)
+        except ProcessLookupError:
+            return
+        if " Z " in Path(f"/proc/{orphan}/stat").read_text():  # ended, and nobody has asked how
+            return
+        time.sleep(0.1)
+    os.kill(orphan, signal.SIGKILL)
+    raise AssertionError("it lives on")

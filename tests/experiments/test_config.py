@@ -67,7 +67,8 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         parse_config("[run]\nqqqq = 1\n", source="study.toml")
     assert str(error.value) == (
         "study.toml: run.qqqq: unknown key. "
-        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients, perplexity"
+        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients, perplexity, "
+        "checkpoint_every"
     )
 
 
@@ -221,7 +222,7 @@ configs = st.builds(
         ),
         st.builds(PopulationConfig, groups=st.integers(1, 2000) | st.lists(positive, min_size=1).map(tuple)),
     ),
-    devices=st.builds(DevicesConfig, deadline_s=st.none() | positive, overcommit=st.floats(0, 1e300)),
+    devices=st.builds(DevicesConfig, deadline_s=st.none() | positive, overcommit=st.floats(0, 1000)),
     training=st.builds(
         TrainingConfig,
         learning_rate=positive,
@@ -255,3 +256,49 @@ def test_a_population_given_as_a_configuration_is_told_where_it_goes(tmp_path: P
     path.write_bytes(b"PK\x03\x04\xff\xfe")
     with pytest.raises(ConfigError, match="auxo run --population"):
         load_config(path)
+
+
+def test_paths_in_a_configuration_are_relative_to_it_and_those_of_options_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, here = tmp_path / "study", tmp_path / "here"
+    study.mkdir()
+    here.mkdir()
+    (study / "phones.arrow").touch()
+    (study / "net.py").write_text("import torch\n\n\ndef net():\n    return torch.nn.Linear(2, 2)\n", encoding="utf-8")
+    (study / "study.toml").write_text(
+        '[population]\nsource = "file"\nfile = "clients.arrow"\n'
+        '[devices]\navailability = "trace"\navailability_file = "phones.arrow"\n'
+        '[training]\nmodel = "net.py:net"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(here)
+    config = load_config(Path("../study/study.toml"))
+    assert config.population.file == study / "clients.arrow"
+    assert config.devices.availability_file == study / "phones.arrow"
+    assert config.training.model == f"{study / 'net.py'}:net"
+    assert parse_config(to_toml(config)) == config  # the copy in a run's directory
+    other = load_config(Path("../study/study.toml"), ["population.file=mine.arrow"])
+    assert other.population.file == here / "mine.arrow"
+
+
+def test_a_trace_that_may_lie_in_the_data_folder_keeps_its_name() -> None:
+    config = load_config(None, ["devices.availability=trace", "devices.availability_file=flash.npz"])
+    assert config.devices.availability_file == Path("flash.npz")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["devices.overcommit=1e308", "training.epochs=1000000000", "training.epochs=10001"],
+)
+def test_sizes_beyond_all_use_are_refused_with_their_range(settings: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected .* \(.*at most 10000?[,)]"):
+        load_config(None, [settings])
+
+
+def test_lists_nested_without_end_are_refused() -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(ConfigError, match="expected tables and lists a few levels deep"):
+        parse_config(f"methods = {deep}")
+    with pytest.raises(ConfigError, match="methods"):
+        parse_config("", [f"methods={deep}"])

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -291,3 +292,30 @@ def test_a_run_that_has_begun_is_never_discarded(run: RunDirectory) -> None:
         write(EmptyRound(1.0, "0", 1, "nobody on line"))
     run.discard()
     assert len(RunDirectory.open(run.path).events("base").events) == 1
+
+
+def test_of_several_that_create_a_run_at_the_same_time_one_does(tmp_path: Path) -> None:
+    for attempt in range(20):
+        path, ready = tmp_path / f"run-{attempt}", Barrier(4)
+        made: list[str] = []
+
+        def create(text: str, path: Path = path, ready: Barrier = ready, made: list[str] = made) -> None:
+            ready.wait()
+            try:
+                made.append(RunDirectory.create(path, text).config_text())
+            except FileExistsError:
+                return
+
+        threads = [Thread(target=create, args=(f"seed = {number}\n",)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert made == [(path / "config.toml").read_text()]
+        assert [entry.name for entry in path.iterdir()] == ["config.toml"]
+
+
+def test_a_directory_with_what_one_who_was_killed_has_left_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / ".auxo-0123.part").touch()
+    (tmp_path / ".auxo-lock").touch()
+    assert RunDirectory.create(tmp_path, "seed = 1\n").config_text() == "seed = 1\n"

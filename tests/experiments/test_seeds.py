@@ -10,6 +10,7 @@ from auxo.experiments.config_file import ConfigError
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
 from auxo.experiments.summary import Summary
+from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.files.errors import FileError
 from tests.experiments.made_summaries import made_method, made_summary
 from tests.registry.own_parts import CRITERION
@@ -39,7 +40,7 @@ def test_seeds_follow_that_of_the_configuration(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [4, 5, 6]
 
 
-def test_what_is_done_is_kept_and_what_was_interrupted_is_run_again(tmp_path: Path) -> None:
+def test_what_is_done_is_kept_and_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     interrupted = Runs(stops_at=1)
     with pytest.raises(KeyboardInterrupt):
         run_seeds(Config(), 3, tmp_path, interrupted)
@@ -147,3 +148,41 @@ def test_changed_code_in_a_package_is_another_run(key: str, tmp_path: Path, monk
     (package / "parts.py").write_text("# better now\n")
     with pytest.raises(ConfigError, match=rf"other content of .*{package.name}/parts\.py"):
         run_seeds(config, 2, tmp_path / "runs", Runs())
+
+
+def test_a_second_comparison_into_the_same_folder_is_refused_and_touches_nothing(tmp_path: Path) -> None:
+    seen = []
+
+    def run(config: Config, directory: RunDirectory) -> Summary:
+        with pytest.raises(DirectoryInUse, match="is running there"):
+            run_seeds(Config(), 2, tmp_path, Runs())
+        seen.append(directory.config_text())  # it is still there
+        return Runs()(config, directory)
+
+    run_seeds(Config(), 1, tmp_path, run)
+    assert len(seen) == 1
+
+
+def test_a_live_run_in_a_seeds_directory_stays(tmp_path: Path) -> None:
+    interrupted = Runs(stops_at=0)
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(Config(), 1, tmp_path, interrupted)
+    before = sorted(path.name for path in (tmp_path / "seed-0").iterdir())
+
+    def refused(config: Config, directory: RunDirectory) -> Summary:
+        with directory.locked():
+            raise AssertionError("somebody runs there")
+
+    with locked_directory(tmp_path / "seed-0"), pytest.raises(DirectoryInUse):
+        run_seeds(Config(), 1, tmp_path, refused)
+    assert sorted(path.name for path in (tmp_path / "seed-0").iterdir()) == before
+
+
+def test_a_folder_that_a_failure_has_left_empty_goes(tmp_path: Path) -> None:
+    def fail(config: Config, directory: RunDirectory) -> Summary:
+        directory.discard()
+        raise ConfigError("no such data")
+
+    with pytest.raises(ConfigError, match="no such data"):
+        run_seeds(Config(), 1, tmp_path / "runs", fail)
+    assert not (tmp_path / "runs").exists()

@@ -81,3 +81,9 @@ def test_another_kind_of_json_is_refused(written: str) -> None:
 def test_text_that_is_no_json_is_told_with_its_place(written: str) -> None:
     with pytest.raises(json.JSONDecodeError, match="line 1 column"):
         read(written)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 100_000])
+def test_what_is_nested_without_end_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected JSON a few levels deep"):
+        json_reader(dict[str, int])(text)

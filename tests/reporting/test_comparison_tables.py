@@ -59,22 +59,23 @@ def test_the_table_has_a_line_for_each_method_with_its_difference_and_fits_80_co
                 "oracle": made_method(0.7),
             },
         )
-        for seed in range(2)
+        for seed in range(3)
     ]
     rows = shown(compare(runs))
-    assert ["toy, 2 seeds"] in rows
+    assert ["toy, 3 seeds"] in rows
     assert ["", "", "mean", "difference (95 %)"] in rows
     at = rows.index(["final accuracy", "base", "50.00 %", ""])
-    assert rows[at + 1][:3] == ["", "Auxo", "60.50 %"]
-    assert rows[at + 1][3].startswith("+10.50 ± ")
+    assert rows[at + 1][:3] == ["", "Auxo", "61.00 %"]
+    assert rows[at + 1][3].startswith("+11.00 ± ")
     assert rows[at + 2] == ["", "fedavg-2", "45.00 %", "\N{MINUS SIGN}5.00 ± 0.00"]
     assert rows[at + 3] == ["", "oracle", "70.00 %", "+20.00 ± 0.00"]
-    assert ["Auxo", "never", "never", "4, 4"] in rows
-    assert ["fedavg-2", "never", "never", "1, 1"] in rows
+    assert ["Auxo", "never", "never", "4, 4, 4"] in rows
+    assert ["fedavg-2", "never", "never", "1, 1, 1"] in rows
     told = findings(compare(runs))
     assert len(told) == 3
-    assert "lost clients of Auxo, by seed: 0, 0" in told
+    assert "lost clients of Auxo, by seed: 0, 0, 0" in told
     assert all([line] in rows for line in told)
+    assert ["never: a seed missed the base's best"] in rows
     assert "Auxo is better than the base, beyond chance" in told
     assert "fedavg-2 is worse than the base, beyond chance" in told
     assert not any(line.startswith("oracle") for line in told)
@@ -97,7 +98,7 @@ def test_lost_clients_and_figures_as_matched_are_shown_where_there_are_lost_ones
     assert findings(alone)[3:6] == [f"{what}, by seed: {values}" for what, values in told.items()]
     rows = shown(alone)
     at = rows.index(["... as matched", "base", "50.00 %", ""])
-    assert rows[at + 1] == ["", "Auxo", "55.00 %", "+5.00 ± 0.00"]
+    assert rows[at + 1] == ["", "Auxo", "55.00 %", "+5.00"]
     beside = compare([made_summary(seed, auxo=made_method(0.6, **placed), late=made_method(0.5)) for seed in (0, 1)])
     assert findings(beside)[:3] == [f"{what} of Auxo, by seed: {values}" for what, values in told.items()]
     assert not any("lost" in line for line in findings(beside)[3:])  # one cohort: nothing to get lost among
@@ -112,16 +113,28 @@ def test_without_lost_clients_nothing_is_said_twice() -> None:
 
 def test_a_speed_up_that_a_seed_never_had_is_never() -> None:
     told = findings(compare([summary(0, 0.5, 0.4), summary(1, 0.5, 0.6, against_base=brought(2.0))]))
-    assert "in time: never" in told[0]
+    assert "in time: never in 1 of 2 seeds: it did not get as good as the base at its best" in told[0]
+
+
+def test_a_speed_up_below_one_is_slower() -> None:
+    told = findings(compare([summary(seed, 0.5, 0.6, against_base=brought(0.5, 0.5)) for seed in range(3)]))
+    assert told[0].endswith("in time: 0.50 x (slower than the base)")
+
+
+def test_two_seeds_have_no_interval() -> None:
+    both = compare([summary(seed, 0.5, 0.6 + 0.01 * seed) for seed in range(2)])
+    assert ["", "", "mean", "difference"] in shown(both)
+    assert not any("±" in cell for row in shown(both) for cell in row)
+    assert findings(both)[-1] == "two seeds say next to nothing about chance: run more (--seeds 3)"
 
 
 def test_perplexity_is_the_main_figure_of_documents_where_it_was_measured() -> None:
     text = [
         made_summary(seed, base=made_method(0.5, perplexity=7.0 + seed), auxo=made_method(0.5, perplexity=6.5 + seed))
-        for seed in range(2)
+        for seed in range(3)
     ]
     row = markdown_row(compare(text), "auxo")
-    assert row[:4] == ("7.500", "7.000", "\N{MINUS SIGN}0.500 ± 0.000", "-")
+    assert row[:4] == ("8.000", "7.500", "\N{MINUS SIGN}0.500 ± 0.000", "-")
     assert markdown_row(compare([summary(0, 0.5, 0.6)]), "auxo")[:3] == ("50.00 %", "60.00 %", "+10.00")
 
 
@@ -132,7 +145,7 @@ def test_documents_need_the_base_and_the_method() -> None:
 
 def test_signs_are_written_out() -> None:
     assert signed(interval([math.pi]), 2) == "+3.14"
-    assert signed(interval([-1.0, -1.0]), 1) == "\N{MINUS SIGN}1.0 ± 0.0"
+    assert signed(interval([-1.0, -1.0, -1.0]), 1) == "\N{MINUS SIGN}1.0 ± 0.0"
 
 
 def test_cohorts_counted_by_use_are_called_so() -> None:

@@ -97,7 +97,7 @@ def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -
     ]
     assert "\ncohorts: 4" in text
     assert "in time: 2.3 x" in text
-    assert "in resources" not in text
+    assert "in resources: never (it did not get as" in text
     assert "ARI" not in text
 
 

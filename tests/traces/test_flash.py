@@ -1,5 +1,6 @@
 """Sessions of phones: laid out by the time of day, and refused when the arrays do not fit each other."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -41,6 +42,21 @@ def test_second_0_is_midnight_and_a_session_over_the_end_is_cut(tmp_path: Path) 
 def read_flash_with(folder: Path, **arrays: np.ndarray) -> Sessions:
     np.savez(folder / "b.npz", allow_pickle=False, **{**ARRAYS, **arrays})
     return read_flash(folder / "b.npz")
+
+
+@settings(deadline=None, max_examples=200)
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=5))
+def test_a_damaged_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "a.npz"
+    np.savez(path, allow_pickle=False, **ARRAYS)
+    content = bytearray(path.read_bytes())
+    for place, byte in changes:
+        content[place % len(content)] = byte
+    path.write_bytes(bytes(content))
+    with contextlib.suppress(FileError):  # and no other error
+        read_flash(path)
 
 
 @given(st.lists(st.integers(1, 30), max_size=10), st.integers(0, 3 * DAY_S), st.integers(0, 100))

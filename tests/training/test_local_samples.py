@@ -143,3 +143,11 @@ def test_neighbours_in_one_order_are_no_neighbours_in_another() -> None:
 
 def test_no_jobs_have_no_batches() -> None:
     assert local_batches(population([4]), [], LocalTraining(), seed=1) == []
+
+
+def test_batches_far_wider_than_anybody_has_samples_take_no_memory() -> None:
+    data = population([4, 2000])
+    usual = LocalTraining(batch_size=6)
+    assert usual.fitting(data) is usual
+    assert LocalTraining(batch_size=10**9).fitting(data).batch_size == 2000
+    assert LocalTraining(batch_size=10**9).fitting(population([4])).batch_size == 1024

@@ -1,25 +1,97 @@
-"""What all commands share: how errors end, exit codes, and how examples are written below a help page.
+"""What all commands share: how they are found, how errors end, exit codes, and how examples stand below a help page.
 
-Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 130 after Ctrl-C.
+Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 130 after Ctrl-C, 143 after SIGTERM.
 """
+
+import copy
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, cast
 
 import click
 import typer
 from typer.core import TyperGroup
 
-from auxo.experiments.config_file import ConfigError
-from auxo.files.errors import FileError
-from auxo.population.population_file import PopulationFileError
-from auxo.runtime.failures import WorkersLost
+from auxo.commands.stopping import exit_code, words_for
+from auxo.registry.import_path import load_callable
 
 BAD_INPUT = 2
-INTERRUPTED = 130  # what shells report for a process that SIGINT ended
 
-_MENDABLE = (ConfigError, FileError, PopulationFileError, OSError, MemoryError, WorkersLost)
+_SUGGESTS = not hasattr(click.exceptions, "NoSuchCommand")  # newer versions of click say themselves what was meant
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A command that is imported when it is asked for.
+
+    The module of a function may have ``EXAMPLES``, the end of its help page.
+    """
+
+    name: str
+    path: str  # import path of the function, or of the typer app of a group
+    about: str  # the first sentence of its help, for the list of commands
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        found: Any = load_callable(self.path)
+        around = typer.Typer(add_completion=False, suggest_commands=_SUGGESTS)
+        around.callback()(_nothing)  # so that it is a group, though of one command
+        if isinstance(found, typer.Typer):
+            around.add_typer(found, name=self.name)
+        else:
+            around.command(self.name, epilog=found.__globals__.get("EXAMPLES"))(found)
+        return cast("TyperGroup", typer.main.get_command(around)).commands[self.name]
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class ListedCommands(Mapping[str, click.Command]):
+    """Commands by name; what is not asked for is not imported."""
+
+    def __init__(self, listed: tuple[Listed, ...], registered: Mapping[str, click.Command]) -> None:
+        self._listed = {one.name: one for one in listed}
+        self._loaded = dict(registered)
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            self._loaded[name] = self._listed[name].load()
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._listed, **self._loaded})
+
+    def __len__(self) -> int:
+        return len({**self._listed, **self._loaded})
 
 
 class CommandGroup(TyperGroup):
     """Turns errors that the user can mend into one message and exit code 2, for all commands."""
+
+    listed: ClassVar[tuple[Listed, ...]] = ()
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "suggest_commands": _SUGGESTS})
+        if self.listed:
+            # Nothing is ever added to it, so that it need not be mutable.
+            known = ListedCommands(self.listed, self.commands)
+            self.commands = cast("MutableMapping[str, click.Command]", known)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(self.commands)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help page; commands on its list are not imported for it."""
+        page = copy.copy(self)
+        page.commands = {name: self._on_a_list(name) for name in self.commands}
+        TyperGroup.format_help(page, ctx, formatter)
+
+    def _on_a_list(self, name: str) -> click.Command:
+        about = next((one.about for one in self.listed if one.name == name), None)
+        return self.commands[name] if about is None else click.Command(name, help=about)
 
     def invoke(self, ctx: click.Context) -> object:
         """Invoke the command that was asked for."""
@@ -27,9 +99,42 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # `auxo config show | head` is no error; click ends quietly
-        except _MENDABLE as error:
+        except click.NoSuchOption as error:
+            raise _with_setting(error) from None
+        except KeyboardInterrupt as stop:
+            typer.echo(f"auxo: {words_for(stop)}", err=True)
+            raise typer.Exit(exit_code(stop)) from None
+        except Exception as error:
+            if not isinstance(error, _mendable()):
+                raise
             typer.echo(f"auxo: {_message(error)}", err=True)
             raise typer.Exit(BAD_INPUT) from None
+
+
+@cache
+def _mendable() -> tuple[type[Exception], ...]:
+    """Return the errors that the user can mend; imported when there is one, for their modules take long."""
+    from auxo.experiments.config_file import ConfigError  # noqa: PLC0415
+    from auxo.files.errors import FileError  # noqa: PLC0415
+    from auxo.population.population_file import PopulationFileError  # noqa: PLC0415
+    from auxo.runtime.failures import WorkersLost  # noqa: PLC0415
+
+    return (ConfigError, FileError, PopulationFileError, OSError, MemoryError, WorkersLost)
+
+
+def _with_setting(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error for an unknown option, with the setting of that name if the command takes settings."""
+    has_settings = error.ctx is not None and any("--set" in one.opts for one in error.ctx.command.params)
+    if not has_settings:
+        return error
+    from auxo.experiments.config_file import setting_called  # noqa: PLC0415 - takes long, and is seldom needed
+
+    setting = setting_called(error.option_name.lstrip("-").replace("-", "_"))
+    if setting is None:
+        return error
+    return click.UsageError(
+        f"No such option '{error.option_name}'. It is a setting: --set {setting}=VALUE", ctx=error.ctx
+    )
 
 
 def examples(*commands: str) -> str:

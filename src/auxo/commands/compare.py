@@ -7,8 +7,17 @@ import typer
 from rich.console import Console
 
 from auxo.commands.command_group import examples
-from auxo.commands.options import ConfigFile, DataFolder, JsonFile, Overrides, PopulationFile, all_overrides
-from auxo.commands.running import check_json, run_into, tell_unused
+from auxo.commands.options import (
+    ConfigFile,
+    DataFolder,
+    EngineName,
+    JsonFile,
+    Overrides,
+    PopulationFile,
+    RayAddress,
+    all_overrides,
+)
+from auxo.commands.running import check_json, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
 from auxo.experiments.run_directory import RunDirectory
@@ -30,6 +39,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     overrides: Overrides = None,
     population: PopulationFile = None,
     data: DataFolder = None,
+    engine: EngineName = None,
+    ray_address: RayAddress = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from that of the configuration on.")] = 3,
     out: Annotated[
         Path | None,
@@ -45,9 +56,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     """Run an experiment with several seeds and compare its methods with the base by seed.
 
     CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
-    seeds. Ctrl-C keeps the seeds that are done; the same command goes on where it stopped.
+    seeds. Ctrl-C keeps what is done; the same command goes on where it stopped, inside a seed too.
     """
-    config = load_config(config_file, all_overrides(overrides, population, data=data))
+    config = load_config(config_file, all_overrides(overrides, population, engine, ray_address, data))
     check_json(json_file)
     folder = out or Path("runs") / f"{config.name}-seeds"
     messages = Console(stderr=True)
@@ -55,11 +66,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
 
     def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
         messages.print(f"seed {of_seed.seed}", highlight=False)
-        summary = run_into(directory, of_seed, messages)
+        summary = run_into(directory, of_seed, messages, is_resumed=bool(directory.methods()))
         write_report(directory)
         return summary
 
-    comparison = run_seeds(config, seeds, folder, run_seed)
+    with no_empty_folders(folder):
+        comparison = run_seeds(config, seeds, folder, run_seed)
     Console().print("", comparison_over_seeds(comparison), sep="\n")
     if json_file is not None:
         write_whole(json_file, (folder / "comparison.json").read_bytes())

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from auxo.commands.command_group import BAD_INPUT, INTERRUPTED, examples
+from auxo.commands.command_group import BAD_INPUT, examples
 from auxo.commands.data_drawing import description_page, on_terminal
+from auxo.commands.stopping import exit_code, words_for
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
@@ -22,8 +23,12 @@ from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
+from auxo.population.preparation import Missing, Preparation
+from auxo.registry.expectation import nearest
 from auxo.reporting.number_format import counted
 
+_OPTIONS = {"standardise": "--as-they-are"}  # options that are not called what they set
+_NAMED_INPUTS = 8  # columns that are named; our choice
 _SHOWN_EVERY = 64  # clients between two looks at the bar, which takes longer than a small client; our choice
 
 
@@ -46,6 +51,7 @@ def data() -> None:
     epilog=examples(
         "auxo data convert --list  # what can be converted",
         "auxo data convert mine.csv mine.arrow --client user_id --label rating",
+        "auxo data convert mine.csv mine.arrow --missing mean  # gaps become the mean of their column",
         "auxo data convert mine.parquet mine.arrow --features pixels --shape 28x28",
         "auxo data convert posts.parquet posts.arrow --client author --features body --text characters",
         "auxo data convert femnist leaf/data/femnist/data femnist.arrow --min-samples 20",
@@ -68,6 +74,20 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Tables: the shape of an input, such as 28x28.")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Tables: inputs are tokens of a text.")] = False,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            help="Tables: rows with missing values are an error, left out (drop), or filled with the columns' means "
+            "(mean; without a label they are left out)."
+        ),
+    ] = "error",
+    is_standardised: Annotated[
+        bool,
+        typer.Option(
+            "--standardise/--as-they-are",
+            help="Tables: shift and scale each column of numbers by its training mean and deviation, or do not.",
+        ),
+    ] = True,
     min_samples: Annotated[int, typer.Option(min=1, help="Leave out clients with fewer samples.")] = 1,
     test_share: Annotated[
         float | None,
@@ -100,6 +120,8 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         tokens=tokens,
         shape=None if shape is None else _shape(shape),
         test_share=TEST_SHARE if test_share is None else test_share,
+        standardise=is_standardised,
+        missing=missing,
     )
     with arrow_needed(path):
         source = _source(loader, Path(path), columns)
@@ -119,7 +141,9 @@ def _named(words: Sequence[str]) -> tuple[str, str, Path]:
         raise click.UsageError(f"expected [LOADER] PATH OUT.arrow, got {len(words)} words; --list shows the loaders")
     loader, path, out = (TABLE, *words) if len(words) == 2 else words
     if loader not in LOADERS:
-        raise click.UsageError(f"LOADER: expected one of {', '.join(LOADERS)}, got {loader!r}")
+        near = nearest(loader, LOADERS)
+        hint = f"; did you mean {near}?" if near else ""
+        raise click.UsageError(f"LOADER: expected one of {', '.join(LOADERS)}, got {loader!r}{hint}")
     return loader, path, Path(out)
 
 
@@ -145,7 +169,7 @@ def _source(loader: str, path: Path, columns: TableColumns) -> SampleSource:
     usual = TableColumns(test_share=columns.test_share)
     given = [field.name for field in fields(columns) if getattr(columns, field.name) != getattr(usual, field.name)]
     if given:
-        options = ", ".join(f"--{name}" for name in given)
+        options = ", ".join(_OPTIONS.get(name, f"--{name}") for name in given)
         raise click.UsageError(f"{options}: only tables have columns to name, and {loader} knows its own")
     return LOADERS[loader].load(path)
 
@@ -161,14 +185,26 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
     try:
         with _progress(f"converting {source.name}") as on_client:
             write_federated_file(kept, out, on_client)
-    except KeyboardInterrupt:
-        typer.echo(f"auxo: interrupted; {out} was not written", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as stop:
+        typer.echo(f"auxo: {words_for(stop)}; {out} was not written", err=True)
+        raise typer.Exit(exit_code(stop)) from None
     columns = read_columns(out)
     what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
+    _tell_preparation(columns.preparation)
     for problem in clients_without_a_split(columns, out):
         typer.echo(f"note: {problem}", err=True)
+
+
+def _tell_preparation(done: Preparation) -> None:
+    """Say which columns became inputs, what was done to them, and what is doubtful about it."""
+    if done.columns:
+        listed = ", ".join(done.columns[:_NAMED_INPUTS])
+        more = f", and {len(done.columns) - _NAMED_INPUTS} more" if len(done.columns) > _NAMED_INPUTS else ""
+        how = "each standardised by its training mean and deviation" if done.is_standardised else "as they are"
+        typer.echo(f"inputs: {counted(len(done.columns), 'column')} ({listed}{more}), {how}")
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 @contextmanager

@@ -53,6 +53,28 @@ RayAddress = Annotated[
 ]
 
 
+Cohorts = Annotated[
+    Path | None,
+    typer.Option(
+        "--cohorts",
+        metavar="RUN",
+        help="Start from the cohorts that a finished run has found, with new models: sets training.cohorts.",
+    ),
+]
+KeepModels = Annotated[
+    bool,
+    typer.Option(
+        "--keep-models", help="With --cohorts: start from the cohorts' models, too: sets training.cohort_models."
+    ),
+]
+
+
+def cohort_overrides(cohorts: Path | None, keeps_models: bool) -> list[str]:
+    """Return --cohorts and --keep-models as the settings they stand for."""
+    named = [] if cohorts is None else [f"training.cohorts={toml_value(cohorts)}"]
+    return [*named, *(["training.cohort_models=true"] if keeps_models else [])]
+
+
 def all_overrides(
     overrides: Sequence[str] | None,
     population: Path | None,

@@ -1,6 +1,9 @@
 """Running an experiment from the command line: progress, Ctrl-C, the result on the terminal and as JSON, the report."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from traceback import extract_tb
@@ -8,16 +11,18 @@ from traceback import extract_tb
 import typer
 from rich.console import Console
 
-from auxo.commands.command_group import INTERRUPTED
+from auxo.commands.stopping import exit_code, words_for
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, own_code, to_toml
 from auxo.experiments.parts import METHODS
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
+from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
-from auxo.reporting.method_names import contenders, words_for
+from auxo.reporting.method_names import contenders
+from auxo.reporting.method_names import words_for as words_for_method
 from auxo.reporting.progress import Budget, OnEvent, show_progress
 from auxo.reporting.report import write_report
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
@@ -28,25 +33,55 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     check_json(json_file)
     messages = Console(stderr=True)
     tell_unused(config, messages)
-    directory = RunDirectory.create(out or _free_directory(config), to_toml(config))
-    summary = run_into(directory, config, messages)
+    path = out or _free_directory(config)
+    with no_empty_folders(path):
+        directory = RunDirectory.create(path, to_toml(config))
+        summary = run_into(directory, config, messages)
+    tell_outcome(summary, directory, config, json_file)
+
+
+def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json_file: Path | None) -> None:
+    """Write the report of what a run has come to, show it, and write it as JSON."""
+    report = write_report(directory)  # first of all: what follows can fail, by a full disk or a closed pipe
     if json_file is not None:
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
     for method in map(short_name, config.methods):
         if method not in summary.methods:
             typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
-    typer.echo(f"report: {write_report(directory)}")
+    typer.echo(f"report: {report}")
+
+
+@contextmanager
+def no_empty_folders(path: Path) -> Iterator[None]:
+    """Take back the folders that are made for ``path`` in the block if it fails and leaves them empty."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        for folder in missing:  # the innermost first
+            with suppress(OSError):  # it is not empty, or was never made
+                folder.rmdir()
+        raise
 
 
 def check_json(json_file: Path | None) -> None:
     """Refuse a place for --json where nothing can be written, before hours of training.
 
     Raises:
-        ConfigError: there is no such folder, or the path is one.
+        ConfigError: there is no such folder, or the path is one, or nothing may be written there.
     """
-    if json_file is not None and (json_file.is_dir() or not json_file.parent.is_dir()):
+    if json_file is None:
+        return
+    if json_file.is_dir() or not json_file.parent.is_dir():
         raise ConfigError(f"--json {json_file}: expected a file in an existing directory; the run was not started")
+    # A file is replaced by a new one of its folder; what is no file, such as /dev/stdout, is written to.
+    written_to = json_file if json_file.exists() and not json_file.is_file() else json_file.resolve().parent
+    if not os.access(written_to, os.W_OK):
+        raise ConfigError(
+            f"--json {json_file}: expected a place that can be written to, got {written_to}, which you may not change; "
+            "choose another; the run was not started"
+        )
 
 
 def tell_unused(config: Config, messages: Console) -> None:
@@ -56,8 +91,8 @@ def tell_unused(config: Config, messages: Console) -> None:
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
 
-def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summary:
-    """Run an experiment and show how it goes; the one place that handles Ctrl-C."""
+def run_into(directory: RunDirectory, config: Config, messages: Console, is_resumed: bool = False) -> Summary:
+    """Run an experiment, or go on with it, and show how it goes; the one place that handles Ctrl-C."""
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
@@ -65,18 +100,32 @@ def run_into(directory: RunDirectory, config: Config, messages: Console) -> Summ
         with show_progress(Budget.of(config), messages) as show:
             on_event = _announcing(show, messages, f"writing to {directory.path}")
             return run_experiment(config, directory, on_event, lambda note: _print_note(note, messages))
-    except ConfigError:  # found only with the data at hand
-        directory.discard()
+    except DirectoryInUse:  # which is not ours to touch
         raise
-    except KeyboardInterrupt:
-        typer.echo(f"auxo: interrupted; the report of what was done so far: {write_report(directory)}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    except ConfigError:  # found only with the data at hand
+        if not is_resumed:
+            directory.discard()
+        raise
+    except KeyboardInterrupt as stop:
+        typer.echo(f"auxo: {words_for(stop)}; {_what_is_left(directory, is_resumed)}", err=True)
+        raise typer.Exit(exit_code(stop)) from None
     except Exception as error:
+        if not directory.methods() and not is_resumed:
+            directory.discard()
         _tell_failure(error, directory, config)
         if isinstance(error, OSError | MemoryError) and _is_of_own_code(error, config):
             # Of Auxo's own they are for the user to mend, so one line is enough; these need their traceback.
             raise RuntimeError("code of your own failed; its error is above") from error
         raise
+
+
+def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
+    """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
+    if directory.methods() or is_resumed:
+        done = f"the report of what was done so far: {write_report(directory)}"
+        return f"{done}; to go on: auxo resume {directory.path}"
+    directory.discard()
+    return "nothing had been done yet, and nothing is left"
 
 
 def _is_of_own_code(error: Exception, config: Config) -> bool:
@@ -87,7 +136,7 @@ def _is_of_own_code(error: Exception, config: Config) -> bool:
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
     """Say in which method a run failed and what there is of it, before the traceback."""
-    summary = directory.read_summary()
+    summary = directory.read_summary() if directory.path.is_dir() else None
     if summary is None:
         return
     begun = set(directory.methods()) - set(summary.finished)
@@ -124,7 +173,7 @@ def _show_result(summary: Summary, directory: RunDirectory) -> None:
     console = Console()
     trees = {name: directory.events(name).events for name in contenders(directory.methods())}
     for name, events in trees.items():
-        heading = f"\n{words_for(name).name}" if len(trees) > 1 else ""
+        heading = f"\n{words_for_method(name).name}" if len(trees) > 1 else ""
         console.print(heading, cohort_tree_text(events), sep="\n", highlight=False, markup=False)
     console.print("", comparison_table(summary), sep="\n")
 

@@ -1,6 +1,5 @@
 """The option `auxo --version`."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -8,6 +7,8 @@ import typer
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes a while to import
+
         try:
             typer.echo(f"auxo {version('auxo')}")
         except PackageNotFoundError:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
+from auxo.population.preparation import Missing, Preparation
 
 TEST_SHARE = 0.2
 """Share of a client's samples that are held out where a source does not say which; our choice, as in LEAF."""
@@ -21,10 +22,23 @@ class ClientSamples:
     """One client's samples, in any order."""
 
     client: str
-    x: StoredInputs  # (samples, *features); uint8: levels from 0 to 255, int32: tokens
+    x: StoredInputs | FloatArray  # (samples, *features); uint8: levels from 0 to 255, int32: tokens
     y: IntArray  # (samples,) from 0
     is_test: BoolArray | None = None  # (samples,); None: some of all the client's samples are held out by chance
     group: str | None = None  # known group, read by the evaluation and the oracle only
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What is to be done to the columns of a table that become inputs, once all rows are known."""
+
+    names: tuple[str, ...]
+    standardise: bool = True  # each by its training mean and deviation
+    missing: Missing = "error"
+    client: str | None = None
+    label: tuple[str, ...] = ()
+    notes: Callable[[], tuple[str, ...]] = tuple  # what is doubtful about the columns, when all rows have been read
+    as_before: Preparation | None = None  # done to other samples, and to these, too; None: by these samples' figures
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,7 @@ class SampleSource:
     classes: tuple[str, ...]  # names of the labels
     clients: Callable[[], Iterator[ClientSamples]]
     test_share: float = TEST_SHARE  # of all samples of a client that are held out where ``is_test`` is None
+    columns: "ColumnPlan | None" = None  # how inputs (float64, gaps are NaN) become what is kept; None: as they are
 
 
 def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:

@@ -9,14 +9,14 @@ An Arrow IPC file (feather version 2, uncompressed) with one record batch and th
 - ``group``: dictionary of strings, optional, the client's known group.
 
 The schema's metadata say the rest: ``auxo.format`` (its version), ``auxo.name``, ``auxo.shape`` (of an input, a JSON
-list) and ``auxo.classes`` (names of the labels, a JSON list). Any Arrow reader opens the file.
+list), ``auxo.classes`` (names of the labels, a JSON list), and optionally ``auxo.preparation`` (what was done to the
+inputs, JSON) and ``auxo.checksum`` (of all values, see `checksums`). Any Arrow reader opens the file.
 """
 
 import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,27 +26,24 @@ import pyarrow as pa
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, IntArray
+from auxo.datasets.checksums import checksum, problems_with_content
 from auxo.datasets.client_samples import ClientSamples, SampleSource, check_samples, draw_held_out
-from auxo.datasets.federated_table import FORMAT, KINDS, SPLITS, coded, group_of_clients, open_table, problems, shape_of
+from auxo.datasets.columns import Columns, prepared
+from auxo.datasets.federated_table import (
+    FORMAT,
+    KINDS,
+    REMEDY,
+    SPLITS,
+    coded,
+    group_of_clients,
+    open_table,
+    problems,
+    shape_of,
+)
 from auxo.files.atomic_write import whole_file
 from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData, Samples, StoredInputs
-
-
-@dataclass(frozen=True)
-class Columns:
-    """All samples of a data set, row aligned, with clients and groups as numbers of their names."""
-
-    name: str
-    x: StoredInputs  # (samples, *features)
-    y: IntArray  # (samples,)
-    client: IntArray  # (samples,) place in ``clients``
-    is_test: BoolArray  # (samples,)
-    clients: tuple[str, ...]
-    classes: tuple[str, ...]
-    group: IntArray | None = None  # (clients,) place in ``groups``
-    groups: tuple[str, ...] = ()
-
+from auxo.population.preparation import Preparation, preparation_from_json
 
 OnClient = Callable[[int], None]
 """Told how many clients have been read so far."""
@@ -72,7 +69,12 @@ def write_federated_file(source: SampleSource, path: Path, on_client: OnClient =
             raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
         shape = (gathered.rows, *gathered.features)
         x = np.memmap(raw_path, dtype=gathered.dtype, mode="r", shape=shape)
-        write_columns(gathered.columns(source, x), path)
+        if source.columns is None:
+            write_columns(gathered.columns(source, x), path)
+            return
+        with _raw_inputs(path.parent) as (_, kept_path):
+            kept = np.memmap(kept_path, dtype=np.float32, mode="w+", shape=shape)
+            write_columns(prepared(gathered.columns(source, kept), x, source, kept), path)
 
 
 def collect(source: SampleSource, on_client: OnClient = lambda clients: None) -> Columns:
@@ -89,7 +91,11 @@ def collect(source: SampleSource, on_client: OnClient = lambda clients: None) ->
         on_client(len(gathered.clients))
     if gathered.rows == 0:
         raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
-    return gathered.columns(source, np.concatenate(parts))
+    x: Any = np.concatenate(parts)
+    if source.columns is None:
+        return gathered.columns(source, x)
+    kept = np.empty(x.shape, dtype=np.float32)
+    return prepared(gathered.columns(source, kept), x, source, kept)
 
 
 class _Gathered:
@@ -111,7 +117,8 @@ class _Gathered:
         place = f"client {client!r}"
         if self.features is None:
             self.features, self.dtype = x.shape[1:], x.dtype
-            if x.dtype.name not in KINDS or not prod(self.features):
+            is_known = x.dtype.name in KINDS if source.columns is None else x.dtype == np.float64
+            if not is_known or not prod(self.features):
                 expected, got = f"inputs of type {', '.join(KINDS)}", f"{x.dtype} of shape {self.features}"
                 raise file_error(source.path, place, expected, got, "convert them")
         if x.dtype != self.dtype:
@@ -158,6 +165,7 @@ class _Gathered:
             classes=source.classes,
             group=group,
             groups=groups,
+            preparation=Preparation(classes=source.classes),
         )
 
 
@@ -187,6 +195,8 @@ def write_columns(columns: Columns, path: Path) -> None:
         "auxo.name": columns.name,
         "auxo.shape": json.dumps(list(x.shape[1:])),
         "auxo.classes": json.dumps(list(columns.classes)),
+        "auxo.preparation": columns.preparation.to_json(),
+        "auxo.checksum": checksum(columns),
     }
     batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)).replace_schema_metadata(metadata)
     assert batch.num_rows == samples  # noqa: S101 - all columns are ours
@@ -207,7 +217,10 @@ def read_columns(path: Path) -> Columns:
     table, metadata = open_table(path)
     for problem in problems(path, table, metadata):
         raise problem
-    return columns_of(path, table, metadata)
+    columns = columns_of(path, table, metadata)
+    for problem in problems_with_content(path, columns, metadata):
+        raise problem
+    return columns
 
 
 def columns_of(path: Path, table: Any, metadata: dict[str, str]) -> Columns:
@@ -230,7 +243,19 @@ def columns_of(path: Path, table: Any, metadata: dict[str, str]) -> Columns:
         classes=tuple(json.loads(metadata["auxo.classes"])),
         group=group,
         groups=groups,
+        preparation=_recorded(path, metadata),
     )
+
+
+def _recorded(path: Path, metadata: dict[str, str]) -> Preparation:
+    """Return how the inputs were made; of a file that does not say, the names of its classes."""
+    text = metadata.get("auxo.preparation")
+    if text is None:
+        return Preparation(classes=tuple(json.loads(metadata["auxo.classes"])))
+    try:
+        return preparation_from_json(text)
+    except ValueError as error:
+        raise file_error(path, "auxo.preparation", "how its inputs were made, as JSON", str(error), REMEDY) from error
 
 
 def clients_without_a_split(columns: Columns, path: Path) -> Iterator[FileError]:
@@ -281,4 +306,5 @@ def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
         n_classes=len(columns.classes),
         client_names=tuple(columns.clients[number] for number in by_name),
         groups=None if columns.group is None else columns.group[by_name],
+        preparation=columns.preparation,
     )

@@ -18,7 +18,9 @@ SPLITS = ("train", "test")
 KINDS: dict[str, Any] = {"float32": pa.float32(), "uint8": pa.uint8(), "int32": pa.int32()}
 """Types of inputs, by the name that NumPy has for them."""
 
-_REMEDY = "write it again with `auxo data convert`"
+REMEDY = "write it again with `auxo data convert`"
+"""What to do about a federated file that cannot be used."""
+
 _ROWS_NAMED = 5  # rows that are named for each thing that is wrong with many; our choice
 
 
@@ -36,7 +38,7 @@ def open_table(path: Path) -> tuple[Any, dict[str, str]]:
         raise file_error(path, "file", "a federated file", "no such file", "check the path") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-        raise file_error(path, "file", "a federated file (Arrow)", got, _REMEDY) from error
+        raise file_error(path, "file", "a federated file (Arrow)", got, REMEDY) from error
 
 
 def problems(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[FileError]:
@@ -91,17 +93,17 @@ def shape_of(metadata: dict[str, str]) -> tuple[int, ...]:
 def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> FileError | None:
     if metadata.get("auxo.format") != FORMAT:
         got = f"format {metadata['auxo.format']!r}" if "auxo.format" in metadata else "an Arrow file of another origin"
-        return file_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, _REMEDY)
+        return file_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, REMEDY)
     missing = [name for name in COLUMNS[:4] if name not in table.column_names]
     if missing:
         got = ", ".join(table.column_names) or "none"
-        return file_error(path, ", ".join(missing), f"the columns {', '.join(COLUMNS[:4])}", got, _REMEDY)
+        return file_error(path, ", ".join(missing), f"the columns {', '.join(COLUMNS[:4])}", got, REMEDY)
     if table.num_rows == 0:
-        return file_error(path, "rows", "at least one sample", "none", _REMEDY)
+        return file_error(path, "rows", "at least one sample", "none", REMEDY)
     for name, kind in (("auxo.shape", int), ("auxo.classes", str)):
         if not _is_list_of(kind, metadata.get(name)):
             expected = f"a JSON list of {'whole numbers' if kind is int else 'strings'} in its metadata"
-            return file_error(path, name, expected, repr(metadata.get(name)), _REMEDY)
+            return file_error(path, name, expected, repr(metadata.get(name)), REMEDY)
     return _problem_with_types(path, table, shape_of(metadata))
 
 
@@ -118,22 +120,22 @@ def _problem_with_types(path: Path, table: Any, shape: tuple[int, ...]) -> FileE
     size = prod(shape)
     if not pa.types.is_fixed_size_list(features) or features.list_size != size or min(shape) < 1:
         expected = f"a fixed size list of {size} numbers, of shape {list(shape)}"
-        return file_error(path, "features", expected, str(features), _REMEDY)
+        return file_error(path, "features", expected, str(features), REMEDY)
     if features.value_type not in KINDS.values():
-        return file_error(path, "features", f"numbers of type {', '.join(KINDS)}", str(features.value_type), _REMEDY)
+        return file_error(path, "features", f"numbers of type {', '.join(KINDS)}", str(features.value_type), REMEDY)
     label = table.schema.field("label").type
     if not pa.types.is_integer(label):
-        return file_error(path, "label", "whole numbers (int32)", str(label), _REMEDY)
+        return file_error(path, "label", "whole numbers (int32)", str(label), REMEDY)
     for name in ("client", "split", "group"):
         if name in table.column_names:
             kind = table.schema.field(name).type
             value = kind.value_type if pa.types.is_dictionary(kind) else kind
             if not (pa.types.is_string(value) or pa.types.is_large_string(value)):
-                return file_error(path, name, "strings (dictionary)", str(kind), _REMEDY)
+                return file_error(path, name, "strings (dictionary)", str(kind), REMEDY)
             try:
                 table.column(name).validate(full=True)  # numbers of names that are not there
             except pa.ArrowException as error:
-                return file_error(path, name, "names of its dictionary", f"damaged ones ({error})", _REMEDY)
+                return file_error(path, name, "names of its dictionary", f"damaged ones ({error})", REMEDY)
     return None
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auxo.datasets.tables import table_source
+from auxo.datasets.tables import BY_COMMON_NAMES, TableColumns, table_source
 from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import load_population
@@ -29,17 +29,19 @@ class NamedData:
     groups: tuple[str, ...] = ()
 
 
-def open_dataset(path: Path) -> FederatedData:
+def open_dataset(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> FederatedData:
     """Return the population in a file: a federated file is mapped into memory, all others are read into it.
+
+    ``columns`` says how a table is read; other files say it themselves.
 
     Raises:
         FileError: the file is of no known kind, or cannot be used.
         PopulationFileError: the same of an npz file.
     """
-    return open_named(path).data
+    return open_named(path, columns).data
 
 
-def open_named(path: Path) -> NamedData:
+def open_named(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> NamedData:
     """Do what `open_dataset` does, and keep the names of classes and groups."""
     check_kind(path)
     if path.suffix.lower() == NPZ:
@@ -47,8 +49,9 @@ def open_named(path: Path) -> NamedData:
     with arrow_needed(path):
         from auxo.datasets.federated_file import as_population, collect, read_columns  # noqa: PLC0415 - optional
 
-        columns = read_columns(path) if path.suffix.lower() in FEDERATED else collect(table_source(path))
-        return NamedData(as_population(columns, path), columns.classes, columns.groups)
+        is_federated = path.suffix.lower() in FEDERATED
+        found = read_columns(path) if is_federated else collect(table_source(path, columns))
+        return NamedData(as_population(found, path), found.classes, found.groups)
 
 
 def check_kind(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from auxo.core.types import IntArray
+from auxo.core.types import BoolArray, IntArray
 from auxo.files.errors import FileError, file_error
 
 _ROWS_AT_ONCE = 4096  # our choice: an image of 224 x 224 in three colours makes 600 MB of this
@@ -24,7 +24,10 @@ _AGAIN = "copy it again from its origin"
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table, column by column; text is an array of strings or of Python's own (object)."""
+    """Some rows of a table, column by column; text is an array of strings or of Python's own (object).
+
+    A gap is None in an array of objects, NaN among floats, and in a table without types an empty text.
+    """
 
     path: Path
     word: str  # "row" or "line"
@@ -34,6 +37,10 @@ class Part:
     def place(self, row: int, column: str) -> str:
         """Return the words for a place in the file."""
         return f"{self.word} {self.numbers[row]}, {column}"
+
+    def only(self, rows: BoolArray) -> "Part":
+        """Return some of the rows."""
+        return Part(self.path, self.word, self.numbers[rows], {name: of[rows] for name, of in self.columns.items()})
 
 
 class TableFile(Protocol):
@@ -151,12 +158,12 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
         column = column.dictionary_decode()
     shape: list[int] = []
     while True:
-        if column.null_count:
+        is_list = kinds.is_list(column.type) or kinds.is_large_list(column.type)
+        is_list = is_list or kinds.is_fixed_size_list(column.type)
+        if column.null_count and (is_list or shape):
             row = first + int(np.flatnonzero(np.asarray(column.is_null()))[0]) // max(1, prod(shape))
             raise file_error(path, f"row {row}, {name}", "a value", "nothing", "fill it in or drop the row")
-        if not (
-            kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type)
-        ):
+        if not is_list:
             break
         lengths = np.asarray(compute.list_value_length(column))
         other = np.flatnonzero((lengths != lengths[0]) | (lengths == 0)) if len(lengths) else lengths
@@ -170,7 +177,12 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
         values = np.array(column.to_pylist(), dtype=np.object_)
     elif kinds.is_boolean(column.type) or kinds.is_integer(column.type) or kinds.is_floating(column.type):
-        values = column.to_numpy(zero_copy_only=False)
+        # Whole numbers with gaps stay what they are: as floats, long ids would become others.
+        values = (
+            np.array(column.to_pylist(), dtype=np.object_)
+            if column.null_count
+            else column.to_numpy(zero_copy_only=False)
+        )
     else:
         expected = "numbers, strings, booleans, or lists of numbers"
         raise file_error(path, name, expected, str(column.type), "convert this column, or name another")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
+from auxo.datasets.missing_values import as_numbers_if_all_are, gaps
 from auxo.datasets.table_files import Part, TableFile
 from auxo.files.errors import FileError, file_error
 
@@ -43,16 +44,18 @@ class _Place:
 
 
 def read_labels(table: TableFile, column: str) -> Labels:
-    """Return the classes that a column of labels has.
+    """Return the classes that a column of labels has; gaps are passed over.
 
     Raises:
         FileError: a label is neither a whole number from 0 nor a name, or there are too many.
     """
     most, names = -1, dict[str, _Place]()
-    for part in table.parts((column,)):
-        values = part.columns[column]
-        if values.ndim != 1:
-            raise file_error(part.path, part.place(0, column), _RANGE, f"lists of {values.shape[1:]}", _NUMBER_THEM)
+    for whole in table.parts((column,)):
+        if whole.columns[column].ndim != 1:
+            got = f"lists of {whole.columns[column].shape[1:]}"
+            raise file_error(whole.path, whole.place(0, column), _RANGE, got, _NUMBER_THEM)
+        part = whole.only(~gaps(whole.columns[column]))
+        values = as_numbers_if_all_are(part.columns[column])
         if values.dtype.kind in "biuf":
             most = max(most, _largest(part, column, values))
         else:
@@ -93,8 +96,6 @@ def _largest(part: Part, column: str, values: NDArray[Any]) -> int:
 def _gather(names: dict[str, _Place], part: Part, column: str, values: NDArray[Any]) -> None:
     for row, value in enumerate(values.tolist()):
         if str(value) not in names:
-            if not str(value):
-                raise _not_a_label(part, column, row, "nothing")
             names[str(value)] = _Place(part.path, part.place(row, column))
             if len(names) > MAX_CLASSES:
                 raise _not_a_label(part, column, row, f"the {len(names)}th name")

@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
+from auxo.core.types import BoolArray, FloatArray, IntArray
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, ColumnPlan, SampleSource
+from auxo.datasets.column_looks import ColumnLooks
+from auxo.datasets.missing_values import MissingCount, gaps, numbers_with_gaps
 from auxo.datasets.table_files import Part, TableFile, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
+from auxo.population.preparation import Missing, Preparation
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -48,6 +51,9 @@ class TableColumns:
     tokens: bool = False  # whether inputs are tokens of a text
     shape: tuple[int, ...] | None = None  # of an input; None: as the lists are nested
     test_share: float = TEST_SHARE  # where no column says what is for testing
+    standardise: bool = True  # columns of single numbers, each by its training mean and deviation
+    missing: Missing = "error"  # what becomes of rows with missing values
+    as_before: Preparation | None = None  # of other samples, to be done to these; None: by these samples' own figures
 
     def __post_init__(self) -> None:
         if not 0 < self.test_share < 1:
@@ -79,7 +85,7 @@ class _Roles:
 class _Rows:
     """Samples of some rows of a table; a text may give many."""
 
-    x: StoredInputs
+    x: StoredInputs | FloatArray
     y: IntArray
     row: IntArray  # (samples,) of the part
     is_test: BoolArray | None
@@ -99,20 +105,77 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
     table = open_table_file(path)
     roles = _roles(table, columns)
     labels = Labels(BY_CHARACTER.names) if roles.label is None else read_labels(table, roles.label)
+    are_columns = _are_columns(table, roles, columns)
+    looks = ColumnLooks(roles.features if are_columns else ())
+    counted = MissingCount()
 
     def clients() -> Iterator[ClientSamples]:
+        nonlocal looks, counted
+        looks, counted = ColumnLooks(looks.names), MissingCount()  # a source may be read more than once
         shape: tuple[int, ...] | None = None
-        for part in table.parts(roles.names()):
+        for whole in table.parts(roles.names()):
+            part = _without_gaps(whole, roles, columns, are_columns, counted)
+            if len(part.numbers) == 0:
+                continue
             names = _client_names(part, roles.client)
-            rows = _samples(part, roles, columns, labels, names)
+            rows = _samples(part, roles, columns, labels, names, are_columns)
+            if are_columns:
+                looks.add(rows.x)
             if shape is not None and rows.x.shape[1:] != shape:
                 expected, got = f"inputs of shape {shape}, as before", f"{rows.x.shape[1:]}"
                 place = part.place(0, roles.features[0])
                 raise file_error(part.path, place, expected, got, "bring all samples to one shape")
             shape = rows.x.shape[1:]
             yield from _by_client(part, roles.group, names, rows)
+        if counted.rows_with_gaps and columns.missing == "error":
+            raise counted.error(path)
 
-    return SampleSource(path.stem, path, labels.classes, clients, columns.test_share)
+    def notes() -> tuple[str, ...]:
+        became = "were left out" if columns.missing == "drop" else "were filled with the columns' means"
+        told = (f"{counted.words()}; they {became}",) if counted.rows_with_gaps else ()
+        return (*told, *looks.notes())
+
+    plan = None
+    if are_columns:
+        label = () if roles.label is None else (roles.label,)
+        plan = ColumnPlan(
+            roles.features, columns.standardise, columns.missing, roles.client, label, notes, columns.as_before
+        )
+    return SampleSource(path.stem, path, labels.classes, clients, columns.test_share, plan)
+
+
+def _are_columns(table: TableFile, roles: _Roles, columns: TableColumns) -> bool:
+    """Return whether inputs are columns of single numbers, each with a meaning of its own.
+
+    Lists, inputs with a shape, levels from 0 to 255 and tokens are arrays, whose numbers are all of one kind.
+    """
+    if columns.text is not None or columns.tokens or columns.shape is not None:
+        return False
+    first = next(iter(table.parts(roles.features)), None)
+    if first is None:
+        return True
+    arrays = [first.columns[name] for name in roles.features]
+    return all(array.ndim == 1 for array in arrays) and not all(array.dtype == np.uint8 for array in arrays)
+
+
+def _without_gaps(part: Part, roles: _Roles, columns: TableColumns, are_columns: bool, counted: MissingCount) -> Part:
+    """Return the rows that can be used; which others there are is counted."""
+    needed = {roles.client: gaps(part.columns[roles.client])}
+    if roles.label is not None:
+        needed[roles.label] = gaps(part.columns[roles.label])
+    filled = {}
+    for name in roles.features:
+        values = part.columns[name]
+        if are_columns:
+            numbers = numbers_with_gaps(values)
+            if numbers is not None:  # otherwise it is told where it is read
+                filled[name] = np.isnan(numbers)
+        elif values.ndim == 1 and values.dtype.kind == "O":
+            needed[name] = np.array([value is None for value in values.tolist()], dtype=np.bool_)
+    has_gap = counted.add(part, needed | filled)
+    if columns.missing == "mean":
+        has_gap = np.logical_or.reduce(list(needed.values()))
+    return part.only(~has_gap) if has_gap.any() else part
 
 
 def _roles(table: TableFile, columns: TableColumns) -> _Roles:
@@ -177,13 +240,17 @@ def _client_names(part: Part, column: str) -> NDArray[Any]:
     return names
 
 
-def _samples(part: Part, roles: _Roles, columns: TableColumns, labels: Labels, names: NDArray[Any]) -> _Rows:
+def _samples(
+    part: Part, roles: _Roles, columns: TableColumns, labels: Labels, names: NDArray[Any], are_columns: bool
+) -> _Rows:
     is_test = None if roles.split is None else _is_test(part, roles.split)
     if columns.text == "characters":
         return _next_characters(part, roles.features[0], columns.test_share, names, is_test)
     if columns.text == "hashed":
         texts = _texts(part, roles.features[0])
-        x: StoredInputs = np.stack([hashed_words(text, HASHED) for text in texts])
+        x: StoredInputs | FloatArray = np.stack([hashed_words(text, HASHED) for text in texts])
+    elif are_columns:
+        x = np.stack([_column(part, name) for name in roles.features], axis=1)
     else:
         x = _inputs(part, roles.features, columns)
     if roles.label is None:
@@ -256,6 +323,19 @@ def _numbers(part: Part, name: str) -> NDArray[Any]:
         raise file_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
 
 
+def _column(part: Part, name: str) -> FloatArray:
+    """Return a column of single numbers, with NaN for gaps."""
+    numbers = numbers_with_gaps(part.columns[name])
+    if numbers is None:
+        _numbers(part, name)  # says which value it is
+        raise AssertionError(f"{name}: both ways of reading numbers should agree")
+    if np.isinf(numbers).any():
+        row = int(np.isinf(numbers).argmax())
+        got, remedy = f"{numbers[row]}", "fill it in or drop the row"
+        raise file_error(part.path, part.place(row, name), "finite numbers", got, remedy)
+    return numbers
+
+
 def _is_number(value: object) -> bool:
     try:
         float(str(value))
@@ -288,9 +368,17 @@ def _tokens(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs
     return tokens
 
 
+def _groups(part: Part, column: str) -> list[str]:
+    values = part.columns[column].tolist()
+    missing = next((row for row, value in enumerate(values) if value is None), None)
+    if missing is not None:
+        raise file_error(part.path, part.place(missing, column), "a group", "nothing", "fill it in or drop the row")
+    return [str(value) for value in values]
+
+
 def _by_client(part: Part, group: str | None, names: NDArray[Any], rows: _Rows) -> Iterator[ClientSamples]:
     distinct, number = np.unique(names, return_inverse=True)
-    groups = None if group is None else [str(value) for value in part.columns[group].tolist()]
+    groups = None if group is None else _groups(part, group)
     of_client: dict[int, str] = {}
     for row, client in enumerate(number.tolist() if groups else ()):
         if groups and of_client.setdefault(client, groups[row]) != groups[row]:

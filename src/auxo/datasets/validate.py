@@ -1,22 +1,22 @@
 """Every value of a data set checked, and everything that is wrong with it said at once."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from auxo.datasets.federated_file import Columns, clients_without_a_split, collect, columns_of
+from auxo.datasets.checksums import problems_with_content, problems_with_inputs
+from auxo.datasets.columns import Columns
+from auxo.datasets.federated_file import clients_without_a_split, collect, columns_of
 from auxo.datasets.federated_table import open_table, problems_with_form, problems_with_values
 from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
 from auxo.datasets.tables import table_source
-from auxo.files.errors import FileError, file_error
+from auxo.files.errors import FileError
 from auxo.population.population_file import PopulationFileError
 
 MOST_PROBLEMS = 20
 """Problems that are listed at most; our choice."""
 
-_AT_ONCE = 1 << 24  # numbers of inputs that are checked at once; our choice
 _ROWS_NAMED = 5  # rows that are named for inputs of one kind; our choice
 
 
@@ -51,13 +51,17 @@ def validate(path: Path) -> Validation:
         if of_form:
             return _listed(of_form)
         found = list(problems_with_values(path, table, metadata))
-        return _of_columns(path, columns_of(path, table, metadata), found)
+        columns = columns_of(path, table, metadata)
+        checked = _of_columns(path, columns, found)
+        # What is wrong with single values says more than that some have changed.
+        changed = [] if checked.problems else list(problems_with_content(path, columns, metadata))
+        return _listed(changed) if changed else checked
     except (FileError, PopulationFileError) as error:
         return Validation((str(error),))
 
 
 def _of_columns(path: Path, columns: Columns, found: list[FileError]) -> Validation:
-    found = [*found, *clients_without_a_split(columns, path), *_problems_with_inputs(path, columns)]
+    found = [*found, *clients_without_a_split(columns, path), *problems_with_inputs(path, columns)]
     if found:
         return _listed(found)
     unused = np.flatnonzero(np.bincount(columns.y, minlength=len(columns.classes)) == 0)
@@ -73,19 +77,3 @@ def _of_columns(path: Path, columns: Columns, found: list[FileError]) -> Validat
 
 def _listed(found: list[FileError]) -> Validation:
     return Validation(tuple(str(problem) for problem in found[:MOST_PROBLEMS]), len(found) > MOST_PROBLEMS)
-
-
-def _problems_with_inputs(path: Path, columns: Columns) -> Iterator[FileError]:
-    x = columns.x
-    if x.dtype == np.uint8:  # every value is one
-        return
-    named = 0
-    rows_at_once = max(1, _AT_ONCE // max(1, x[0].size))
-    for first in range(0, len(x), rows_at_once):
-        part = x[first : first + rows_at_once].reshape(-1, x[0].size)
-        wrong = part < 0 if x.dtype == np.int32 else ~np.isfinite(part)
-        for row in np.flatnonzero(wrong.any(axis=1))[: _ROWS_NAMED - named].tolist():
-            expected = "tokens from 0" if x.dtype == np.int32 else "finite numbers"
-            place, got = f"row {first + row}, features", f"{part[row][wrong[row]][0]}"
-            yield file_error(path, place, expected, got, "fill it in or drop the row, and convert again")
-            named += 1

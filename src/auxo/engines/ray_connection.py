@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import ray
@@ -22,6 +22,8 @@ from ray import exceptions as ray_errors
 from ray._private import ray_constants, services, worker
 from ray._raylet import AuthenticationTokenLoader, Config
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from auxo.engines.ray_undertaker import undertaker
 
 _CONNECT_S = 5  # how long a head node may take to answer; our choice
 _NODE_S = 60.0  # how long nodes may take to say what is installed there; our choice
@@ -83,7 +85,11 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
         "RAY_AUTH_TOKEN": secrets.token_hex(),
     }
     advice = "make room in /dev/shm and in the temporary directory, or set TMPDIR to another one with a short path"
-    with TemporaryDirectory(prefix="auxo-ray-", ignore_cleanup_errors=True) as directory, _quietly():
+    with (
+        TemporaryDirectory(prefix="auxo-ray-", ignore_cleanup_errors=True) as directory,
+        undertaker(Path(directory)),
+        _quietly() as handler,
+    ):
         # Ray replaces the loopback address by one that others can reach, unless there can be no others.
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
@@ -100,6 +106,7 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
                 _system_config=_PATIENCE,
                 **_QUIET,
             )
+            _keep_handler(handler)
         yield
 
 
@@ -107,7 +114,7 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
 def _running_cluster(address: str) -> Iterator[None]:
     _check_reachable(address)
     advice = "run Auxo on a node of that cluster, with the Python and the Ray that it was started with"
-    with _quietly():
+    with _quietly() as handler:
         # Ray itself would go on trying for minutes.
         with (
             _replaced(ray_constants, "NUM_REDIS_GET_RETRIES", 1),
@@ -115,6 +122,7 @@ def _running_cluster(address: str) -> Iterator[None]:
             _explained(f"the Ray cluster at {address} cannot be used", advice),
         ):
             ray.init(address, **_QUIET)
+            _keep_handler(handler)
         _check_installations()
         yield
 
@@ -204,14 +212,23 @@ def _nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
+_Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+def _keep_handler(handler: _Handler) -> None:
+    """Have SIGTERM do what somebody said before Ray took hold of it: whoever uses us may have to tidy up, too."""
+    if handler not in {None, signal.SIG_DFL} and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _quietly() -> Iterator[_Handler]:
     """Disconnect in the end, and leave the process as it was; until then, print nothing that nobody has asked for."""
     handler, hook = signal.getsignal(signal.SIGTERM), os.environ.get(_HOOK)  # Ray sets both
     try:
         # It is told what Ray has to say about processes that died, in colours, between the lines of the progress.
         with _replaced(worker, "print_to_stdstream", lambda *args, **kwargs: None):
-            yield
+            yield handler
     finally:
         ray.shutdown()
         _reread_variables()

@@ -4,6 +4,8 @@ import mmap
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -35,7 +37,7 @@ _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
 _SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being gathered
 _MAX_TRIES = 3  # of a chunk whose worker dies
-_HEARTBEAT_S = 1.0  # how often an idle worker looks whether it is still wanted
+_HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
 OnNote = Callable[[str], None]
 
@@ -284,19 +286,28 @@ def _check_memory(needed: int, workers: int) -> None:
 
 def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, shared: _Shared, parent: int) -> None:
     """Be a worker until the parent is gone or kills us."""
+    _end_with(parent)
     # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
     keep_freed_memory()
     while True:
-        while not connection.poll(_HEARTBEAT_S):
-            if os.getppid() != parent:
-                return
         try:
             task: _Task = connection.recv()
             connection.send(_train(task, engine, fingerprint, shared))
         except (EOFError, OSError):
             return
+
+
+def _end_with(parent: int) -> None:
+    """Have this process end soon after its parent, whatever it is doing then: nobody waits for the result."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_HEARTBEAT_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:

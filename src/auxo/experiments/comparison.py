@@ -8,6 +8,9 @@ import numpy as np
 
 from auxo.experiments.summary import BASE, MethodSummary, Summary
 
+FEWEST_SEEDS = 3
+"""Seeds before an interval says anything; our choice."""
+
 _CONFIDENCE = 0.95
 
 
@@ -41,7 +44,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds and how far from it the truth may lie, with 95 % confidence; None for a single seed."""
+    """A mean over seeds and how far from it the truth may lie, with 95 % confidence; None for one or two seeds."""
 
     mean: float
     half_width: float | None
@@ -99,13 +102,15 @@ class Comparison:
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean and its confidence interval by Student's distribution.
 
+    Of fewer than three values there is none: that of two is 9 times as wide as they are apart.
+
     >>> found = interval([1.0, 2.0, 3.0])
     >>> print(f"{found.mean:.1f} {found.half_width:.3f}")
     2.0 2.484
     """
     numbers = np.asarray(values, dtype=np.float64)
     mean = float(numbers.mean())
-    if len(numbers) < 2:
+    if len(numbers) < FEWEST_SEEDS:
         return Interval(mean, None)
     from scipy import stats  # noqa: PLC0415 - takes long to import, and `auxo --help` should not wait
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from auxo.experiments.checkpoint_interval import parse_interval
 from auxo.experiments.parts import (
     AGGREGATORS,
     CLIENTS,
@@ -21,13 +22,14 @@ from auxo.experiments.parts import (
     section_names,
 )
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
+from auxo.population.preparation import Missing
 from auxo.registry.expectation import nearest
 from auxo.registry.import_path import is_import_path
 from auxo.registry.part_settings import PartMaker
 from auxo.registry.registry import Registry, short_name
-from auxo.training.trainer import LocalTraining
+from auxo.training.trainer import MOST_EPOCHS, LocalTraining
 
-Source = Literal["digits", "synthetic", "file", "natural"]
+Source = Literal["digits", "synthetic", "file", "natural", "given"]
 NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
 Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
@@ -64,11 +66,13 @@ class Section(BaseModel):
 class PopulationConfig(Section):
     """Who the clients are and how their data differ."""
 
-    source: Source = Field(default="digits", description="Where the clients' data come from.")
+    source: Source = Field(
+        default="digits", description="Where the clients' data come from. given: from Python, by auxo.simulate."
+    )
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
         description="Clients' samples: a federated file (.arrow), a table (.parquet, .csv) or arrays (.npz), relative "
-        'to the working directory. Only with source = "file".',
+        'to the configuration. Only with source = "file".',
     )
     dataset: NaturalName | None = Field(
         default=None, description="A data set with natural clients. Only with source = natural."
@@ -79,8 +83,13 @@ class PopulationConfig(Section):
     )
     standardise: bool = Field(
         default=True,
-        description="Shift and scale inputs by one mean and one deviation; tokens stay. "
-        "Only with source = file or natural.",
+        description="Shift and scale inputs: the columns of a table (.parquet, .csv) each by its own mean and "
+        "deviation, all else by one of each; tokens stay. Only with source = file or natural.",
+    )
+    missing: Missing = Field(
+        default="error",
+        description="Rows of a table (.parquet, .csv) with missing values: an error, left out, or filled with the "
+        "columns' means. Only with source = file.",
     )
     plant: Heterogeneity = Field(
         default="none",
@@ -173,7 +182,7 @@ class DevicesConfig(Section):
     )
     file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with speeds (.arrow), relative to the working directory. Only with kind = trace.",
+        description="Trace file with speeds (.arrow), relative to the configuration. Only with kind = trace.",
     )
     spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
     slowdown: PositiveFloat = Field(
@@ -187,7 +196,7 @@ class DevicesConfig(Section):
     )
     availability_file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the working directory or to "
+        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the configuration or to "
         "the data folder (--data, or AUXO_DATA). Only with availability = trace. Not set: devices.file.",
     )
     share_online: float = Field(
@@ -199,6 +208,7 @@ class DevicesConfig(Section):
     overcommit: float = Field(
         default=0.25,
         ge=0,
+        le=1000,
         description="Participants invited beyond those needed, as a share; the last to answer are wasted.",
     )
     deadline_s: PositiveFloat | None = Field(
@@ -260,7 +270,7 @@ class TrainingConfig(Section):
     model: Annotated[str, AfterValidator(_known_model)] = Field(
         default="softmax",
         description=f"What clients train: {', '.join(MODELS)}; or a torch module of your own by its import path, "
-        "package.module:Name or file.py:Name (from the working directory).",
+        "package.module:Name or file.py:Name (relative to the configuration).",
     )
     model_args: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ModelArgument] = Field(
         default_factory=dict,
@@ -279,7 +289,7 @@ class TrainingConfig(Section):
     )
     batch_size: PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
     epochs: PositiveInt = Field(
-        default=_LOCAL.epochs, description="Passes over a client's samples in one participation."
+        default=_LOCAL.epochs, le=MOST_EPOCHS, description="Passes over a client's samples in one participation."
     )
     sketch_size: PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."
@@ -289,6 +299,25 @@ class TrainingConfig(Section):
         description="Fingerprints know the model's layers, for methods that compare updates unit by unit. "
         "false: all methods compare whole updates.",
     )
+    cohorts: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Directory of a finished run whose cohorts methods start from that keep records on clients, such "
+        "as auxo; clients are known by their names. Not set: from one cohort.",
+    )
+    cohort_models: bool = Field(
+        default=False,
+        description="Cohorts of training.cohorts also start from the models they had: the same task goes on. "
+        "false: from new models, for another task. Only with training.cohorts.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.cohort_models and self.cohorts is None:
+            raise ValueError(
+                "training.cohort_models: true is given, but training.cohorts is not set; name the run whose cohorts "
+                "have the models (--cohorts RUN) or remove it"
+            )
+        return self
 
 
 class RunConfig(Section):
@@ -316,9 +345,18 @@ class RunConfig(Section):
     perplexity: bool = Field(
         default=False, description="Also measure perplexity, e to the mean cross entropy: for models of language."
     )
+    checkpoint_every: str = Field(
+        default="30s",
+        description="Work between two checkpoints, which an interrupted run does again at most: time (30s, 5m, 1h), "
+        "rounds (50r), or never. Results are the same bits.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        try:
+            parse_interval(self.checkpoint_every)
+        except ValueError as error:
+            raise ValueError(f"run.checkpoint_every: {error}") from None
         if self.engine != "ray" and self.ray_address is not None:
             raise ValueError(
                 f'run.ray_address: {self.ray_address!r} is given, but run.engine = "{self.engine}"; '

@@ -12,13 +12,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from auxo.experiments.config import Config, Section
+from auxo.experiments.config_paths import with_absolute_paths
 from auxo.experiments.references import reference_names, reference_text
-from auxo.registry.expectation import expectation, nearest_choice, toml_key, toml_value
+from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_key, toml_value
 from auxo.registry.import_path import code_file, is_import_path
 from auxo.registry.part_settings import Line
 from auxo.registry.registry import short_name
 
 _COMMENT_WIDTH = 100
+_TABLES = (".csv", ".parquet")
+_DATA = (*_TABLES, ".arrow", ".feather", ".npz")  # what is no configuration, though it is often given for one
 
 
 class ConfigError(ValueError):
@@ -32,38 +35,72 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         path: None stands for an empty file, so for the defaults; what is no file may be the name of a reference.
         overrides: each value is read as TOML, or taken as a plain string where it is not TOML.
 
+    Paths in the file are relative to it, those in overrides to the working directory; both become absolute, so that the
+    copy in a run's directory means the same from everywhere.
+
     Raises:
         ConfigError: the file cannot be read, or a key or a value is not what `Config` expects.
     """
     if path is None:
-        return parse_config("", overrides)
+        return parse_config("", overrides, folder=Path())
+    if path.suffix.lower() in _DATA:
+        raise ConfigError(_this_is_data(path))
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if str(path) in reference_names():
-            return parse_config(reference_text(str(path)), overrides, source=f"reference {path}")
+            return parse_config(reference_text(str(path)), overrides, source=f"reference {path}", folder=Path())
         known = ", ".join(reference_names())
+        beside = [] if not path.parent.is_dir() else [str(one) for one in path.parent.glob("*.toml")]
+        near = nearest(str(path), [*reference_names(), *beside])
+        hint = f"did you mean {near}? Or: " if near else ""
         raise ConfigError(
-            f"{path}: no such file; `auxo config init {path}` writes one to start from. "
+            f"{path}: no such file; {hint}`auxo config init {path}` writes one to start from. "
             f"Configurations that come with Auxo: {known}"
         ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: expected a TOML file, got a directory; name the file in it") from None
     except UnicodeDecodeError as error:
-        hint = f"; a population goes in by `auxo run --population {path}`" if path.suffix == ".npz" else ""
-        raise ConfigError(f"{path}: expected UTF-8 text, got {error.reason} at byte {error.start}{hint}") from None
+        raise ConfigError(f"{path}: expected UTF-8 text, got {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_config(text, overrides, source=str(path))
+    return parse_config(text, overrides, source=str(path), folder=path.parent)
 
 
-def parse_config(text: str, overrides: Sequence[str] = (), source: str = "configuration") -> Config:
-    """Do what `load_config` does for TOML text; ``source`` names it in messages."""
+def _this_is_data(path: Path) -> str:
+    converted = path.with_suffix(".arrow").name
+    if path.suffix.lower() in _TABLES:
+        more = (
+            " (a table with the columns client and label; if yours are called otherwise, first "
+            f"`auxo data convert {path} {converted} --client COLUMN --label COLUMN`, and run on {converted})"
+        )
+    else:
+        more = ""
+    return (
+        f"{path}: expected a configuration (TOML), got clients' data; run on them with "
+        f"`auxo run --population {path}`{more}"
+    )
+
+
+def parse_config(
+    text: str, overrides: Sequence[str] = (), source: str = "configuration", folder: Path | None = None
+) -> Config:
+    """Do what `load_config` does for TOML text; ``source`` names it in messages.
+
+    Paths in the text are relative to ``folder``, those in overrides to the working directory, and all become absolute;
+    None: they stay as they are.
+    """
     try:
         raw: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: expected tables and lists a few levels deep, got far more; flatten it") from None
+    if folder is not None:
+        raw = with_absolute_paths(raw, folder)
     overridden = {_apply(raw, override) for override in overrides}
+    if folder is not None:
+        raw = with_absolute_paths(raw, Path())
     try:
         if "parts" in raw:  # for Python only; a file has a section for each
             raise ConfigError(_told([_unknown_key(("parts",), Config)], overridden, source))
@@ -174,7 +211,7 @@ def _is_overridden(problem: str, overridden: Collection[str]) -> bool:
 def _override_value(text: str) -> object:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     # A line break in the text could have smuggled in more keys: then it was no value.
     return parsed["value"] if len(parsed) == 1 else text
@@ -203,18 +240,35 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, object]) -> str:
     return f"{name}: expected a section [{name}], got {toml_value(got)}; set one of: {', '.join(model.model_fields)}"
 
 
-def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
-    """Return the message for a key that ``model`` does not have, with the key that was probably meant."""
-    *parents, key = keys
-    here = {name: ".".join((*parents, name)) for name in model.model_fields if name != "parts"}
-    everywhere = {
+def setting_called(key: str) -> str | None:
+    """Return the setting whose last word is, or nearly is, ``key``; None: there is none.
+
+    >>> setting_called("rounds"), setting_called("particpants"), setting_called("qqqq")
+    ('training.rounds', 'training.participants', None)
+    """
+    known = _settings_by_key()
+    near = nearest(key, known)
+    return None if near is None else known[near]
+
+
+def _settings_by_key() -> dict[str, str]:
+    """Return all settings by the last word of their names; where two share it, an experiment's own comes first."""
+    found = {
         name: f"{section}.{name}"
         for section, field in Config.model_fields.items()
         if (inner := _section(field)) is not None
         for name in inner.model_fields
     } | {name: name for name, field in Config.model_fields.items() if _section(field) is None and name != "parts"}
     for section, lines in sections_of_parts(Config()).items():
-        everywhere |= {line.key: f"{section}.{line.key}" for line in lines if line.key not in everywhere}
+        found |= {line.key: f"{section}.{line.key}" for line in lines if line.key not in found}
+    return found
+
+
+def _unknown_key(keys: tuple[str, ...], model: type[Section]) -> str:
+    """Return the message for a key that ``model`` does not have, with the key that was probably meant."""
+    *parents, key = keys
+    here = {name: ".".join((*parents, name)) for name in model.model_fields if name != "parts"}
+    everywhere = _settings_by_key()
     near_here = difflib.get_close_matches(key, here, n=1)
     near_elsewhere = difflib.get_close_matches(key, everywhere, n=1)
     meant = (

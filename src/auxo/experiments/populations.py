@@ -5,6 +5,7 @@ from typing import assert_never
 
 from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.datasets.open_dataset import arrow_needed, open_dataset
+from auxo.datasets.tables import TableColumns
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
@@ -55,12 +56,21 @@ def make_population(config: Config) -> FederatedData:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
+    check_participants(config, data)
+    return data
+
+
+def check_participants(config: Config, data: FederatedData) -> None:
+    """Check that there are clients enough for a round.
+
+    Raises:
+        ConfigError: there are not.
+    """
     if config.training.participants > data.n_clients:
         raise ConfigError(
             f"training.participants: expected at most the {data.n_clients} clients of {data.name}, "
             f"got {config.training.participants}; lower it (--set training.participants={data.n_clients})"
         )
-    return data
 
 
 def trainer_for(config: Config, data: FederatedData) -> Trainer:
@@ -85,6 +95,11 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
                 data = data.standardised()
             data = _planted(data, population, seed)
             return data.standardised() if population.standardise else data
+        case "given":
+            raise ValueError(
+                'source: expected clients that can be found again, got "given": they were given to auxo.simulate from '
+                "Python; give them again there, or write them to a file and set population.file"
+            )
         case "digits":
             return digits_population(
                 clients=population.clients,
@@ -115,7 +130,8 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
 def _read(population: PopulationConfig) -> FederatedData:
     if population.source == "file":
         assert population.file is not None  # noqa: S101 - the configuration has checked it
-        return open_dataset(population.file)
+        columns = TableColumns(standardise=population.standardise, missing=population.missing)
+        return open_dataset(population.file, columns)
     assert population.dataset is not None  # noqa: S101
     folder = data_folder(population)
     if folder is None:

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -15,11 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.types import FloatArray, IntArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
+from auxo.experiments.model_inputs import ModelInputs
+from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
-from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
+from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
+from auxo.population.preparation import Preparation, preparation_from_json
 from auxo.protocol.events import Event, from_json, to_json
 from auxo.registry.registry import short_name
 
@@ -28,11 +33,19 @@ _SUMMARY = "summary.json"
 _REPORT = "report.html"
 _EVENTS = "events.jsonl"
 _CLIENTS = "clients.npz"
+_STAMP = "stamp.json"
+_PREPARATION = "preparation.json"
+_MODEL = "model.json"
+_CHECKPOINTS = "checkpoints"
+
+_TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL, _CHECKPOINTS})
 
 _METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
 
 _read_summary = cache(lambda: json_reader(Summary))  # when it is asked for, because to build it takes a while
+_read_stamp = cache(lambda: json_reader(Stamp))
+_read_model_inputs = cache(lambda: json_reader(ModelInputs))
 
 
 def is_method_name(name: str) -> bool:
@@ -41,7 +54,7 @@ def is_method_name(name: str) -> bool:
     >>> is_method_name("fedavg+mu-0.1"), is_method_name("../elsewhere")
     (True, False)
     """
-    return _METHOD_NAME.fullmatch(name) is not None and name not in {_CONFIG, _SUMMARY, _REPORT}
+    return _METHOD_NAME.fullmatch(name) is not None and name not in _TAKEN
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,9 @@ class ClientScores:
     cohort: NDArray[np.str_]  # (clients,)
     group: IntArray | None = None  # (clients,); None when no groups are known
     client: IntArray | None = None  # (clients,) rows of the population; None: all of it, in order
+    lost: BoolArray | None = None  # (clients,) had no reason to want the cohort, see `place_clients`
+    reward: FloatArray | None = None  # (clients,) in its own record, for the cohort; NaN without a record
+    visits: IntArray | None = None  # (clients,) how often it took part
 
     def __post_init__(self) -> None:
         clients = len(self.accuracy)
@@ -61,6 +77,9 @@ class ClientScores:
             "cohort": self.cohort,
             "group": self.group,
             "client": self.client,
+            "lost": self.lost,
+            "reward": self.reward,
+            "visits": self.visits,
         }
         for name, column in columns.items():
             if column is not None and len(column) != clients:
@@ -83,21 +102,33 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, config_text: str) -> "RunDirectory":
-        """Start a run in a new or empty directory.
+        """Start a run in a new or empty directory; of two that try at the same time one does.
 
         Raises:
             FileExistsError: something is already there.
         """
         if path.exists() and not path.is_dir():
             raise FileExistsError(f"{path}: expected a directory for the run, found a file; choose another path")
-        if path.is_dir() and (found := sorted(entry.name for entry in path.iterdir())):
+        entries = path.iterdir() if path.is_dir() else ()
+        if found := sorted(entry.name for entry in entries if not is_ours_for_now(entry)):
             raise FileExistsError(
                 f"{path}: expected a new or empty directory for the run, found {', '.join(found[:3])}"
                 f"{' and more' if len(found) > 3 else ''}; choose another path or remove it"
             )
         path.mkdir(parents=True, exist_ok=True)
-        write_whole(path / _CONFIG, config_text.encode())
+        try:
+            new_file(path / _CONFIG, config_text.encode())
+        except FileExistsError:
+            raise FileExistsError(
+                f"{path}: expected a new or empty directory for the run, but another run has just begun there; "
+                "choose another path"
+            ) from None
         return cls(path)
+
+    @staticmethod
+    def is_at(path: Path) -> bool:
+        """Return whether a run has begun in a directory."""
+        return (path / _CONFIG).is_file()
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
@@ -108,7 +139,7 @@ class RunDirectory:
         """
         if not path.is_dir():
             raise FileNotFoundError(f"{path}: expected a run directory, but there is no such directory")
-        if not (path / _CONFIG).is_file():
+        if not cls.is_at(path):
             raise FileNotFoundError(
                 f"{path}: not a run directory, {_CONFIG} is missing; give the directory that a run was written to"
             )
@@ -117,8 +148,32 @@ class RunDirectory:
     def discard(self) -> None:
         """Take back `create`: remove the run unless a method has begun."""
         if not self.methods():
+            for name in (_STAMP, _PREPARATION, _MODEL, _SUMMARY):
+                (self.path / name).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
             self.path.rmdir()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Return a lock that whoever writes here holds; entering it raises DirectoryInUse where somebody does."""
+        return locked_directory(self.path)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder for what an interrupted run goes on from."""
+        return self.path / _CHECKPOINTS
+
+    def events_file(self, method: str, number: int = 0) -> Path:
+        """Return where the events of a method's runs are written; those of later ones count if they prove better."""
+        if number == 0:
+            return self._method_file(method, _EVENTS)
+        return self._method_file(_CHECKPOINTS, f"{method}-{number + 1}.jsonl", is_ours=True)
+
+    def forget_methods(self, but: Collection[str]) -> None:
+        """Remove what was written of other methods than these, to have them begin anew."""
+        for method in self.methods():
+            if method not in but:
+                shutil.rmtree(self.path / method)
 
     def config_text(self) -> str:
         """Return the complete resolved configuration."""
@@ -139,8 +194,10 @@ class RunDirectory:
     def _configured_methods(self) -> tuple[str, ...]:
         try:
             methods = tomllib.loads(self.config_text()).get("methods", [])
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise file_error(self.path / _CONFIG, "configuration", "TOML", f"none ({error})", _REMEDY) from error
+        if not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
+            raise file_error(self.path / _CONFIG, "methods", "a list of names", f"{methods!r:.80}", _REMEDY)
         return tuple(short_name(method) for method in methods)
 
     @contextmanager
@@ -193,9 +250,11 @@ class RunDirectory:
             "test_samples": np.asarray(clients.test_samples, dtype=np.int64),
             "cohort": np.asarray(clients.cohort, dtype=np.str_),
         }
-        for name, column in (("group", clients.group), ("client", clients.client)):
+        optional = {"lost": np.bool_, "reward": np.float64, "visits": np.int64, "group": np.int64, "client": np.int64}
+        for name, dtype in optional.items():
+            column = getattr(clients, name)
             if column is not None:
-                columns[name] = np.asarray(column, dtype=np.int64)
+                columns[name] = np.asarray(column, dtype=dtype)
         with whole_file(path) as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
 
@@ -211,15 +270,15 @@ class RunDirectory:
         try:
             # numpy would leave a damaged file open if it were given the path.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
+                optional = ("group", "client", "lost", "reward", "visits")
                 return ClientScores(
                     accuracy=columns["accuracy"],
                     test_samples=columns["test_samples"],
                     cohort=columns["cohort"],
-                    group=columns["group"] if "group" in columns.files else None,
-                    client=columns["client"] if "client" in columns.files else None,
+                    **{name: columns[name] for name in optional if name in columns.files},
                 )
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
-            columns_named = "accuracy, test_samples, cohort and perhaps group and client"
+            columns_named = "accuracy, test_samples, cohort and perhaps group, client, lost, reward and visits"
             raise file_error(path, "columns", columns_named, f"others ({error})", _REMEDY) from error
 
     def write_summary(self, summary: Summary) -> None:
@@ -245,14 +304,60 @@ class RunDirectory:
         except ValueError as error:
             raise FileError(f"{path}: expected the summary of a run as JSON: {error}; {_REMEDY}") from error
 
+    def write_inputs(self, stamp: Stamp, preparation: Preparation, inputs: ModelInputs) -> None:
+        """Write with what and on what the run is made, what was done to inputs, and what models take."""
+        write_whole(self.path / _STAMP, (json.dumps(asdict(stamp), indent=2) + "\n").encode())
+        write_whole(self.path / _PREPARATION, (preparation.to_json() + "\n").encode())
+        write_whole(self.path / _MODEL, (json.dumps(asdict(inputs), indent=2) + "\n").encode())
+
+    def read_stamp(self) -> Stamp | None:
+        """Return the run's stamp; None before the first method has begun.
+
+        Raises:
+            FileError: the file is damaged.
+        """
+        path = self.path / _STAMP
+        try:
+            return _read_stamp()(path.read_bytes()) if path.is_file() else None
+        except ValueError as error:
+            raise FileError(f"{path}: expected the stamp of a run as JSON: {error}; {_REMEDY}") from error
+
+    def read_model_inputs(self) -> ModelInputs | None:
+        """Return what the run's models take; None before the first method has begun.
+
+        Raises:
+            FileError: the file is damaged.
+        """
+        path = self.path / _MODEL
+        try:
+            return _read_model_inputs()(path.read_bytes()) if path.is_file() else None
+        except ValueError as error:
+            raise FileError(f"{path}: expected what models take, as JSON: {error}; {_REMEDY}") from error
+
+    def read_preparation(self) -> Preparation | None:
+        """Return what was done to the inputs; None before the first method has begun.
+
+        Raises:
+            FileError: the file is damaged.
+        """
+        path = self.path / _PREPARATION
+        try:
+            return preparation_from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+        except ValueError as error:
+            raise FileError(f"{path}: expected what was done to inputs, as JSON: {error}; {_REMEDY}") from error
+
+    def method_folder(self, method: str) -> Path:
+        """Return the folder of a method."""
+        return self._method_file(method, _EVENTS).parent
+
     def write_report(self, html: str) -> Path:
         """Write the report and return where it is."""
         path = self.path / _REPORT
         write_whole(path, html.encode())
         return path
 
-    def _method_file(self, method: str, name: str) -> Path:
-        if not is_method_name(method):
+    def _method_file(self, method: str, name: str, is_ours: bool = False) -> Path:
+        if not is_ours and not is_method_name(method):
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name

@@ -1,6 +1,7 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,10 +13,15 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
 from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
 from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.model_inputs import ModelInputs
+from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.summary import Status, Summary, summarise
+from auxo.experiments.stamp import make_stamp
+from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
@@ -23,6 +29,7 @@ from auxo.protocol.events import Evaluated, Event
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer
 
@@ -55,57 +62,105 @@ class MethodResult:
     def client_scores(self, data: FederatedData) -> ClientScores:
         """Return every evaluated client's part of the last evaluation."""
         scores, names = self.scores, np.array(self.state.coordinator.tree.cohorts)
+        clients = self.state.clients
         return ClientScores(
             accuracy=scores.correct / np.maximum(scores.tests, 1),
             test_samples=scores.tests,
             cohort=names[scores.cohort],
             group=None if data.groups is None else data.groups[scores.clients],
             client=scores.clients if len(scores.clients) < data.n_clients else None,
+            lost=scores.lost & (len(self.state.coordinator.tree.leaves) > 1),
+            reward=clients.rewards(scores.clients, scores.cohort) if isinstance(clients, ClientRecords) else None,
+            visits=clients.participations(scores.clients),
         )
 
 
 def run_experiment(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote = lambda note: None
+    config: Config,
+    directory: RunDirectory,
+    on_event: OnEvent,
+    on_note: OnNote = lambda note: None,
+    data: FederatedData | None = None,
 ) -> Summary:
     """Run all methods of a configuration and record them; methods that the data do not allow are left out.
 
-    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time.
+    A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
+    ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
+    None: those that the configuration describes.
 
     Returns:
         What is also in summary.json.
 
     Raises:
-        ConfigError: the configuration does not fit the data or the machine; nothing has been run.
+        ConfigError: the configuration does not fit the data, the machine or what the directory holds; nothing has been
+            run.
+        DirectoryInUse: another process is running in the directory.
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
         Exception: as it came from a part; the same holds.
     """
-    data = make_population(config)
+    with directory.locked():
+        return _run_all(config, directory, on_event, on_note, data)
+
+
+def _run_all(
+    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
+) -> Summary:
+    data = make_population(config) if data is None else data
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
         raise ConfigError(
             f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
         )
     inner = _in_process(config, data)
-    for method in methods:  # so that the last method's problem shows before the first has run for hours
-        method_runs(method, config, data, inner.trainer.layers)
-    note = note_on(inner.trainer)
-    if note is not None:
+    # All of them, so that the last method's problem shows before the first has run for hours.
+    runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
+    _check_cohorts(config, [run for some in runs.values() for run in some], inner.trainer, data.client_names)
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
         on_note(note)
-    finished: list[str] = []
+    stamp = make_stamp(data)
+    checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
+    found = _found(checkpoints, directory, runs, on_note)
+    finished = [] if found is None else list(found.finished)
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
+            if found is None or directory.read_stamp() is None:  # one that goes on keeps its own
+                directory.write_inputs(stamp, data.preparation, ModelInputs.of(data))
             for method in methods:
-                _record(method, config, data, directory, on_event, stage)
-                finished.append(short_name(method))
-    except KeyboardInterrupt:
-        _write_summary(config, data, directory, "interrupted", finished)
+                name = short_name(method)
+                if name in finished:
+                    continue
+                goes_on = found if found is not None and found.method == name else None
+                kept = checkpoints.of_method(name, finished, goes_on)
+                _record(method, config, data, directory, on_event, stage, kept)
+                finished.append(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
+            with suppress(OSError):  # a disk without room has been told of
+                _write_summary(config, data, directory, "interrupted", finished)
         raise
-    except Exception:
-        if directory.methods():
-            _write_summary(config, data, directory, "interrupted", finished)
-        raise
-    return _write_summary(config, data, directory, "finished", finished)
+    summary = _write_summary(config, data, directory, "finished", finished)
+    checkpoints.clear()
+    return summary
+
+
+def _found(
+    checkpoints: RunCheckpoints, directory: RunDirectory, runs: Mapping[str, Sequence[MethodRun]], on_note: OnNote
+) -> Found | None:
+    """Return where an interrupted run goes on, with what it would do again out of the way."""
+    kinds = {
+        method: tuple(dict.fromkeys(kind for run in some for kind in run.rules.own_states))
+        for method, some in runs.items()
+    }
+    has_begun = bool(directory.methods())
+    found = checkpoints.find(kinds)
+    directory.forget_methods(but=() if found is None else (*found.finished, found.method))
+    if found is not None:
+        done = f"; {', '.join(found.finished)} finished before" if found.finished else ""
+        on_note(f"{directory.path} goes on after round {found.round} of {found.method}{done}")
+    elif has_begun:
+        on_note(f"{directory.path} has no checkpoint yet, and begins anew")
+    return found
 
 
 def has_groups(data: FederatedData) -> bool:
@@ -119,10 +174,11 @@ def run_method(
     data: FederatedData,
     on_event: OnEvent = lambda label, event: None,
     stage: Stage | None = None,
+    kept: MethodCheckpoints | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
-    It runs on ``stage``, or on one of its own.
+    It runs on ``stage``, or on one of its own; ``kept`` records it, and says where it goes on.
 
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
@@ -130,9 +186,10 @@ def run_method(
     if stage is None:
         inner = _in_process(config, data)
         with make_engine(config, inner, lambda note: None) as engine:
-            return run_method(method, config, data, on_event, Stage(inner.trainer, _world(config, data, engine)))
+            stage = Stage(inner.trainer, _world(config, data, engine))
+            return run_method(method, config, data, on_event, stage, kept)
     runs = method_runs(method, config, data, stage.trainer.layers)
-    results = [_simulate(run, config, data, stage, on_event) for run in runs]
+    results = [_simulate(run, config, data, stage, on_event, kept, number) for number, run in enumerate(runs)]
     return max(results, key=lambda result: result.final.accuracy)
 
 
@@ -143,22 +200,35 @@ def _initial_models(trainer: Trainer, seed: int) -> InitialModel:
 
 def _in_process(config: Config, data: FederatedData) -> InProcess:
     trainer = trainer_for(config, data)
-    return InProcess(trainer, replace(data, groups=None), local_training(config), config.seed)
+    return InProcess(trainer, replace(data, groups=None), local_training(config).fitting(data), config.seed)
 
 
 def _world(config: Config, data: FederatedData, engine: Engine) -> World:
     return make_world(config, data, engine, client_algorithm(config).sends_partial_work)
 
 
-def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage, on_event: OnEvent) -> MethodResult:
-    events: list[Event] = []
+def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made of
+    run: MethodRun,
+    config: Config,
+    data: FederatedData,
+    stage: Stage,
+    on_event: OnEvent,
+    kept: MethodCheckpoints | None,
+    number: int,
+) -> MethodResult:
+    found = None if kept is None else kept.begin(number)
+    events: list[Event] = [] if found is None else list(found.events)
+    for event in events:
+        on_event(run.label, event)
 
     def tell(event: Event) -> None:
         events.append(event)
+        if kept is not None:
+            kept.note(event)
         on_event(run.label, event)
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
-    state = simulation.start(start(run.rules, _initial_models(trainer, config.seed)))
+    state = _begin(run, config, simulation, trainer) if found is None else found.state
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
@@ -167,11 +237,13 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 
-    scores: Scores | None = None
+    scores: Scores | None = None if found is None else found.scores
     while not simulation.is_over(state):
         due = (state.spent.participations // every + 1) * every
         state = simulation.step(state)
         scores = evaluate() if state.spent.participations >= due else None
+        if kept is not None and not simulation.is_over(state):
+            kept.reached(state)
     if state.spent.participations == 0:
         raise ConfigError(
             f"devices: expected rounds to succeed, but none of {run.label} did; "
@@ -179,29 +251,62 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         )
     if scores is None:
         scores = evaluate()
+    if kept is not None:
+        kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
 
 
-def _record(
-    method: str, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, stage: Stage
+def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
+    """Return the state at time zero: with the cohorts that the method begins with, or those of an earlier run."""
+    rules, initial, training = run.rules, _initial_models(trainer, config.seed), config.training
+    if training.cohorts is None or not can_start_from_cohorts(rules.algorithm):
+        return simulation.start(start(rules, initial))
+    found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+    return begin_with(found, rules, simulation, initial, simulation.world.data.client_names)
+
+
+def _check_cohorts(config: Config, runs: Sequence[MethodRun], trainer: Trainer, names: Sequence[str]) -> None:
+    """Refuse cohorts to start from that cannot be used, before anything has been run."""
+    training = config.training
+    if training.cohorts is None:
+        return
+    able = [run for run in runs if can_start_from_cohorts(run.rules.algorithm)]
+    if not able:
+        raise ConfigError(
+            f"training.cohorts: none of the methods {', '.join(config.methods)} can start from cohorts, because their "
+            "clients keep no records; add auxo, or remove it"
+        )
+    for run in able:
+        found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
+        check_fits(found, run.rules, names)
+
+
+def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made of
+    method: str,
+    config: Config,
+    data: FederatedData,
+    directory: RunDirectory,
+    on_event: OnEvent,
+    stage: Stage,
+    kept: MethodCheckpoints,
 ) -> None:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
     folder = short_name(method)
-    with directory.event_writer(folder) as write:
 
-        def tell(label: str, event: Event) -> None:
-            nonlocal first
-            first = first or label
-            if label == first:
-                write(event)
-            on_event(label, event)
+    def tell(label: str, event: Event) -> None:
+        nonlocal first
+        first = first or label
+        on_event(label, event)
 
-        result = run_method(method, config, data, tell, stage)
+    with kept:
+        result = run_method(method, config, data, tell, stage, kept)
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
+    write_outcome(directory, folder, result.state.coordinator, stage.trainer)
+    write_client_tables(directory, data.client_names)
 
 
 def _write_summary(
@@ -209,5 +314,6 @@ def _write_summary(
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     summary = summarise(data.name, config.seed, status, events, finished)
+    summary = with_losers(summary, losers_of(directory, data.client_names))
     directory.write_summary(summary)
     return summary

@@ -1,7 +1,7 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -23,6 +23,25 @@ class AgainstBase:
     speedup: float | None  # time of the base to its best accuracy over that of the method to the same
     resource_speedup: float | None  # the same in participations, what was wasted included
     oracle_gain_share: float | None  # None also for the oracle itself, and until all three have finished
+
+
+@dataclass(frozen=True)
+class Loser:
+    """A client that is worse off with a method than with the base; accuracies are fractions of its test samples."""
+
+    client: str
+    cohort: str
+    accuracy: float
+    base_accuracy: float
+
+
+@dataclass(frozen=True)
+class Losers:
+    """Who is worse off than with the base, among those that were evaluated; clients.csv has all of them."""
+
+    clients: int
+    beyond_chance: int  # whose test samples are enough to tell: two standard errors and more
+    worst: tuple[Loser, ...]  # a few of them, those that lose the most first
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,7 @@ class MethodSummary:
     matched_ari: float | None
     against_base: AgainstBase | None  # None for the base itself, and until it has finished
     are_cohorts_in_use: bool = False  # only those with clients are counted: events do not tell of others
+    losers: Losers | None = None  # None for the base itself, and until both have finished
 
     @property
     def brought(self) -> AgainstBase:
@@ -76,6 +96,12 @@ def summarise(
 ) -> Summary:
     """Return the summary of a run; see `method_summaries`."""
     return Summary(population, seed, status, method_summaries(events, finished))
+
+
+def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
+    """Return the summary that also says who is worse off than with the base."""
+    named = {name: replace(method, losers=losers.get(name)) for name, method in summary.methods.items()}
+    return replace(summary, methods=named)
 
 
 def method_summaries(events: Mapping[str, Sequence[Event]], finished: Collection[str]) -> dict[str, MethodSummary]:

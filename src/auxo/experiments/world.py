@@ -10,7 +10,7 @@ from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.engine import Engine
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
-from auxo.simulation.devices import DeviceSource, EqualDevices, SyntheticDevices
+from auxo.simulation.devices import Devices, DeviceSource, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import World
 from auxo.traces.availability import draw_availability
 from auxo.traces.devices import TraceDevices
@@ -41,6 +41,15 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
         cooldown_s=devices.cooldown_s,
         sends_partial_work=sends_partial_work,
     )
+
+
+def draw_devices(config: Config, clients: int) -> Devices:
+    """Return devices for so many clients, as the configuration describes them.
+
+    Raises:
+        ConfigError: a trace file cannot be used.
+    """
+    return _device_source(devices_with_files(config), {}).draw(clients, config.seed)
 
 
 def _device_source(devices: DevicesConfig, traces: _Traces) -> DeviceSource:

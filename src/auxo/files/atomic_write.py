@@ -1,5 +1,6 @@
-"""Files that appear when they are complete, so that nobody ever finds half of one."""
+"""Files that appear when they are complete, so that nobody ever finds half of one, not even after a loss of power."""
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from auxo.files.errors import file_error
+
+_FOR_NOW = ".auxo-"
 
 
 @contextmanager
@@ -29,14 +32,31 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         return
     # In the same folder, because a file takes the place of another only within a disk. The name is nobody else's:
     # several runs may write side by side.
-    partial = target.with_name(f".auxo-{secrets.token_hex(8)}.part")
+    partial = target.with_name(f"{_FOR_NOW}{secrets.token_hex(8)}.part")
     try:
         with partial.open("xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # or else the name may be on the disk before the content
         partial.replace(target)
+        sync_folder(target.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def is_ours_for_now(path: Path) -> bool:
+    """Return whether a file is one that is being written, or that one who was killed has left: no content."""
+    return path.name.startswith(_FOR_NOW)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk: what was made, renamed or removed there stays so without power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -47,3 +67,27 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     with whole_file(path) as file:
         file.write(content)
+
+
+def new_file(path: Path, content: bytes) -> None:
+    """Write a file that nobody else has written; of several that try at the same time one succeeds.
+
+    Raises:
+        FileExistsError: it is there.
+    """
+    partial = path.with_name(f"{_FOR_NOW}{secrets.token_hex(8)}.part")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, path)  # which, unlike a renaming, does not take the place of another
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with path.open("xb") as file:
+                file.write(content)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)

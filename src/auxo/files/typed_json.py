@@ -46,7 +46,10 @@ def json_reader(kind: type[T]) -> Callable[[str | bytes], T]:
         try:
             (value,) = alone.validate_json(f"[{plain}]")
         except ValidationError as error:
-            json.loads(plain)  # what is no JSON is told with its place
+            try:
+                json.loads(plain)  # what is no JSON is told with its place
+            except RecursionError:
+                raise ValueError("expected JSON a few levels deep, got far more") from None
             raise ValueError(_problem(error.errors(include_url=False)[0])) from None
         return value
 

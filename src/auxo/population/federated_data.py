@@ -1,13 +1,14 @@
 """Federated data as columns: every client's training and test samples, without a copy per client."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array, InputArray, IntArray
+from auxo.population.preparation import Preparation
 
 StoredInputs = NDArray[np.float32 | np.uint8 | np.int32]
 """Inputs as they are kept: numbers, levels of grey or colour from 0 to 255, or tokens."""
@@ -94,6 +95,7 @@ class FederatedData:
     ``x`` holds each distinct input once; samples of several clients may point to the same row. Models see what
     `inputs` returns: levels from 0 to 255 (uint8) become numbers from 0 to 1, then ``scaling`` is applied; tokens
     (int32) stay what they are.
+    ``preparation`` says how what a user has becomes such inputs.
     ``groups`` is the planted or natural group of each client. Only the evaluation and the oracle may read it.
     """
 
@@ -105,6 +107,7 @@ class FederatedData:
     client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
     scaling: Scaling | None = None
+    preparation: Preparation = field(default_factory=Preparation)  # done to inputs already
 
     def __post_init__(self) -> None:
         clients = len(self.client_names)
@@ -151,9 +154,10 @@ class FederatedData:
     def standardised(self) -> "FederatedData":
         """Return the population with all inputs shifted and scaled by one mean and one deviation of training inputs.
 
-        One of each for all features: what is small stays small, as among the pixels of an image. Tokens stay.
+        One of each for all features: what is small stays small, as among the pixels of an image. Tokens stay, and so
+        does a table whose columns have been standardised each on its own.
         """
-        if self.has_tokens:
+        if self.has_tokens or (self.preparation.columns and self.preparation.is_standardised):
             return self
         rows = self.train.x_rows
         parts = np.array_split(rows, max(1, rows.size * int(np.prod(self.features)) * 4 // _SCALED_AT_ONCE))
@@ -164,10 +168,18 @@ class FederatedData:
         deviation = float(np.sqrt(np.average(squares, weights=counts)))
         before = self.scaling or Scaling(0.0, 1.0)
         after = Scaling(before.shift + before.scale * mean, before.scale * (deviation or 1.0))
-        lazy = replace(self, scaling=after)
+        lazy = replace(self, scaling=after, preparation=self._prepared_by(after))
         if self.x.size * 4 > _SCALED_AT_ONCE:
             return lazy
         return replace(lazy, x=lazy._scaled(self.x), scaling=None)
+
+    def _prepared_by(self, scaling: Scaling) -> Preparation:
+        """Return the record with this scaling, after that which inputs may have gone through in advance."""
+        shift, scale = scaling.shift, scaling.scale
+        if self.scaling is None and self.preparation.is_standardised:
+            before = self.preparation
+            shift, scale = before.means[0] + before.scales[0] * shift, before.scales[0] * scale
+        return replace(self.preparation, means=(shift,), scales=(scale,))
 
     def _scaled(self, stored: StoredInputs) -> Float32Array:
         numbers = stored.astype(np.float32, copy=False)

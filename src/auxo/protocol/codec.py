@@ -50,9 +50,7 @@ def to_bytes(value: object) -> bytes:
         CodecError: what is outside of arrays exceeds what a safetensors header can hold.
     """
     kind = type(value)
-    arrays: _Arrays = {}
-    state = _record(kind, kind.__name__, _Known()).write(value, kind.__name__, arrays)
-    document = {"version": SCHEMA_VERSION, "kind": kind.__name__, "state": state}
+    document, arrays = _written(value)
     document["sha256"] = _checksum(document, arrays)
     try:
         return safetensors.numpy.save(arrays, {_ENTRY: _canonical(document)})
@@ -74,13 +72,61 @@ def from_bytes(kind: type[T], data: bytes, own: tuple[type, ...] = ()) -> T:
     """
     form = _record(kind, kind.__name__, _Known(own))
     document, arrays = _open(data)
-    version, stored_kind, checksum = document.get("version"), document.get("kind"), document.pop("sha256", None)
+    checksum = document.pop("sha256", None)
+    _check_kind(kind, document)
+    if checksum != _checksum(document, arrays):
+        raise CodecError("checksum: the bytes are not those that were written; use another copy")
+    return _read(kind, form, document, arrays)
+
+
+def to_parts(value: object) -> tuple[str, dict[str, NDArray[np.generic]]]:
+    """Return a frozen dataclass as JSON and its arrays by path, for whoever stores and checks them in its own way.
+
+    Arrays in C order are those of ``value`` itself, not copies.
+
+    Raises:
+        TypeError: as `to_bytes` does.
+    """
+    document, arrays = _written(value)
+    return _canonical(document), arrays
+
+
+def from_parts(
+    kind: type[T], document: str, arrays: Mapping[str, NDArray[np.generic]], own: tuple[type, ...] = ()
+) -> T:
+    """Return the state that `to_parts` was given; see `from_bytes`. Nothing says whether the parts are unchanged.
+
+    Raises:
+        CodecError: the parts are of another version or kind, or do not fit the fields of ``kind``.
+        TypeError: ``kind`` itself is nothing the codec knows.
+    """
+    form = _record(kind, kind.__name__, _Known(own))
+    try:
+        stored = json.loads(document)
+    except ValueError as error:
+        raise CodecError(f"expected JSON made by to_parts, got something else ({error}); use another copy") from error
+    if not isinstance(stored, dict):
+        raise CodecError(f"expected JSON made by to_parts, got {stored!r:.80}; use another copy")
+    _check_kind(kind, stored)
+    return _read(kind, form, stored, dict(arrays))
+
+
+def _written(value: object) -> tuple[dict[str, object], _Arrays]:
+    kind = type(value)
+    arrays: _Arrays = {}
+    state = _record(kind, kind.__name__, _Known()).write(value, kind.__name__, arrays)
+    return {"version": SCHEMA_VERSION, "kind": kind.__name__, "state": state}, arrays
+
+
+def _check_kind(kind: type, document: Mapping[str, object]) -> None:
+    version, stored_kind = document.get("version"), document.get("kind")
     if version != SCHEMA_VERSION:
         raise CodecError(f"schema version: expected {SCHEMA_VERSION}, got {version!r}; use the release that wrote it")
     if stored_kind != kind.__name__:
         raise CodecError(f"kind: expected {kind.__name__!r}, got {stored_kind!r}; ask for the kind that is stored")
-    if checksum != _checksum(document, arrays):
-        raise CodecError("checksum: the bytes are not those that were written; use another copy")
+
+
+def _read(kind: type[T], form: "_Record", document: Mapping[str, object], arrays: _Arrays) -> T:
     values = form.read_fields(document.get("state"), kind.__name__, arrays)
     if arrays:
         raise CodecError(f"arrays: {sorted(arrays)} belong to no field of {kind.__name__}; it had other fields then")

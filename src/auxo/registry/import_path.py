@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 _MOST_NAMED = 8  # names that an error lists at most; our choice
+_LENT = "lent"  # stands where a module would, in paths of what was given as it is
+_lent: dict[str, Callable[..., object]] = {}  # by name
 
 
 def is_import_path(name: str) -> bool:
@@ -29,6 +31,26 @@ def made_absolute(path: str) -> str:
     return f"{Path(where).resolve()}:{what}" if _is_file(where) else path
 
 
+def path_of(thing: Callable[..., object]) -> str:
+    """Return an import path that leads to a class or a function in this process, and in those forked from it.
+
+    Where its module and name lead to it, that is the path; what has no such name, as a class within a function, is lent
+    one that means nothing to other processes.
+
+    >>> path_of(is_import_path)
+    'auxo.registry.import_path:is_import_path'
+    """
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", type(thing).__name__)
+    found: object = sys.modules.get(str(module))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is thing:
+        return f"{module}:{name}"
+    lent = name.replace("<", "").replace(">", "").rpartition(".")[2]
+    _lent[lent] = thing
+    return f"{_LENT}:{lent}"
+
+
 def load_callable(path: str) -> Callable[..., object]:
     """Return the class or function that an import path names; its module or file is run once in a process.
 
@@ -37,6 +59,10 @@ def load_callable(path: str) -> Callable[..., object]:
         ModuleNotFoundError: the code needs a module that is not installed.
     """
     where, _, what = path.rpartition(":")
+    if where == _LENT:
+        if what not in _lent:
+            raise ValueError(f"{path}: it was given from Python, by code that is not known here; give it again")
+        return _lent[what]
     module = _module_of_file(Path(where)) if _is_file(where) else _module_of_package(where)
     found: object = module
     for part in what.split("."):

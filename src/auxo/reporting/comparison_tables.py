@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from auxo.experiments.comparison import BySeed, Comparison, Interval, Row, mean_speedup
+from auxo.experiments.comparison import FEWEST_SEEDS, BySeed, Comparison, Interval, Row, mean_speedup
 from auxo.experiments.summary import BASE, ORACLE
 from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import counted
@@ -24,7 +24,8 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
     table = Table("", "", title=escape(title), caption_justify="left")
     table.add_column("mean", justify="right")
     if BASE in comparison.methods:
-        table.add_column("difference (95 %)", justify="right")
+        is_enough = len(comparison.seeds) >= FEWEST_SEEDS
+        table.add_column("difference (95 %)" if is_enough else "difference", justify="right")
     for row in comparison.rows:
         for place, method in enumerate(row.means):
             difference = [_difference(row, method)] if BASE in comparison.methods else []
@@ -32,9 +33,24 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
             table.add_row("" if place else row.measure.title, name, _value(row, method), *difference)
         table.add_section()
     names = contenders(comparison.methods)
+    lines = findings(comparison) + _explained(comparison, names)
     last = table if len(names) < 2 else _brought_table(comparison, names)
-    last.caption, last.caption_justify = escape("\n".join(findings(comparison))), "left"
+    last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
+
+
+def _explained(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """Return what speed-ups in the table of several contenders mean that are below 1, or were never reached."""
+    if len(names) < 2:
+        return []
+    means = [
+        mean_speedup(speedups)
+        for name in names
+        for speedups in (comparison.by_seed[name].speedups, comparison.by_seed[name].resource_speedups)
+    ]
+    below = ["speed-up below 1: slower than the base"] if any(mean is not None and mean < 1 for mean in means) else []
+    never = ["never: a seed missed the base's best"] if None in means else []
+    return [*below, *never]
 
 
 def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
@@ -66,8 +82,8 @@ def findings(comparison: Comparison) -> list[str]:
 
 def _brought(by_seed: BySeed) -> list[str]:
     lines = [
-        f"speed-up to the base's best accuracy, in time: {_speedup(by_seed.speedups)}",
-        f"speed-up to the base's best accuracy, in participations: {_speedup(by_seed.resource_speedups)}",
+        f"speed-up to the base's best accuracy, in time: {_speedup_in_words(by_seed.speedups)}",
+        f"speed-up to the base's best accuracy, in participations: {_speedup_in_words(by_seed.resource_speedups)}",
         f"cohorts{' in use' if by_seed.are_cohorts_in_use else ''}, by seed: {_cohorts(by_seed)}",
     ]
     if shares := _shares(by_seed):
@@ -105,6 +121,8 @@ def verdicts(comparison: Comparison) -> list[str]:
         return [f'no method is called "{BASE}", so there are no differences']
     if len(comparison.seeds) == 1:
         return ["one seed says nothing about chance: run more (--seeds 3)"]
+    if len(comparison.seeds) < FEWEST_SEEDS:
+        return [f"two seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"]
     differences = comparison.accuracy.differences
     return [_verdict(words_for(method).name, differences[method]) for method in contenders(comparison.methods)]
 
@@ -166,3 +184,12 @@ def signed(interval: Interval, digits: int) -> str:
 def _speedup(speedups: tuple[float | None, ...]) -> str:
     mean = mean_speedup(speedups)
     return "never" if mean is None else f"{mean:.2f} x"
+
+
+def _speedup_in_words(speedups: tuple[float | None, ...]) -> str:
+    missed = sum(value is None for value in speedups)
+    if missed:
+        return f"never in {missed} of {counted(len(speedups), 'seed')}: it did not get as good as the base at its best"
+    mean = mean_speedup(speedups)
+    assert mean is not None  # noqa: S101 - every seed got there
+    return f"{mean:.2f} x" + (" (slower than the base)" if mean < 1 else "")

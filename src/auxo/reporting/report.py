@@ -41,6 +41,7 @@ def write_report(run: RunDirectory) -> Path:
     return run.write_report(page(f"Auxo run: {facts.name}", sections))
 
 
+_LOSERS_NAMED = 10  # our choice
 _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed partition is spoken of; our choice
 
 
@@ -246,7 +247,23 @@ def _served(base: MethodFacts | None, run: MethodFacts) -> Markup | None:
         return None
     better, same, worse = (number(count) for count in compared)
     words = f"Against the base, {run.name} serves {better} clients better, {same} the same and {worse} worse."
-    return tag("p", escaped(words))
+    return tag("p", escaped(words + _losers_named(run)))
+
+
+def _losers_named(run: MethodFacts) -> str:
+    """Return who is worse off than with the base; nothing where nobody is, or nobody compares."""
+    losers = run.end.losers if run.end else None
+    if losers is None or losers.clients == 0:
+        return ""
+    named = "; ".join(
+        f"{one.client} ({percent(one.base_accuracy, 0)} \N{RIGHTWARDS ARROW} {percent(one.accuracy, 0)}; {one.cohort})"
+        for one in losers.worst[:_LOSERS_NAMED]
+    )
+    of_all = "Worse off" if losers.clients <= _LOSERS_NAMED else "Worse off by the most"
+    return (
+        f" For {number(losers.beyond_chance)} of these it is beyond the chance of small test sets. {of_all}: {named}. "
+        f"{run.method}/clients.csv has every client."
+    )
 
 
 def _criterion_section(facts: RunFacts) -> Markup:

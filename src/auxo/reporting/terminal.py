@@ -17,6 +17,7 @@ from auxo.reporting.number_format import counted
 from auxo.reporting.progress import simulated_time_text
 
 _UNKNOWN = "-"
+_NAMED = 3  # losers that the terminal names; our choice
 
 Figures = dict[str, float | None]
 _FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
@@ -106,16 +107,25 @@ def comparison_table(summary: Summary) -> RenderableType:
     return table if len(names) < 2 else Group(table, _brought_table(summary, names), *_lost_lines(summary, names))
 
 
+def _speedup_in_words(method: MethodSummary, speedup: float | None) -> str:
+    if method.against_base is None:
+        return _UNKNOWN
+    if speedup is None:
+        return "never (it did not get as good as the base at its best)"
+    return f"{speedup:.1f} x" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
+
+
 def _brought(method: MethodSummary) -> list[str]:
     """Return what the only contender brought, one line each, without what is not known."""
     brought = method.brought
     lines = (
         ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
-        ("speed-up to the base's accuracy, in time", _number(brought.speedup, "{:.1f} x")),
-        ("speed-up to the base's accuracy, in resources", _number(brought.resource_speedup, "{:.1f} x")),
+        ("speed-up to the base's accuracy, in time", _speedup_in_words(method, brought.speedup)),
+        ("speed-up to the base's accuracy, in resources", _speedup_in_words(method, brought.resource_speedup)),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
         ("lost clients", _lost(method)),
+        ("worse off than with the base", _losers(method)),
     )
     return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
 
@@ -130,10 +140,25 @@ def _lost(method: MethodSummary) -> str:
     return f"{method.lost} (as matched: accuracy {_percent(method.matched_accuracy)}{agreement})"
 
 
+def _losers(method: MethodSummary) -> str:
+    """Return how many clients are worse off than with the base, and who loses the most."""
+    losers = method.losers
+    if losers is None or method.cohorts == 1:  # of one model each, differences between runs are chance
+        return _UNKNOWN
+    if losers.clients == 0:
+        return "0 clients"
+    named = ", ".join(loser.client for loser in losers.worst[:_NAMED])
+    more = " ..." if losers.clients > _NAMED else ""
+    return f"{counted(losers.clients, 'client')}, {losers.beyond_chance} beyond chance ({named}{more}; see clients.csv)"
+
+
 def _lost_lines(summary: Summary, names: Sequence[str]) -> list[Text]:
-    """Return a line for each contender that clients can get lost in."""
-    lost = {words_for(name).name: _lost(summary.methods[name]) for name in names}
-    return [Text(f"lost clients of {name}: {text}") for name, text in lost.items() if text != _UNKNOWN]
+    """Return a line for each contender that clients can get lost in, and one for those who lose by it."""
+    lost = {f"lost clients of {words_for(name).name}": _lost(summary.methods[name]) for name in names}
+    worse = {
+        f"worse off with {words_for(name).name} than with the base": _losers(summary.methods[name]) for name in names
+    }
+    return [Text(f"{words}: {text}") for words, text in (lost | worse).items() if text != _UNKNOWN]
 
 
 def _brought_table(summary: Summary, names: Sequence[str]) -> Table:

@@ -22,7 +22,7 @@ from auxo.core.affinity import (
     widen,
 )
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import IntArray
+from auxo.core.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1024  # room to begin with; our choice
 
@@ -59,6 +59,14 @@ class ClientRecords:
         counts = np.zeros(len(rows), dtype=np.int64)
         counts[rows >= 0] = self.held.participations[rows[rows >= 0]]
         return counts
+
+    def rewards(self, clients: IntArray, cohorts: IntArray) -> FloatArray:
+        """Return the reward that each of these clients remembers for a cohort, a position in the tree; NaN: none."""
+        rows = self.row[clients]
+        known = np.flatnonzero((rows >= 0) & (cohorts < self.held.reward.shape[1]))
+        rewards = np.full(len(rows), np.nan)
+        rewards[known] = self.held.reward[rows[known], cohorts[known]]
+        return rewards
 
     def of(self, clients: IntArray) -> AffinityRecords:
         """Return the records of these clients, one row each."""

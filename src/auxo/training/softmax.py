@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import safetensors.numpy
 
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
@@ -12,6 +13,7 @@ from auxo.training.cross_entropy import turn_into_gradient
 from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches, reported_examples
 from auxo.training.stacked_batches import StackedBatches
+from auxo.training.stored_models import tensors_in
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 
 _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
@@ -99,6 +101,22 @@ class SoftmaxTrainer:
         logits = (self._flat_inputs(x) @ matrix[0] + bias[0]).astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
+
+    def to_file(self, weights: Float32Array) -> bytes:
+        """Return the model with the names and shapes of ``torch.nn.Linear(features, classes)``."""
+        self._check_weights(weights)
+        matrix, bias = self._unpack(weights[np.newaxis])
+        return safetensors.numpy.save({"weight": np.ascontiguousarray(matrix[0].T), "bias": bias[0].copy()})
+
+    def from_file(self, content: bytes) -> Float32Array:
+        """Return the flat weights of a model that `to_file` wrote.
+
+        Raises:
+            ValueError: it is damaged, or of another model.
+        """
+        shapes = {"weight": (self.n_classes, self.n_features), "bias": (self.n_classes,)}
+        found = tensors_in(content, shapes)
+        return np.concatenate([found["weight"].T.ravel(), found["bias"]]).astype(np.float32)
 
     def _descend(
         self, weights: Float32Array, data: FederatedData, batches: StackedBatches, settings: LocalTraining

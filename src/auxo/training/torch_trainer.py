@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import safetensors
+import safetensors.torch
 import torch
 from torch import nn
 from torch.nn import functional
@@ -16,6 +18,7 @@ from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
+from auxo.training.stored_models import check_names
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
 # Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
@@ -159,6 +162,37 @@ class TorchTrainer:
             labels = torch.from_numpy(np.array(y[rows]))
             found[rows] = functional.cross_entropy(logits, labels, reduction="none").numpy()
         return found
+
+    def module(self, weights: Float32Array) -> nn.Module:
+        """Return a module of its own with these weights, ready to predict."""
+        self._check_weights(weights)
+        module = self._build()
+        _load(module, weights)
+        return module.eval()
+
+    def to_file(self, weights: Float32Array) -> bytes:
+        """Return the module's whole state, frozen parameters and buffers included: its ``load_state_dict`` takes it."""
+        state = self.module(weights).state_dict()
+        # Copies, because the format has no room for tensors that share their memory.
+        return safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in state.items()})
+
+    def from_file(self, content: bytes) -> Float32Array:
+        """Return the flat weights of a module that `to_file` wrote.
+
+        Raises:
+            ValueError: it is damaged, or of another module.
+        """
+        try:
+            found = safetensors.torch.load(content)
+        except (safetensors.SafetensorError, ValueError, KeyError) as error:
+            raise ValueError(f"expected a safetensors file, got something else ({error}); use another copy") from error
+        module = self._build()
+        check_names(module.state_dict(), found)
+        try:
+            module.load_state_dict(found)
+        except RuntimeError as error:
+            raise ValueError(f"tensors: {error}; load it with the model that was trained") from error
+        return _flatten(module)
 
     def _logits(self, weights: Float32Array, x: InputArray) -> list[torch.Tensor]:
         self._check_weights(weights)

@@ -1,7 +1,7 @@
 """What the simulation needs of local training: weights in, one update for each participant out, in order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from auxo.core.layers import Layer
@@ -10,6 +10,12 @@ from auxo.population.federated_data import FederatedData
 
 Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 """How several participants train together: in stacked layers, by torch's vmap, or not at all."""
+
+
+MOST_EPOCHS = 10_000
+"""Passes over a client's samples in one participation at most: their orders are drawn in advance; our choice."""
+
+_WIDEST_BATCH = 1024  # batches are filled up to their size; beyond this, not further than anybody has samples
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,19 @@ class LocalTraining:
             raise ValueError(f"learning_rate: expected a positive number, got {self.learning_rate}")
         if self.batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {self.batch_size}")
-        if self.epochs < 1:
-            raise ValueError(f"epochs: expected at least 1, got {self.epochs}")
+        if not 1 <= self.epochs <= MOST_EPOCHS:
+            raise ValueError(f"epochs: expected a number from 1 to {MOST_EPOCHS}, got {self.epochs}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum: expected a value in [0, 1), got {self.momentum}")
         if not (0 <= self.weight_decay < float("inf")):
             raise ValueError(f"weight_decay: expected a number >= 0, got {self.weight_decay}")
         if not (0 <= self.proximal < float("inf")):
             raise ValueError(f"proximal: expected a number >= 0, got {self.proximal}")
+
+    def fitting(self, data: FederatedData) -> "LocalTraining":
+        """Return what comes to the same for these clients without batches far wider than any has samples."""
+        widest = max(_WIDEST_BATCH, int(data.train.counts().max(initial=1)))
+        return self if self.batch_size <= widest else replace(self, batch_size=widest)
 
 
 @dataclass(frozen=True)

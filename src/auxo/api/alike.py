@@ -1,0 +1,172 @@
+"""New samples made alike to those that a run's models were trained on: the same columns, scaling and labels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.types import Float32Array, InputArray, IntArray
+from auxo.datasets.open_dataset import TABLES, open_dataset
+from auxo.datasets.tables import TableColumns
+from auxo.experiments.model_inputs import ModelInputs
+from auxo.files.errors import FileError
+from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.preparation import Preparation
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What was done to the samples of a run before its models saw them, to be done to others."""
+
+    inputs: ModelInputs
+    done: Preparation
+
+    def opened(self, path: Path) -> FederatedData:
+        """Return the population in a file, as the run's models take it; a table is read as the run's own was.
+
+        Raises:
+            FileError: the file cannot be used, or its samples are not such as the models take.
+        """
+        columns = TableColumns()
+        if path.suffix.lower() in TABLES and self.done.columns:
+            columns = TableColumns(
+                client=self.done.client,
+                features=self.done.columns,
+                label=self.done.label[0] if len(self.done.label) == 1 else None,
+                missing=self.done.missing,
+                as_before=self.done,
+            )
+        try:
+            return self.population(open_dataset(path, columns))
+        except FileError:
+            raise
+        except ValueError as error:
+            raise FileError(f"{path}: {error}") from error
+
+    def population(self, data: FederatedData) -> FederatedData:
+        """Return a population as the run's models take it.
+
+        Raises:
+            ValueError: its inputs or labels are others.
+        """
+        own = data.preparation
+        x: Any = data.x
+        if not data.has_tokens and (own.means, own.scales, own.columns) != (
+            self.done.means,
+            self.done.scales,
+            self.done.columns,
+        ):
+            x = self.done.apply(self._ordered(_undone(data), own.columns))
+        elif not data.has_tokens:
+            x = data.numbers(np.arange(len(data.x)))
+        self._check(x)
+        return replace(
+            data,
+            x=x,
+            train=self._labelled(data.train, own.classes),
+            test=self._labelled(data.test, own.classes),
+            n_classes=self.inputs.classes,
+            scaling=None,
+            preparation=self.done,
+        )
+
+    def samples(self, x: object) -> InputArray:
+        """Return inputs as a user has them as the models take them, (samples, *features).
+
+        Raises:
+            ValueError: they are not such as the run was trained on.
+        """
+        values = np.asarray(x)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"x: expected numbers, got {values.dtype}; give what the run was trained on")
+        if values.ndim == 1 and self.inputs.features == (1,):
+            values = values[:, np.newaxis]
+        if self.inputs.kind == "tokens":
+            made: InputArray = values.astype(np.int32)
+        else:
+            made = self.done.apply(values)
+            if not np.isfinite(made).all():
+                raise ValueError("x: expected finite numbers, got NaN or infinity; fill in or drop these samples")
+        self._check(made)
+        return made
+
+    def labels(self, y: object) -> IntArray:
+        """Return labels, by number or by name, as numbers.
+
+        Raises:
+            ValueError: there is one that the run does not know.
+        """
+        values = np.asarray(y)
+        if values.dtype.kind in "US":
+            return self._by_name(values.tolist())
+        if values.dtype.kind not in "biu":
+            raise ValueError(f"y: expected labels as whole numbers or texts, got {values.dtype}")
+        numbers = values.astype(np.int64)
+        self._check_numbers(numbers)
+        return numbers
+
+    def names(self, numbers: IntArray) -> NDArray[Any]:
+        """Return labels by their names, or as they are where the run knows none."""
+        return np.array(self.done.classes)[numbers] if self.done.classes else numbers
+
+    def _check(self, x: NDArray[Any]) -> None:
+        if x.shape[1:] != self.inputs.features:
+            raise ValueError(
+                f"x: expected inputs of shape {self.inputs.features}, as the run was trained on, got {x.shape[1:]}"
+            )
+        is_tokens = x.dtype == np.int32
+        if is_tokens != (self.inputs.kind == "tokens"):
+            got = "tokens" if is_tokens else "numbers"
+            raise ValueError(f"x: expected {self.inputs.kind}, as the run was trained on, got {got}")
+        if is_tokens and x.size and not 0 <= x.min() <= x.max() <= max(self.inputs.largest, self.inputs.classes - 1):
+            raise ValueError(f"x: expected tokens from 0 to {self.inputs.largest}, got {x.min()} to {x.max()}")
+
+    def _ordered(self, x: NDArray[Any], columns: tuple[str, ...]) -> NDArray[Any]:
+        """Return the columns of a table in the order of the run's."""
+        if not self.done.columns or not columns or columns == self.done.columns:
+            return x
+        lacking = [name for name in self.done.columns if name not in columns]
+        if lacking:
+            raise ValueError(
+                f"columns: expected {', '.join(self.done.columns)}, as the run was trained on, but {lacking[0]!r} is "
+                "missing; convert the table with the same columns"
+            )
+        return x[:, [columns.index(name) for name in self.done.columns]]
+
+    def _labelled(self, samples: Samples, classes: tuple[str, ...]) -> Samples:
+        """Return samples whose labels are numbered as the run's."""
+        if not classes or not self.done.classes or classes == self.done.classes:
+            self._check_numbers(samples.y)
+            return samples
+        used = np.unique(samples.y)
+        numbers = np.full(len(classes), -1, dtype=np.int64)
+        numbers[used] = self._by_name([classes[number] for number in used])
+        return replace(samples, y=numbers[samples.y])
+
+    def _by_name(self, names: list[str]) -> IntArray:
+        number_of: Mapping[str, int] = {name: number for number, name in enumerate(self.done.classes)}
+        unknown = [name for name in names if name not in number_of]
+        if unknown:
+            known = ", ".join(self.done.classes[:10]) or f"0 to {self.inputs.classes - 1}"
+            raise ValueError(f"labels: expected those that the run knows ({known}), got {unknown[0]!r}")
+        return np.array([number_of[name] for name in names], dtype=np.int64)
+
+    def _check_numbers(self, numbers: IntArray) -> None:
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.inputs.classes:
+            raise ValueError(
+                f"labels: expected numbers from 0 to {self.inputs.classes - 1}, got {numbers.min()} to {numbers.max()}"
+            )
+
+
+def _undone(data: FederatedData) -> NDArray[Any]:
+    """Return inputs as they were before a table's own columns were standardised; others are as they were stored."""
+    own = data.preparation
+    if data.scaling is not None or (own.means and not own.columns):
+        made: Float32Array = data.numbers(np.arange(len(data.x)))
+        return made * np.float32(own.scales[0]) + np.float32(own.means[0]) if own.means else made
+    if not own.means:
+        return data.x
+    return np.asarray(data.x.astype(np.float64) * np.array(own.scales) + np.array(own.means))

@@ -1,0 +1,433 @@
+"""A finished run as something to use: its models by cohort, who belongs where, predictions, scores and figures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.api.alike import Alike
+from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.rng import stream
+from auxo.core.types import BoolArray, CohortId, Float32Array, IntArray
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import parse_config
+from auxo.experiments.method_runs import method_runs
+from auxo.experiments.outcome_files import (
+    COLUMNS,
+    ClientRow,
+    model_file,
+    read_client_table,
+    read_coordinator,
+    read_model,
+    read_tree,
+)
+from auxo.experiments.placing import MOST_SAMPLES, Placed, place_newcomers
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.stamp import Stamp
+from auxo.experiments.summary import BASE, ORACLE, Losers, Summary
+from auxo.files.errors import FileError, file_error
+from auxo.models.catalogue import make_trainer
+from auxo.population.federated_data import FederatedData, Samples
+from auxo.protocol.messages import CheckIn
+from auxo.registry.import_path import path_of
+from auxo.registry.registry import short_name
+from auxo.runtime.client import Client
+from auxo.training.stored_models import Tensors, stored, tensors_by_name
+from auxo.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a client belongs, and how it was found out."""
+
+    cohort: CohortId
+    models: int = 0  # that were tried on the client's samples; 0: its record or the run's table said it
+    samples: int = 0  # whose loss was worked out, once for each model
+    margin: float | None = None  # by how much the next best model that was tried has a larger loss; None: no other
+    is_sure: bool = True  # False: the client's record leads there by a draw or a prediction only
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is predicted for every sample of a population, client by client, in the order of their samples."""
+
+    client: IntArray  # (samples,) row of the population
+    sample: IntArray  # (samples,) number among the client's samples as they came, from 0
+    is_test: BoolArray  # (samples,) False: its label may have decided about the cohort
+    label: IntArray  # (samples,)
+    predicted: IntArray  # (samples,)
+
+    @property
+    def accuracy(self) -> float:
+        """Return the share of test samples whose label is predicted."""
+        return float((self.predicted == self.label)[self.is_test].mean()) if self.is_test.any() else float("nan")
+
+
+@dataclass(frozen=True)
+class CohortModel:
+    """The model of one cohort."""
+
+    cohort: CohortId
+    path: Path  # of the safetensors file
+    weights: Float32Array = field(repr=False)  # flat, in the order of the trainable parameters
+    _trainer: Trainer = field(repr=False)
+    _alike: Alike = field(repr=False)
+
+    @property
+    def tensors(self) -> Tensors:
+        """Return the parameters by their names, as in the file."""
+        return tensors_by_name(stored(self._trainer, self.weights))
+
+    def module(self) -> Any:
+        """Return a torch module of its own with the cohort's weights, ready to predict.
+
+        Raises:
+            TypeError: the model is none of torch's.
+        """
+        build = getattr(self._trainer, "module", None)
+        if build is None:
+            raise TypeError(
+                "module: expected a model of torch, got softmax regression in numpy; its tensors are those of "
+                "torch.nn.Linear"
+            )
+        return build(self.weights)
+
+    def predict(self, x: object) -> NDArray[Any]:
+        """Return the predicted label of each input, by name where the run knows names.
+
+        Inputs are as the run was given them, before they were standardised; the same is done to them here.
+
+        Raises:
+            ValueError: they are not such as the model takes.
+        """
+        return self._alike.names(self._trainer.predict(self.weights, self._alike.samples(x)))
+
+    def accuracy(self, x: object, y: object) -> float:
+        """Return the share of inputs whose label is predicted."""
+        labels = self._alike.labels(y)
+        return float((self._trainer.predict(self.weights, self._alike.samples(x)) == labels).mean())
+
+
+class CohortModels(Mapping[str, CohortModel]):
+    """The models of a method's cohorts by their names; each is read when it is asked for."""
+
+    def __init__(self, run: "FinishedRun") -> None:
+        """Give access to the models of ``run``."""
+        self._run = run
+        self._read: dict[str, CohortModel] = {}
+
+    def __getitem__(self, cohort: str) -> CohortModel:
+        if cohort not in self._run.tree.leaves:
+            raise KeyError(f"{cohort}: no such cohort; there are: {', '.join(self._run.tree.leaves)}")
+        if cohort not in self._read:
+            self._read[cohort] = self._run.read_model(CohortId(cohort))
+        return self._read[cohort]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run.tree.leaves)
+
+    def __len__(self) -> int:
+        return len(self._run.tree.leaves)
+
+    def __repr__(self) -> str:
+        return f"models of cohorts {', '.join(self)}"
+
+
+class FinishedRun:
+    """What a method of a run has left, to be used.
+
+    Everything is read from the run's directory when it is asked for. ``of`` gives the same for another method.
+    """
+
+    def __init__(self, path: str | Path, *, method: str | None = None, model: object = None) -> None:
+        """Open a run.
+
+        Args:
+            path: its directory.
+            method: whose models and cohorts are meant; None: Auxo, or else the first that is neither base nor oracle.
+            model: the class or function that makes the model, where the configuration's path does not lead to it, as
+                after a run from a notebook; an import path will do, too.
+
+        Raises:
+            FileNotFoundError: there is no run.
+            FileError: a file of it is damaged, or no method has come to its end.
+            ValueError: it has no such method.
+        """
+        self._directory = RunDirectory.open(Path(path))
+        self._model = model
+        self._kept: FinishedRun | None = None
+        self.config: Config = parse_config(self._directory.config_text(), source=str(path))
+        found = self._directory.read_summary()
+        finished = () if found is None else tuple(found.finished)
+        if found is None or not finished:
+            raise file_error(path, "methods", "one that has come to its end", "none", "let the run finish")
+        self.summary: Summary = found
+        self.methods: tuple[str, ...] = finished
+        self.method = _featured(finished) if method is None else method
+        if self.method not in finished:
+            raise ValueError(f"method: expected one of {', '.join(finished)}, which have finished, got {method!r}")
+
+    def __repr__(self) -> str:
+        return f"run {self.path} of {self.summary.population}: {self.method}, {len(self.tree.leaves)} cohorts"
+
+    @property
+    def path(self) -> Path:
+        """Return the run's directory."""
+        return self._directory.path
+
+    @property
+    def n_params(self) -> int:
+        """Return the number of a model's trainable parameters."""
+        return self._trainer.n_params
+
+    def of(self, method: str) -> "FinishedRun":
+        """Return the same run for another method.
+
+        Raises:
+            ValueError: it has no such method.
+        """
+        other = FinishedRun(self.path, method=method, model=self._model)
+        other._kept = self  # a directory that goes with this object is to stay as long as the other is used
+        return other
+
+    @cached_property
+    def stamp(self) -> Stamp | None:
+        """Return with what, on what and when the run was made."""
+        return self._directory.read_stamp()
+
+    @cached_property
+    def tree(self) -> CohortTree:
+        """Return the tree of cohorts; its ``leaves`` have the models."""
+        return read_tree(self._directory, self.method)
+
+    @cached_property
+    def clients(self) -> dict[str, ClientRow]:
+        """Return what the run says of each client, by name; those that were not evaluated are not in it."""
+        return {row.name: row for row in read_client_table(self._directory, self.method)}
+
+    @property
+    def losers(self) -> Losers | None:
+        """Return who is worse off than with the base; None where that cannot be told."""
+        return self.summary.methods[self.method].losers
+
+    @cached_property
+    def coordinator(self) -> CoordinatorState:
+        """Return the coordinator's state at the end of the run."""
+        names = {short_name(one): one for one in self.config.methods}
+        # Which groups the oracle is told makes no difference to what its states are.
+        example = replace(self._alike.inputs.example(), groups=np.zeros(1, dtype=np.int64))
+        (first, *_) = method_runs(names[self.method], self.config, example, self._trainer.layers)
+        return read_coordinator(self._directory, self.method, first.rules.own_states)
+
+    @cached_property
+    def models(self) -> CohortModels:
+        """Return the models of the cohorts, by name."""
+        return CohortModels(self)
+
+    def read_model(self, cohort: CohortId) -> CohortModel:
+        """Return one cohort's model, read anew.
+
+        Raises:
+            FileError: it is missing or damaged.
+        """
+        weights = read_model(self._directory, self.method, cohort, self._trainer)
+        return CohortModel(
+            cohort, model_file(self._directory, self.method, cohort), weights, self._trainer, self._alike
+        )
+
+    def scores(self) -> dict[str, NDArray[Any]]:
+        """Return what clients.csv says as arrays by column, one entry a client; NaN where it says nothing."""
+        rows = self.clients.values()
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+        return {
+            name: np.array([np.nan if value is None else value for value in column]) for name, column in columns.items()
+        }
+
+    def frame(self) -> "DataFrame":
+        """Return the same as a data frame, with a row for each client.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - optional
+
+        return DataFrame(self.scores()).set_index("name")
+
+    def curve(self, method: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return a method's evaluations as arrays: simulated time, rounds, participations and accuracies."""
+        from auxo.experiments.summary import evaluations  # noqa: PLC0415
+
+        told = evaluations(self._directory.events(method or self.method).events)
+        columns = ("time_s", "round", "participations", "accuracy", "worst_10", "best_10", "variance")
+        return {name: np.array([getattr(one, name) for one in told]) for name in columns}
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """Return the report's figures as SVG documents, by name."""
+        from auxo.reporting.standalone import figures_of  # noqa: PLC0415 - only who wants them needs it
+
+        return figures_of(self._directory)
+
+    def place(self, client: object, y: object = None, *, most_samples: int = MOST_SAMPLES) -> Place:
+        """Return the cohort that a client belongs to.
+
+        Args:
+            client: its inputs, as the run was given such, with ``y``; or its name, if it was in the run; or its own
+                record: a `Client`, or what that says at check-in.
+            y: labels of the inputs.
+            most_samples: that each model is tried on, at most.
+
+        Raises:
+            KeyError: the run knows no client of this name.
+            ValueError: the samples are not such as models take, or the record says nothing.
+        """
+        if isinstance(client, Client | CheckIn):
+            return self._place_by_record(client)
+        if isinstance(client, str):
+            if client not in self.clients:
+                raise KeyError(f"{client}: no client of this name was evaluated in the run; give its samples instead")
+            return Place(self.clients[client].cohort, is_sure=not self.clients[client].lost)
+        if y is None:
+            raise ValueError("y: expected the labels of the client's samples, to try models on, got none")
+        placed = self.place_all(_one_client(self._alike, client, y), most_samples=most_samples)
+        margin = float(placed.margin[0])
+        return Place(
+            placed.cohort[0],
+            int(placed.models[0]),
+            int(placed.samples[0]),
+            None if np.isnan(margin) else margin,
+        )
+
+    def place_all(self, data: FederatedData, *, most_samples: int = MOST_SAMPLES) -> Placed:
+        """Return the cohort of every client of a population that `opened` has made alike to the run's."""
+        weights = {cohort: self.models[cohort].weights for cohort in self.tree.leaves}
+        return place_newcomers(self.tree, weights, self._trainer, data, most_samples)
+
+    def opened(self, data: object) -> FederatedData:
+        """Return clients' samples, from a file or as `auxo.simulate` takes them, as the run's models take them.
+
+        Raises:
+            FileError: the file cannot be used, or its samples are not such as the run was trained on.
+            ValueError: the same of samples from Python.
+        """
+        if isinstance(data, str | Path):
+            return self._alike.opened(Path(data))
+        from auxo.api.client_data import population_from  # noqa: PLC0415 - only who has such data needs it
+
+        return self._alike.population(population_from(data))
+
+    def predict(self, x: object, cohort: str | Place) -> NDArray[Any]:
+        """Return the labels that a cohort's model predicts for inputs; see `CohortModel.predict`."""
+        return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].predict(x)
+
+    def predict_all(self, data: FederatedData, cohorts: Sequence[CohortId]) -> "Predictions":
+        """Return the label that is predicted for every sample, by the model of its client's cohort.
+
+        Args:
+            data: a population that `opened` has made alike to the run's.
+            cohorts: of its clients, in their order.
+        """
+        splits, everybody = (data.train, data.test), np.arange(data.n_clients)
+        client = np.concatenate([np.repeat(everybody, split.counts()) for split in splits])
+        row = np.concatenate([split.x_rows for split in splits])
+        order = np.lexsort((row, client))
+        client, row = client[order], row[order]
+        predicted = np.zeros(len(row), dtype=np.int64)
+        for cohort in dict.fromkeys(cohorts):
+            theirs = np.flatnonzero(np.array([one == cohort for one in cohorts])[client])
+            if len(theirs):
+                predicted[theirs] = self._trainer.predict(self.models[cohort].weights, data.inputs(row[theirs]))
+        return Predictions(
+            client=client,
+            sample=np.arange(len(client)) - np.searchsorted(client, client),
+            is_test=np.repeat([False, True], [len(split.y) for split in splits])[order],
+            label=np.concatenate([split.y for split in splits])[order],
+            predicted=predicted,
+        )
+
+    def label_names(self, numbers: IntArray) -> NDArray[Any]:
+        """Return labels by name, where the run knows names."""
+        return self._alike.names(numbers)
+
+    def _place_by_record(self, client: Client | CheckIn) -> Place:
+        check_in = client.check_in(explore=False) if isinstance(client, Client) else client
+        wish = check_in.request
+        if wish is None:
+            raise ValueError("client: expected a record that says where it belongs, got an empty one; give its samples")
+        if wish.cohort not in self.tree.index:
+            raise ValueError(f"client: expected a record of this run, got one that asks for {wish.cohort}")
+        at = np.array([self.tree.index[wish.cohort]])
+        rng = stream(self.config.seed, "placement")
+        leaf, vouched = self.tree.resolve(at, np.array([wish.cluster]), np.array([wish.generation]), rng)
+        return Place(self.tree.cohorts[int(leaf[0])], is_sure=bool(vouched[0]))
+
+    @cached_property
+    def _alike(self) -> Alike:
+        inputs, done = self._directory.read_model_inputs(), self._directory.read_preparation()
+        if inputs is None or done is None:
+            remedy = "run the experiment again"
+            raise file_error(self.path, "files", "model.json and preparation.json", "none", remedy)
+        return Alike(inputs, done)
+
+    @cached_property
+    def _trainer(self) -> Trainer:
+        training = self.config.training
+        given = self._model
+        model = training.model if given is None else given if isinstance(given, str) else model_path(given)
+        try:
+            return make_trainer(model, self._alike.inputs.example(), "one-by-one", training.model_args)
+        except (ValueError, ImportError) as error:
+            hint = "" if given is not None else "; give it by model=, or with --model"
+            raise FileError(f'{self.path}: its model, "{model}", cannot be built: {error}{hint}') from error
+
+
+def model_path(model: object) -> str:
+    """Return the import path of a model that is given as a class, a function, or a module, which is then copied.
+
+    Raises:
+        ValueError: it is nothing that makes a model.
+    """
+    if hasattr(model, "state_dict") and not isinstance(model, type):
+        return path_of(_Copies(model))
+    if not callable(model):
+        raise ValueError(f"model: expected a class or a function that makes a module, got {type(model).__name__}")
+    return path_of(model)
+
+
+class _Copies:
+    """Makes copies of a module: the weights that it has are those a run starts from."""
+
+    def __init__(self, module: object) -> None:
+        self._module = module
+        self.__qualname__ = type(module).__name__
+
+    def __call__(self) -> object:
+        from copy import deepcopy  # noqa: PLC0415
+
+        return deepcopy(self._module)
+
+
+def _featured(methods: tuple[str, ...]) -> str:
+    others = [method for method in methods if method not in {BASE, ORACLE}]
+    return next((one for one in ("auxo", *others) if one in methods), methods[0])
+
+
+def _one_client(alike: Alike, x: object, y: object) -> FederatedData:
+    """Return a population of one client whose samples are all there to compare models by."""
+    inputs, labels = alike.samples(x), alike.labels(y)
+    if len(inputs) != len(labels) or len(labels) == 0:
+        raise ValueError(f"y: expected a label for each of {len(inputs)} inputs, and one at least, got {len(labels)}")
+    rows = np.arange(len(labels))
+    # In the order of their numbers the first might be all of one class.
+    order = stream(0, "population-file", "order").permutation(rows)
+    train = Samples(order, labels[order], np.array([0, len(rows)]))
+    nothing = Samples(rows[:0], labels[:0], np.array([0, 0]))
+    return FederatedData("client", inputs, train, nothing, alike.inputs.classes, ("client",), preparation=alike.done)

@@ -1,0 +1,69 @@
+"""The command `auxo place`."""
+
+from collections import Counter
+from pathlib import Path
+
+import typer
+
+from auxo.commands.command_group import examples
+from auxo.commands.using_runs import Data, Method, Model, MostSamples, OutTable, Run, check_out, opened_run, write_table
+
+EXAMPLES = examples(
+    "auxo place runs/study new-clients.csv",
+    "auxo place runs/study new-clients.arrow --out places.csv --samples 20",
+)
+
+
+def place(
+    run_directory: Run,
+    data: Data,
+    method: Method = None,
+    model: Model = None,
+    samples: MostSamples = 100,
+    out: OutTable = None,
+) -> None:
+    """Tell clients that never trained which cohort they belong to.
+
+    RUN is the directory of a finished run, DATA a file with clients' samples, as for `auxo run --population`.
+    Each client walks down the cohort tree: it tries a few models on its own training samples and goes where the loss is
+    least. The table says what that has cost: models downloaded, samples tried, and seconds of the client's device.
+    """
+    check_out(out)
+    run = opened_run(run_directory, method, model)
+    # Brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
+    from auxo.experiments.world import draw_devices  # noqa: PLC0415
+
+    clients = run.opened(data)
+    placed = run.place_all(clients, most_samples=samples)
+    spent_s = placed.device_s(draw_devices(run.config, clients.n_clients), run.n_params)
+    write_table(
+        out,
+        ("name", "cohort", "loss", "margin", "models", "samples", "device_s"),
+        zip(
+            clients.client_names,
+            placed.cohort,
+            _known(placed.loss.tolist()),
+            _known(placed.margin.tolist()),
+            placed.models.tolist(),
+            placed.samples.tolist(),
+            (f"{one:.3f}" for one in spent_s),
+            strict=True,
+        ),
+    )
+    members = Counter(placed.cohort)
+    counts = ", ".join(f"{cohort}: {members[cohort]}" for cohort in run.tree.leaves)
+    everything = len(run.tree.leaves) * clients.n_clients
+    typer.echo(
+        f"{clients.n_clients} clients placed ({counts}); models tried: {placed.models.sum()} "
+        f"(all with all would be {everything}), on {placed.samples.sum()} samples, {spent_s.sum():.0f} device-seconds"
+        f"{_where(out)}",
+        err=True,
+    )
+
+
+def _known(values: list[float]) -> list[str]:
+    return ["" if value != value else f"{value:.6g}" for value in values]  # noqa: PLR0124 - NaN
+
+
+def _where(out: Path | None) -> str:
+    return "" if out is None else f"; table: {out}"

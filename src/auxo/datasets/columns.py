@@ -1,0 +1,73 @@
+"""All samples of a data set as columns, and how the columns of a table become inputs once all rows are known."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.datasets.client_samples import SampleSource
+from auxo.files.errors import file_error
+from auxo.population.federated_data import StoredInputs
+from auxo.population.preparation import Preparation, fit_columns
+
+_ROWS_AT_ONCE = 1 << 16  # that are worked on at a time; our choice
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All samples of a data set, row aligned, with clients and groups as numbers of their names."""
+
+    name: str
+    x: StoredInputs  # (samples, *features)
+    y: IntArray  # (samples,)
+    client: IntArray  # (samples,) place in ``clients``
+    is_test: BoolArray  # (samples,)
+    clients: tuple[str, ...]
+    classes: tuple[str, ...]
+    group: IntArray | None = None  # (clients,) place in ``groups``
+    groups: tuple[str, ...] = ()
+    preparation: Preparation = field(default_factory=Preparation)
+
+
+def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32Array) -> Columns:
+    """Return a table's columns with inputs made of ``x`` as the source's plan has it, written to ``out``.
+
+    Means and deviations are those of the training samples: what is held out must not show in them.
+
+    Raises:
+        FileError: a column has no value among the training samples, or numbers that float32 cannot hold.
+    """
+    plan = source.columns
+    assert plan is not None  # noqa: S101 - the caller has checked it
+    if plan.as_before is not None:
+        return _written(replace(columns, preparation=replace(plan.as_before, classes=columns.classes)), x, source, out)
+    means, deviations = fit_columns(x, ~columns.is_test)
+    empty = [name for name, mean in zip(plan.names, means, strict=True) if np.isnan(mean)]
+    if empty:
+        remedy = "leave it out: name the columns of inputs with --features"
+        raise file_error(source.path, f"column {empty[0]!r}", "a value in some training sample", "none", remedy)
+    done = Preparation(
+        columns=plan.names,
+        means=tuple(means.tolist()) if plan.standardise else (),
+        scales=tuple(deviations.tolist()) if plan.standardise else (),
+        classes=columns.classes,
+        missing=plan.missing,
+        fills=tuple(means.tolist()) if plan.missing == "mean" else (),
+        client=plan.client,
+        label=plan.label,
+        notes=plan.notes(),
+    )
+    return _written(replace(columns, preparation=done), x, source, out)
+
+
+def _written(columns: Columns, x: FloatArray, source: SampleSource, out: Float32Array) -> Columns:
+    """Return the columns with inputs made of ``x`` as they say, written to ``out``."""
+    done = columns.preparation
+    for first in range(0, len(x), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        out[some] = done.apply(x[some])
+        if not np.isfinite(out[some]).all():
+            name = done.columns[int(np.argwhere(~np.isfinite(out[some]))[0, 1])]
+            remedy = "take the column out with --features, or scale it down"
+            raise file_error(source.path, f"column {name!r}", "numbers that fit float32", "larger ones", remedy)
+    return replace(columns, x=out)

@@ -1,0 +1,226 @@
+"""What a method leaves to be used: a model for each cohort, a table of its clients, the tree, the coordinator's state.
+
+All of it is in the method's folder of the run's directory:
+
+- ``models/COHORT.safetensors``: the cohort's model, with the names and shapes of its own parameters;
+- ``clients.csv``: one row a client that was evaluated, see `COLUMNS`;
+- ``tree.json``: every partition, in the order they were made;
+- ``coordinator.safetensors``: all that the coordinator holds, optimisers and clusterings included.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_tree import Branch, CohortTree
+from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray
+from auxo.experiments.losers import base_accuracy, find_losers
+from auxo.experiments.run_directory import ClientScores, RunDirectory
+from auxo.experiments.summary import BASE, Losers
+from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.errors import FileError, file_error
+from auxo.files.typed_json import json_reader
+from auxo.protocol.codec import CodecError, from_bytes, to_bytes
+from auxo.training.stored_models import restored, stored
+
+COLUMNS = ("name", "cohort", "accuracy", "base_accuracy", "test_samples", "reward", "visits", "lost")
+"""What clients.csv says of each client.
+
+``accuracy`` and ``base_accuracy`` are on its test samples, with its cohort's model and with the base's. ``reward`` is
+what its own record says for the cohort, ``visits`` how often it took part. One that is ``lost`` had no reason of its
+own to want the cohort and found it by comparing models. A cell is empty where there is nothing to say.
+"""
+
+_REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
+_MODELS = "models"
+_TABLE = "clients.csv"
+_TREE = "tree.json"
+_COORDINATOR = "coordinator.safetensors"
+
+_read_branches = cache(lambda: json_reader(_Tree))
+
+
+@dataclass(frozen=True)
+class _Tree:
+    partitions: tuple[Branch, ...]
+    leaves: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClientRow:
+    """One row of clients.csv; None where it says nothing."""
+
+    name: str
+    cohort: CohortId
+    accuracy: float | None
+    base_accuracy: float | None
+    test_samples: int
+    reward: float | None
+    visits: int | None
+    lost: bool
+
+
+def write_outcome(run: RunDirectory, method: str, state: CoordinatorState, trainer: object) -> None:
+    """Write a method's models, tree and coordinator's state.
+
+    Args:
+        run: where to.
+        method: its folder.
+        state: at the end of the method's run.
+        trainer: whose models they are.
+    """
+    folder = run.method_folder(method)
+    (folder / _MODELS).mkdir(parents=True, exist_ok=True)
+    for cohort, kept in state.cohorts.items():
+        write_whole(model_file(run, method, cohort), stored(trainer, kept.server.weights))
+    tree = _Tree(state.tree.branches, state.tree.leaves)
+    write_whole(folder / _TREE, (json.dumps(asdict(tree), indent=2) + "\n").encode())
+    write_whole(folder / _COORDINATOR, to_bytes(state))
+
+
+def write_client_tables(run: RunDirectory, names: Sequence[str]) -> None:
+    """Write clients.csv of every method that has come to its end, with the base's accuracy as soon as it is known."""
+    base = run.read_clients(BASE)
+    for method in run.methods():
+        scores = run.read_clients(method)
+        if scores is not None:
+            _write_table(run.method_folder(method) / _TABLE, scores, base, names)
+
+
+def losers_of(run: RunDirectory, names: Sequence[str]) -> dict[str, Losers]:
+    """Return who is worse off than with the base, by method; methods that cannot be compared are left out."""
+    base = run.read_clients(BASE)
+    scores = {method: run.read_clients(method) for method in run.methods() if method != BASE}
+    found = {method: find_losers(one, base, names) for method, one in scores.items() if one is not None}
+    return {method: losers for method, losers in found.items() if losers is not None}
+
+
+def model_file(run: RunDirectory, method: str, cohort: str) -> Path:
+    """Return where the model of a cohort is."""
+    return run.method_folder(method) / _MODELS / f"{cohort}.safetensors"
+
+
+def read_model(run: RunDirectory, method: str, cohort: str, trainer: object) -> Float32Array:
+    """Return the flat weights of a cohort's model.
+
+    Raises:
+        FileError: there is no such model, or it is damaged or of another kind.
+    """
+    path = model_file(run, method, cohort)
+    try:
+        return restored(trainer, path.read_bytes())
+    except FileNotFoundError:
+        expected = "the model of a cohort"
+        raise file_error(path, "file", expected, "no such file", "name a cohort that is a leaf of the tree") from None
+    except ValueError as error:
+        raise FileError(f"{path}: {error}") from error
+
+
+def read_tree(run: RunDirectory, method: str) -> CohortTree:
+    """Return the tree that a method's cohorts stand in.
+
+    Raises:
+        FileError: the method did not come to its end, or the file is damaged.
+    """
+    path = run.method_folder(method) / _TREE
+    try:
+        return CohortTree(_read_branches()(path.read_bytes()).partitions)
+    except FileNotFoundError:
+        raise file_error(
+            path, "file", "the tree of a method that has finished", "no such file", _unfinished()
+        ) from None
+    except ValueError as error:
+        raise FileError(f"{path}: expected a cohort tree as JSON: {error}; {_REMEDY}") from error
+
+
+def read_coordinator(run: RunDirectory, method: str, own_states: tuple[type, ...]) -> CoordinatorState:
+    """Return the coordinator's state at a method's end; ``own_states`` are those of the method's parts.
+
+    Raises:
+        FileError: the method did not come to its end, or the file is damaged, or of another method.
+    """
+    path = run.method_folder(method) / _COORDINATOR
+    try:
+        return from_bytes(CoordinatorState, path.read_bytes(), own_states)
+    except FileNotFoundError:
+        raise file_error(path, "file", "a coordinator's state", "no such file", _unfinished()) from None
+    except CodecError as error:
+        raise FileError(f"{path}: {error}") from error
+
+
+def read_client_table(run: RunDirectory, method: str) -> tuple[ClientRow, ...]:
+    """Return the rows of clients.csv.
+
+    Raises:
+        FileError: the method did not come to its end, or the file is damaged.
+    """
+    path = run.method_folder(method) / _TABLE
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return tuple(_rows(path, csv.reader(file, strict=True)))
+    except FileNotFoundError:
+        raise file_error(path, "file", "a table of clients", "no such file", _unfinished()) from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise file_error(path, "file", "a table of clients", f"none ({error})", _REMEDY) from error
+
+
+def _unfinished() -> str:
+    return "let the run come to its end, or name a method that has"
+
+
+def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[ClientRow]:
+    header = next(lines, [])
+    if tuple(header) != COLUMNS:
+        raise file_error(path, "columns", ", ".join(COLUMNS), ", ".join(header) or "none", _REMEDY)
+    for number, cells in enumerate(lines, start=2):
+        try:
+            name, cohort, accuracy, base, tests, reward, visits, lost = cells
+            yield ClientRow(
+                name=name,
+                cohort=CohortId(cohort),
+                accuracy=float(accuracy) if accuracy else None,
+                base_accuracy=float(base) if base else None,
+                test_samples=int(tests),
+                reward=float(reward) if reward else None,
+                visits=int(visits) if visits else None,
+                lost={"yes": True, "no": False}[lost],
+            )
+        except (ValueError, KeyError) as error:
+            expected = f"{len(COLUMNS)} cells of their kinds"
+            raise file_error(path, f"line {number}", expected, f"others ({error})", _REMEDY) from error
+
+
+def _write_table(path: Path, scores: ClientScores, base: ClientScores | None, names: Sequence[str]) -> None:
+    before = base_accuracy(scores, base)
+    rows = range(len(scores.accuracy)) if scores.client is None else scores.client.tolist()
+    has_tests = scores.test_samples > 0
+    columns = (
+        (names[row] for row in rows),
+        scores.cohort.tolist(),
+        _numbers(scores.accuracy, has_tests),
+        _numbers(before, has_tests, len(scores.accuracy)),
+        scores.test_samples.tolist(),
+        _numbers(scores.reward, None if scores.reward is None else ~np.isnan(scores.reward), len(scores.accuracy)),
+        [""] * len(scores.accuracy) if scores.visits is None else scores.visits.tolist(),
+        ["no"] * len(scores.accuracy) if scores.lost is None else ["yes" if one else "no" for one in scores.lost],
+    )
+    with whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(zip(*columns, strict=True))
+        text.detach()  # flushed; whoever lent the file closes it
+
+
+def _numbers(values: FloatArray | None, known: BoolArray | None, rows: int = 0) -> list[str]:
+    """Return numbers as text with six digits; empty where they are not known."""
+    if values is None or known is None:
+        return [""] * rows
+    return [f"{value:.6g}" if is_known else "" for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
