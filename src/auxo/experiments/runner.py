@@ -24,7 +24,7 @@ from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.training.trainer import Trainer
+from auxo.training.trainer import Trainer, score_name, scoring
 
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the label of the method's run it happens to."""
@@ -88,7 +88,9 @@ def run_experiment(
     inner = _in_process(config, data)
     for method in methods:  # so that the last method's problem shows before the first has run for hours
         method_runs(method, config, data, inner.trainer.layers)
-    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
+    own = scoring(inner.trainer)
+    said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
         on_note(note)
     finished: list[str] = []
     try:
@@ -207,6 +209,7 @@ def _write_summary(
     config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
-    summary = summarise(data.name, config.seed, status, events, finished)
+    metric = score_name(data.task, config.training.metric)
+    summary = replace(summarise(data.name, config.seed, status, events, finished), metric=metric)
     directory.write_summary(summary)
     return summary
