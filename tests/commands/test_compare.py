@@ -80,6 +80,8 @@ def test_two_seeds_are_run_shown_and_written_and_the_same_command_goes_on_where_
         assert rows[key]["differences"]["auxo"]["mean"] == pytest.approx(means["auxo"] - means["base"])
         assert rows[key]["differences"]["auxo"]["half_width"] is None  # of two
     assert len(list(Path("runs/tiny-seeds").glob("seed-*/report.html"))) == 2
+    assert "report: runs/tiny-seeds/report.html; figures: runs/tiny-seeds/figures" in both.stdout
+    assert Path("runs/tiny-seeds/figures/differences.pdf").is_file()
 
 
 def test_runs_of_other_settings_are_left_alone() -> None:

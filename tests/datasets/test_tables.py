@@ -11,10 +11,11 @@ import pytest
 from pyarrow import parquet
 
 from auxo.datasets.columns import Columns
-from auxo.datasets.federated_file import collect
+from auxo.datasets.federated_file import as_population, collect, read_columns, write_federated_file
 from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import HASHED, WINDOW, TableColumns, table_source
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
+from auxo.datasets.validate import validate
 from auxo.files.errors import FileError
 from auxo.population.population_file import PopulationFileError
 
@@ -460,3 +461,53 @@ def test_columns_that_vary_are_not_taken_for_ids(tmp_path: Path) -> None:
     table = wide() | {"width": [0.5 * row for row in range(40)], "idea": [row % 7 for row in range(40)]}
     notes = collect(table_source(as_csv(tmp_path, table))).preparation.notes
     assert [note.split("'")[1] for note in notes] == ["wide"]  # which does ascend by whole numbers
+
+
+def test_numbers_to_be_learned_are_standardised_and_come_back_in_their_units(tmp_path: Path) -> None:
+    table = wide() | {"label": [1e5 + 1e3 * row for row in range(40)]}
+    path = tmp_path / "homes.arrow"
+    write_federated_file(table_source(as_parquet(tmp_path, table), TableColumns(task="regression")), path)
+    columns = read_columns(path)
+    assert columns.targets is not None
+    assert columns.targets.shape == (40, 1)
+    train = columns.targets[~columns.is_test]
+    assert float(train.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(train.std()) == pytest.approx(1)
+    found = sorted(columns.preparation.predicted(columns.targets).ravel().tolist())
+    assert found == pytest.approx([1e5 + 1e3 * row for row in range(40)])
+    data = as_population(columns)
+    assert (data.task, data.n_classes) == ("regression", 1)
+    inputs, answers = data.inputs(data.train.x_rows), data.answers(data.train.y)
+    np.testing.assert_allclose(answers[:, 0], inputs[:, 1], atol=1e-5)  # ``wide`` ascends with the label
+    assert validate(path).problems == ()
+
+
+def test_labels_of_a_sample_are_columns_of_flags_or_names_in_one(tmp_path: Path) -> None:
+    flags = {"red": [1, 0] * 20, "tall": ["true", "false", "false", "true"] * 10}
+    table = {name: values for name, values in wide().items() if name != "label"}
+    several = TableColumns(task="multi-label", label=("red", "tall"), features=("narrow", "wide"))
+    by_flags = collect(table_source(as_csv(tmp_path, table | flags), several))
+    names = ["red; tall", "", "red", "tall"] * 10
+    named = TableColumns(task="multi-label", label="tags", features=("narrow", "wide"))
+    by_names = collect(table_source(as_csv(tmp_path, table | {"tags": names}), named))
+    assert by_names.classes == by_flags.classes == ("red", "tall")
+    assert by_flags.targets is not None
+    assert by_names.targets is not None
+    assert by_flags.targets.tolist() == by_names.targets.tolist()
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "message"),
+    [
+        ({"task": "regression"}, {"label": ["cheap"] * 40}, "row 0, label: expected a number to be learned"),
+        ({"task": "regression"}, {"label": [np.inf] * 40}, "row 0, label: expected a number to be learned"),
+        ({"task": "regression"}, {"label": [None] + [1.0] * 39}, r"1 of 40 rows have missing values \(label: 1\)"),
+        ({"task": "multi-label", "label": ("narrow", "wide")}, {}, "row 2, narrow: expected 0 or 1, true or false"),
+    ],
+)
+def test_targets_that_cannot_be_used_are_named(
+    tmp_path: Path, asked: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    path = as_parquet(tmp_path, wide() | change)
+    with pytest.raises(FileError, match=message):
+        collect(table_source(path, TableColumns(**asked | {"features": "wide"})))

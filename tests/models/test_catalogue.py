@@ -27,6 +27,7 @@ class Enough:
 DEEP = {"resnet18", "resnet34", "mobilenet-v2", "shufflenet-v2"}
 CONTRACT = {
     "softmax": Enough(5, LocalTraining()),
+    "linear": Enough(5, LocalTraining()),
     "mlp": Enough(5, LocalTraining()),
     "cnn": Enough(7, LocalTraining()),
     "leaf-cnn": Enough(7, LocalTraining(learning_rate=0.1)),
@@ -59,7 +60,7 @@ def test_models_keep_the_contract_of_trainers(check: Check[TrainerTrial], trial:
 
 @pytest.mark.parametrize(("name", "meant"), [("mobilenet", 'did you mean "mobilenet-v2"'), ("qqqq", 'got "qqqq"$')])
 def test_unknown_model_is_refused_with_the_known_ones(name: str, meant: str) -> None:
-    known = "expected one of softmax, mlp, cnn, .*, albert, or a module of your own as .*"
+    known = "expected one of softmax, linear, mlp, cnn, .*, albert, or a module of your own as .*"
     with pytest.raises(ValueError, match=known + meant):
         make_trainer(name, DATA)
 
@@ -77,7 +78,9 @@ def test_model_of_numbers_refuses_tokens_and_says_which_models_fit(model: str) -
 
 @pytest.mark.parametrize("model", [name for name in MODELS if inputs_of(name) == "tokens"])
 def test_model_of_language_refuses_numbers_and_says_which_models_fit(model: str) -> None:
-    with pytest.raises(ValueError, match=f'"{model}" takes tokens, got numbers; choose one of softmax, mlp, cnn'):
+    with pytest.raises(
+        ValueError, match=f'"{model}" takes tokens, got numbers; choose one of softmax, linear, mlp, cnn'
+    ):
         make_trainer(model, DATA)
 
 

@@ -24,6 +24,7 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
+from auxo.reporting.comparison_report import write_comparison_report
 from auxo.reporting.comparison_tables import comparison_over_seeds
 from auxo.reporting.report import write_report
 
@@ -72,7 +73,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
 
     with no_empty_folders(folder):
         comparison = run_seeds(config, seeds, folder, run_seed)
+    page = write_comparison_report(folder, comparison)  # first: what follows can fail, by a closed pipe
     Console().print("", comparison_over_seeds(comparison), sep="\n")
     if json_file is not None:
         write_whole(json_file, (folder / "comparison.json").read_bytes())
-    typer.echo(f"numbers: {folder / 'comparison.json'}; each seed's report: {folder}/seed-*/report.html")
+    typer.echo(f"report: {page}; figures: {folder / 'figures'}; numbers: {folder / 'comparison.json'}")

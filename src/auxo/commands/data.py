@@ -23,7 +23,7 @@ from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
-from auxo.population.preparation import Missing, Preparation
+from auxo.population.preparation import Missing, Preparation, Task
 from auxo.registry.expectation import nearest
 from auxo.reporting.number_format import counted
 
@@ -51,6 +51,7 @@ def data() -> None:
     epilog=examples(
         "auxo data convert --list  # what can be converted",
         "auxo data convert mine.csv mine.arrow --client user_id --label rating",
+        "auxo data convert homes.csv homes.arrow --client town --label price --task regression",
         "auxo data convert mine.csv mine.arrow --missing mean  # gaps become the mean of their column",
         "auxo data convert mine.parquet mine.arrow --features pixels --shape 28x28",
         "auxo data convert posts.parquet posts.arrow --client author --features body --text characters",
@@ -63,7 +64,17 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
     features: Annotated[
         list[str] | None, typer.Option(help="Tables: the column of inputs; may be given many times.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Tables: the column of labels, numbers from 0 or names.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="Tables: the column of labels, numbers from 0 or names; for other tasks also several."),
+    ] = None,
+    task: Annotated[
+        Task,
+        typer.Option(
+            help="Tables: what is learned: one class, numbers (regression), or which labels of several a sample has "
+            "(multi-label: columns of 0 and 1, or one of names with ; between them)."
+        ),
+    ] = "classification",
     split: Annotated[str | None, typer.Option(help='Tables: the column that says "train" or "test".')] = None,
     group: Annotated[str | None, typer.Option(help="Tables: the column of known groups of clients.")] = None,
     text: Annotated[
@@ -110,19 +121,23 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         return
     loader, path, out = _named(words or [])
     _check_out(out, is_forced)
-    columns = TableColumns(
-        client=client,
-        features=features[0] if features and len(features) == 1 else tuple(features or ()) or None,
-        label=label,
-        split=split,
-        group=group,
-        text=text,
-        tokens=tokens,
-        shape=None if shape is None else _shape(shape),
-        test_share=TEST_SHARE if test_share is None else test_share,
-        standardise=is_standardised,
-        missing=missing,
-    )
+    try:
+        columns = TableColumns(
+            client=client,
+            features=features[0] if features and len(features) == 1 else tuple(features or ()) or None,
+            label=label[0] if label and len(label) == 1 else tuple(label or ()) or None,
+            task=task,
+            split=split,
+            group=group,
+            text=text,
+            tokens=tokens,
+            shape=None if shape is None else _shape(shape),
+            test_share=TEST_SHARE if test_share is None else test_share,
+            standardise=is_standardised,
+            missing=missing,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     with arrow_needed(path):
         source = _source(loader, Path(path), columns)
         _convert(source if test_share is None else replace(source, test_share=test_share), out, min_samples)
@@ -189,7 +204,8 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
         typer.echo(f"auxo: {words_for(stop)}; {out} was not written", err=True)
         raise typer.Exit(exit_code(stop)) from None
     columns = read_columns(out)
-    what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} classes"
+    learned = {"classification": "classes", "regression": "numbers to learn", "multi-label": "labels"}[columns.task]
+    what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} {learned}"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
     _tell_preparation(columns.preparation)
     for problem in clients_without_a_split(columns, out):

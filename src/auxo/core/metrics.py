@@ -20,8 +20,10 @@ class Spread:
     variance_beyond_binomial: float  # without what would remain if every client had the same chance; may be negative
 
 
-def spread(correct: IntArray, tests: IntArray) -> Spread:
+def spread(correct: IntArray | FloatArray, tests: IntArray, are_hits: bool = True) -> Spread:
     """Return the spread of ``correct / tests`` over clients; clients without test samples are left out.
+
+    Where ``correct`` are no hits but sums of other scores, chance is not binomial, and nothing is taken off.
 
     A client with n test samples and chance p of a hit shows variance p (1 - p) / n even if all clients are alike. The
     unbiased estimate of that part, ``a (1 - a) / (n - 1)``, is taken off; clients with one test sample count in full.
@@ -40,7 +42,7 @@ def spread(correct: IntArray, tests: IntArray) -> Spread:
         worst_10=float(ordered[:tenth].mean()),
         best_10=float(ordered[-tenth:].mean()),
         variance=1e4 * variance,
-        variance_beyond_binomial=1e4 * (variance - float(binomial.mean())),
+        variance_beyond_binomial=1e4 * (variance - (float(binomial.mean()) if are_hits else 0.0)),
     )
 
 

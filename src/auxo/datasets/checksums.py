@@ -28,7 +28,7 @@ def checksum(columns: Columns) -> str:
         "preparation": columns.preparation.to_json(),
     }
     made.update(json.dumps(said, sort_keys=True).encode())
-    for column in (columns.y, columns.client, columns.is_test, columns.group):
+    for column in (columns.y, columns.client, columns.is_test, columns.group, columns.targets):
         if column is not None:
             made.update(np.ascontiguousarray(column).data.cast("B"))
     for some in _in_parts(columns):
@@ -53,6 +53,9 @@ def problems_with_content(path: Path, columns: Columns, metadata: dict[str, str]
 def problems_with_inputs(path: Path, columns: Columns) -> Iterator[FileError]:
     """Yield which inputs no model can take."""
     x = columns.x
+    if columns.targets is not None and not np.isfinite(columns.targets).all():
+        row = int((~np.isfinite(columns.targets)).any(axis=1).argmax())
+        yield file_error(path, f"row {row}, target", "finite numbers", "NaN or infinity", "drop the row, convert again")
     if x.dtype == np.uint8:  # every value is one
         return
     named, first = 0, 0

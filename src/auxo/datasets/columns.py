@@ -8,7 +8,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.datasets.client_samples import SampleSource
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Preparation, fit_columns
+from auxo.population.preparation import Preparation, Task, fit_columns
 
 _ROWS_AT_ONCE = 1 << 16  # that are worked on at a time; our choice
 
@@ -27,6 +27,8 @@ class Columns:
     group: IntArray | None = None  # (clients,) place in ``groups``
     groups: tuple[str, ...] = ()
     preparation: Preparation = field(default_factory=Preparation)
+    task: Task = "classification"
+    targets: Float32Array | None = None  # (samples, targets); None exactly for classification, where ``y`` says it all
 
 
 def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32Array) -> Columns:
@@ -46,11 +48,11 @@ def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32
     if empty:
         remedy = "leave it out: name the columns of inputs with --features"
         raise file_error(source.path, f"column {empty[0]!r}", "a value in some training sample", "none", remedy)
-    done = Preparation(
+    done = replace(
+        columns.preparation,
         columns=plan.names,
         means=tuple(means.tolist()) if plan.standardise else (),
         scales=tuple(deviations.tolist()) if plan.standardise else (),
-        classes=columns.classes,
         missing=plan.missing,
         fills=tuple(means.tolist()) if plan.missing == "mean" else (),
         client=plan.client,
@@ -71,3 +73,18 @@ def _written(columns: Columns, x: FloatArray, source: SampleSource, out: Float32
             remedy = "take the column out with --features, or scale it down"
             raise file_error(source.path, f"column {name!r}", "numbers that fit float32", "larger ones", remedy)
     return replace(columns, x=out)
+
+
+def prepared_targets(targets: FloatArray, is_test: BoolArray, source: SampleSource) -> tuple[Float32Array, Preparation]:
+    """Return targets as they are learned, and the record of it: numbers are standardised, flags are not."""
+    done = Preparation(classes=source.classes, task=source.task)
+    if source.task == "regression" and source.standardises_targets:
+        means, deviations = fit_columns(targets, ~is_test)
+        targets = (targets - means) / deviations
+        done = replace(done, target_means=tuple(means.tolist()), target_scales=tuple(deviations.tolist()))
+    with np.errstate(over="ignore"):
+        kept = targets.astype(np.float32)
+    if not np.isfinite(kept).all():
+        remedy = "scale them down"
+        raise file_error(source.path, "targets", "numbers that fit float32", "larger ones", remedy)
+    return kept, done

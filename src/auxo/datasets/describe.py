@@ -70,6 +70,8 @@ def describe(data: FederatedData, group_names: Sequence[str] = ()) -> Descriptio
     clients = np.arange(data.n_clients)
     client = np.concatenate([np.repeat(clients, data.train.counts()), np.repeat(clients, data.test.counts())])
     y = np.concatenate([data.train.y, data.test.y])
+    if data.targets is not None:  # there are no classes that clients could differ in
+        y = np.zeros_like(y)
     of_class = np.bincount(y, minlength=data.n_classes)
     sizes = np.bincount(client, minlength=data.n_clients)
     classes_each, skew = _skew(client, y, sizes, of_class)
@@ -79,7 +81,7 @@ def describe(data: FederatedData, group_names: Sequence[str] = ()) -> Descriptio
         features=data.features,
         kind=_KINDS[data.x.dtype.name],
         n_classes=data.n_classes,
-        classes_without_samples=int(np.count_nonzero(of_class == 0)),
+        classes_without_samples=int(np.count_nonzero(of_class == 0)) if data.targets is None else 0,
         train_samples=len(data.train.y),
         test_samples=len(data.test.y),
         sizes=sizes,

@@ -6,6 +6,7 @@ An Arrow IPC file (feather version 2, uncompressed) with one record batch and th
 - ``features``: fixed size list of float32, uint8 (levels from 0 to 255) or int32 (tokens), flat;
 - ``label``: int32, from 0;
 - ``split``: dictionary of strings, "train" or "test";
+- ``target``: fixed size list of float32, in place of the label (which is 0) where no class is to be learned;
 - ``group``: dictionary of strings, optional, the client's known group.
 
 The schema's metadata say the rest: ``auxo.format`` (its version), ``auxo.name``, ``auxo.shape`` (of an input, a JSON
@@ -25,12 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.datasets.checksums import checksum, problems_with_content
 from auxo.datasets.client_samples import ClientSamples, SampleSource, check_samples, draw_held_out
-from auxo.datasets.columns import Columns, prepared
+from auxo.datasets.columns import Columns, prepared, prepared_targets
 from auxo.datasets.federated_table import (
     FORMAT,
+    FORMAT_WITH_TARGETS,
     KINDS,
     REMEDY,
     SPLITS,
@@ -108,6 +110,7 @@ class _Gathered:
         self.clients: dict[str, int] = {}
         self._groups: dict[int, str] = {}
         self._y: list[IntArray] = []
+        self._targets: list[FloatArray] = []
         self._client: list[IntArray] = []
         self._is_test: list[BoolArray] = []
         self._is_undecided: list[BoolArray] = []
@@ -129,6 +132,8 @@ class _Gathered:
             raise file_error(source.path, place, "one group", got, "make a client for each group")
         self.rows += len(y)
         self._y.append(y.astype(np.int64, copy=False))
+        if samples.targets is not None:
+            self._targets.append(samples.targets)
         self._client.append(np.full(len(y), number))
         self._is_test.append(np.zeros(len(y), np.bool_) if samples.is_test is None else samples.is_test)
         self._is_undecided.append(np.full(len(y), samples.is_test is None))
@@ -155,17 +160,23 @@ class _Gathered:
             index = {name: number for number, name in enumerate(groups)}
             group = np.array([index[self._groups[number]] for number in range(len(names))])
         client = np.concatenate(self._client)
+        is_test = self._decided(client, source.test_share)
+        targets, done = None, Preparation(classes=source.classes)
+        if source.task != "classification":
+            targets, done = prepared_targets(np.concatenate(self._targets), is_test, source)
         return Columns(
             name=source.name,
             x=x,
             y=np.concatenate(self._y),
             client=client,
-            is_test=self._decided(client, source.test_share),
+            is_test=is_test,
             clients=names,
             classes=source.classes,
             group=group,
             groups=groups,
-            preparation=Preparation(classes=source.classes),
+            preparation=done,
+            task=source.task,
+            targets=targets,
         )
 
 
@@ -188,10 +199,14 @@ def write_columns(columns: Columns, path: Path) -> None:
         "label": pa.array(columns.y.astype(np.int32)),
         "split": _dictionary(columns.is_test.astype(np.int64), SPLITS),
     }
+    if columns.targets is not None:
+        flat = pa.array(columns.targets.ravel())
+        arrays["target"] = pa.FixedSizeListArray.from_arrays(flat, columns.targets.shape[1])
     if columns.group is not None:
         arrays["group"] = _dictionary(columns.group[columns.client], columns.groups)
     metadata = {
-        "auxo.format": FORMAT,
+        # Older versions would take targets for classes, so these are of another format.
+        "auxo.format": FORMAT if columns.targets is None else FORMAT_WITH_TARGETS,
         "auxo.name": columns.name,
         "auxo.shape": json.dumps(list(x.shape[1:])),
         "auxo.classes": json.dumps(list(columns.classes)),
@@ -243,8 +258,15 @@ def columns_of(path: Path, table: Any, metadata: dict[str, str]) -> Columns:
         classes=tuple(json.loads(metadata["auxo.classes"])),
         group=group,
         groups=groups,
-        preparation=_recorded(path, metadata),
+        preparation=(done := _recorded(path, metadata)),
+        task=done.task,
+        targets=None if "target" not in column else _targets(column["target"]),
     )
+
+
+def _targets(column: Any) -> Float32Array:
+    numbers: Float32Array = column.flatten().to_numpy(zero_copy_only=True).reshape(len(column), -1)
+    return numbers
 
 
 def _recorded(path: Path, metadata: dict[str, str]) -> Preparation:
@@ -293,10 +315,13 @@ def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
     shuffled = stream(0, "population-file", "order").permutation(len(client))
     order: IntArray = shuffled[np.argsort(client[shuffled], kind="stable")]
 
+    # Every sample has its own answer where it is no class.
+    y = columns.y if columns.targets is None else np.arange(len(columns.y))
+
     def split(is_in_split: BoolArray) -> Samples:
         rows = order[is_in_split[order]]
         counts = np.bincount(client[rows], minlength=len(by_name))
-        return Samples(rows, columns.y[rows], np.concatenate([[0], np.cumsum(counts)]))
+        return Samples(rows, y[rows], np.concatenate([[0], np.cumsum(counts)]))
 
     return FederatedData(
         name=columns.name,
@@ -306,5 +331,7 @@ def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
         n_classes=len(columns.classes),
         client_names=tuple(columns.clients[number] for number in by_name),
         groups=None if columns.group is None else columns.group[by_name],
+        task=columns.task,
+        targets=columns.targets,
         preparation=columns.preparation,
     )

@@ -13,7 +13,8 @@ from auxo.core.types import BoolArray, IntArray
 from auxo.files.errors import FileError, file_error
 
 FORMAT = "1"
-COLUMNS = ("client", "features", "label", "split", "group")
+FORMAT_WITH_TARGETS = "2"
+COLUMNS = ("client", "features", "label", "split", "group", "target")
 SPLITS = ("train", "test")
 KINDS: dict[str, Any] = {"float32": pa.float32(), "uint8": pa.uint8(), "int32": pa.int32()}
 """Types of inputs, by the name that NumPy has for them."""
@@ -91,7 +92,8 @@ def shape_of(metadata: dict[str, str]) -> tuple[int, ...]:
 
 
 def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> FileError | None:
-    if metadata.get("auxo.format") != FORMAT:
+    has_targets = metadata.get("auxo.format") == FORMAT_WITH_TARGETS
+    if has_targets != ("target" in table.column_names) or (not has_targets and metadata.get("auxo.format") != FORMAT):
         got = f"format {metadata['auxo.format']!r}" if "auxo.format" in metadata else "an Arrow file of another origin"
         return file_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, REMEDY)
     missing = [name for name in COLUMNS[:4] if name not in table.column_names]
@@ -104,7 +106,16 @@ def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> File
         if not _is_list_of(kind, metadata.get(name)):
             expected = f"a JSON list of {'whole numbers' if kind is int else 'strings'} in its metadata"
             return file_error(path, name, expected, repr(metadata.get(name)), REMEDY)
-    return _problem_with_types(path, table, shape_of(metadata))
+    return _problem_with_targets(path, table, metadata) or _problem_with_types(path, table, shape_of(metadata))
+
+
+def _problem_with_targets(path: Path, table: Any, metadata: dict[str, str]) -> FileError | None:
+    if "target" not in table.column_names:
+        return None
+    kind, targets = table.schema.field("target").type, len(json.loads(metadata["auxo.classes"]))
+    if pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32() and kind.list_size == targets:
+        return None
+    return file_error(path, "target", f"fixed size lists of {targets} float32", str(kind), REMEDY)
 
 
 def _is_list_of(kind: type, text: str | None) -> bool:
@@ -141,7 +152,7 @@ def _problem_with_types(path: Path, table: Any, shape: tuple[int, ...]) -> FileE
 
 def _gaps(path: Path, name: str, table: Any) -> Iterator[FileError]:
     column = table.column(name).chunk(0)
-    values = column.flatten() if name == "features" and not column.null_count else column
+    values = column.flatten() if name in ("features", "target") and not column.null_count else column
     if not values.null_count:
         return
     per_row = max(1, len(values) // len(column))

@@ -17,10 +17,11 @@ from auxo.datasets.column_looks import ColumnLooks
 from auxo.datasets.missing_values import MissingCount, gaps, numbers_with_gaps
 from auxo.datasets.table_files import Part, TableFile, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
+from auxo.datasets.table_targets import Targets, read_targets
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Preparation
+from auxo.population.preparation import Missing, Preparation, Task
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -44,7 +45,7 @@ class TableColumns:
 
     client: str | None = None
     features: str | tuple[str, ...] | None = None  # None: features, x or text, or all other columns with numbers
-    label: str | None = None
+    label: str | tuple[str, ...] | None = None  # several for other tasks than classification
     split: str | None = None  # "train" or "test"; or, in a column with test in its name, booleans
     group: str | None = None
     text: Literal["hashed", "characters"] | None = None  # how a column of texts becomes inputs
@@ -54,10 +55,18 @@ class TableColumns:
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
     as_before: Preparation | None = None  # of other samples, to be done to these; None: by these samples' own figures
+    task: Task = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between them
 
     def __post_init__(self) -> None:
         if not 0 < self.test_share < 1:
             raise ValueError(f"test_share: expected a number between 0 and 1, got {self.test_share}")
+        if self.task != "classification" and self.text == "characters":
+            raise ValueError("text: the next character is a class, and nothing else can be learned of it")
+        if self.task == "classification" and isinstance(self.label, tuple) and len(self.label) > 1:
+            raise ValueError(
+                f"label: expected one column of classes, got {', '.join(self.label)}; for several numbers or "
+                "labels say so with --task regression or --task multi-label"
+            )
         if self.shape is not None and (not self.shape or min(self.shape) < 1):
             raise ValueError(f"shape: expected sizes of at least 1, got {self.shape}")
 
@@ -72,13 +81,13 @@ class _Roles:
 
     client: str
     features: tuple[str, ...]
-    label: str | None
+    labels: tuple[str, ...]  # none for next characters; several for other tasks than classification
     split: str | None
     group: str | None
 
     def names(self) -> list[str]:
-        optional = (self.label, self.split, self.group)
-        return list(dict.fromkeys((self.client, *self.features, *(name for name in optional if name is not None))))
+        optional = (name for name in (self.split, self.group) if name is not None)
+        return list(dict.fromkeys((self.client, *self.features, *self.labels, *optional)))
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,7 @@ class _Rows:
     y: IntArray
     row: IntArray  # (samples,) of the part
     is_test: BoolArray | None
+    targets: FloatArray | None = None
 
 
 def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleSource:
@@ -104,7 +114,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
     """
     table = open_table_file(path)
     roles = _roles(table, columns)
-    labels = Labels(BY_CHARACTER.names) if roles.label is None else read_labels(table, roles.label)
+    labels = _labels(table, roles, columns)
     are_columns = _are_columns(table, roles, columns)
     looks = ColumnLooks(roles.features if are_columns else ())
     counted = MissingCount()
@@ -114,7 +124,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
         looks, counted = ColumnLooks(looks.names), MissingCount()  # a source may be read more than once
         shape: tuple[int, ...] | None = None
         for whole in table.parts(roles.names()):
-            part = _without_gaps(whole, roles, columns, are_columns, counted)
+            part = _without_gaps(whole, roles, columns, labels, are_columns, counted)
             if len(part.numbers) == 0:
                 continue
             names = _client_names(part, roles.client)
@@ -137,11 +147,17 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
 
     plan = None
     if are_columns:
-        label = () if roles.label is None else (roles.label,)
         plan = ColumnPlan(
-            roles.features, columns.standardise, columns.missing, roles.client, label, notes, columns.as_before
+            roles.features, columns.standardise, columns.missing, roles.client, roles.labels, notes, columns.as_before
         )
-    return SampleSource(path.stem, path, labels.classes, clients, columns.test_share, plan)
+    names = labels.names if isinstance(labels, Targets) else labels.classes
+    return SampleSource(path.stem, path, names, clients, columns.test_share, columns.task, columns.standardise, plan)
+
+
+def _labels(table: TableFile, roles: _Roles, columns: TableColumns) -> Labels | Targets:
+    if columns.task != "classification":
+        return read_targets(table, columns.task, roles.labels)
+    return read_labels(table, roles.labels[0]) if roles.labels else Labels(BY_CHARACTER.names)
 
 
 def _are_columns(table: TableFile, roles: _Roles, columns: TableColumns) -> bool:
@@ -158,11 +174,15 @@ def _are_columns(table: TableFile, roles: _Roles, columns: TableColumns) -> bool
     return all(array.ndim == 1 for array in arrays) and not all(array.dtype == np.uint8 for array in arrays)
 
 
-def _without_gaps(part: Part, roles: _Roles, columns: TableColumns, are_columns: bool, counted: MissingCount) -> Part:
+def _without_gaps(
+    part: Part, roles: _Roles, columns: TableColumns, labels: Labels | Targets, are_columns: bool, counted: MissingCount
+) -> Part:
     """Return the rows that can be used; which others there are is counted."""
     needed = {roles.client: gaps(part.columns[roles.client])}
-    if roles.label is not None:
-        needed[roles.label] = gaps(part.columns[roles.label])
+    if isinstance(labels, Targets):
+        needed |= labels.gaps(part)
+    else:
+        needed |= {name: gaps(part.columns[name]) for name in roles.labels}
     filled = {}
     for name in roles.features:
         values = part.columns[name]
@@ -182,8 +202,10 @@ def _roles(table: TableFile, columns: TableColumns) -> _Roles:
     client = _required(table, "client", columns.client)
     split = _optional(table, "split", columns.split)
     group = _optional(table, "group", columns.group)
-    label = None if columns.text == "characters" else _required(table, "label", columns.label)
-    return _Roles(client, _feature_columns(table, columns, {client, split, group, label}), label, split, group)
+    asked = (columns.label,) if isinstance(columns.label, str) or columns.label is None else columns.label
+    labels = () if columns.text == "characters" else tuple(_required(table, "label", name) for name in asked)
+    features = _feature_columns(table, columns, {client, split, group, *labels})
+    return _Roles(client, features, labels, split, group)
 
 
 def _required(table: TableFile, use: str, asked: str | None) -> str:
@@ -241,7 +263,7 @@ def _client_names(part: Part, column: str) -> NDArray[Any]:
 
 
 def _samples(
-    part: Part, roles: _Roles, columns: TableColumns, labels: Labels, names: NDArray[Any], are_columns: bool
+    part: Part, roles: _Roles, columns: TableColumns, labels: Labels | Targets, names: NDArray[Any], are_columns: bool
 ) -> _Rows:
     is_test = None if roles.split is None else _is_test(part, roles.split)
     if columns.text == "characters":
@@ -253,9 +275,10 @@ def _samples(
         x = np.stack([_column(part, name) for name in roles.features], axis=1)
     else:
         x = _inputs(part, roles.features, columns)
-    if roles.label is None:
-        raise AssertionError("only next characters need no label")
-    return _Rows(x, labels.of(part, roles.label), np.arange(len(x)), is_test)
+    rows = np.arange(len(x))
+    if isinstance(labels, Targets):
+        return _Rows(x, np.zeros(len(x), dtype=np.int64), rows, is_test, labels.of(part))
+    return _Rows(x, labels.of(part, roles.labels[0]), rows, is_test)
 
 
 def _is_test(part: Part, column: str) -> BoolArray:
@@ -392,4 +415,5 @@ def _by_client(part: Part, group: str | None, names: NDArray[Any], rows: _Rows) 
         mine = order[starts[client] : starts[client + 1]]
         is_test = None if rows.is_test is None else rows.is_test[mine]
         if len(mine):
-            yield ClientSamples(name, rows.x[mine], rows.y[mine], is_test, of_client.get(client))
+            targets = None if rows.targets is None else rows.targets[mine]
+            yield ClientSamples(name, rows.x[mine], rows.y[mine], is_test, of_client.get(client), targets)

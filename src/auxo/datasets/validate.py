@@ -66,7 +66,7 @@ def _of_columns(path: Path, columns: Columns, found: list[FileError]) -> Validat
         return _listed(found)
     unused = np.flatnonzero(np.bincount(columns.y, minlength=len(columns.classes)) == 0)
     warnings = []
-    if len(unused):
+    if len(unused) and columns.targets is None:
         names = ", ".join(repr(columns.classes[number]) for number in unused[:_ROWS_NAMED])
         more = ", ..." if len(unused) > _ROWS_NAMED else ""
         warnings.append(f"{len(unused)} of {len(columns.classes)} classes have no sample: {names}{more}")

@@ -50,7 +50,7 @@ class InProcess:
         if len(positions) == 0:
             return 0.0  # any model is as good as any other
         x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
-        return float(self.trainer.losses(weights, x, y).mean())
+        return float(self.trainer.losses(weights, x, self.data.answers(y)).mean())
 
     def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""

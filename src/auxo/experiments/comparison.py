@@ -92,6 +92,7 @@ class Comparison:
     methods: tuple[str, ...]  # in the order they ran
     rows: tuple[Row, ...]
     by_seed: dict[str, BySeed]  # for every method but the base
+    metric: str = "accuracy"  # what clients' scores are
 
     @property
     def accuracy(self) -> Row:
@@ -141,6 +142,7 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
         methods=methods,
         rows=tuple(row for row in rows if row.means and (is_anybody_lost or row.measure.key != "matched_accuracy")),
         by_seed={method: _by_seed([one.methods[method] for one in summaries]) for method in methods if method != BASE},
+        metric=summaries[0].metric,
     )
 
 

@@ -49,6 +49,12 @@ def _known_model(name: str) -> str:
     return name
 
 
+def _function_path(path: str) -> str:
+    if not is_import_path(path):
+        raise ValueError(f'training: expected a function as "file.py:name" or "package.module:name", got "{path}"')
+    return path
+
+
 class Section(BaseModel):
     """What all sections share: frozen, no unknown keys, no silent conversions ("3" is not 3), no nan."""
 
@@ -276,6 +282,16 @@ class TrainingConfig(Section):
         default_factory=dict,
         description="What the model is built with, such as {hidden = 200} for mlp, also as a table "
         "[training.model_args]. Shapes and classes come from the data.",
+    )
+    loss: Annotated[str, AfterValidator(_function_path)] | None = Field(
+        default=None,
+        description="A loss of your own by its import path, file.py:name: a function of outputs and labels (or "
+        "targets) that returns a number for each sample. Not set: cross entropy, or squared error for regression.",
+    )
+    metric: Annotated[str, AfterValidator(_function_path)] | None = Field(
+        default=None,
+        description="A score of your own by its import path, as training.loss; larger is better. It takes the place "
+        "of accuracy. Not set: accuracy, or for regression the variance explained.",
     )
     batching: Literal["auto", "stacked", "vmap", "one-by-one"] = Field(
         default="auto",

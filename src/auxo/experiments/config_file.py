@@ -152,7 +152,8 @@ def sections_of_parts(config: Config) -> dict[str, list[Line]]:
 def own_code(config: Config) -> tuple[Path, ...]:
     """Return the files of the user's own model and parts, of those within parts, too, as far as they can be told."""
     within = (line.value for lines in sections_of_parts(config).values() for line in lines if line.key == "name")
-    names = (config.training.model, *(name for _, _, name in config.parts_in_use()), *within)
+    training = config.training
+    names = (training.model, training.loss, training.metric, *(name for _, _, name in config.parts_in_use()), *within)
     found = (code_file(name) for name in names if isinstance(name, str) and is_import_path(name))
     return tuple(file for file in found if file is not None)
 

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auxo.core.matching import NOWHERE, Matched
 from auxo.core.metrics import agreement, spread
@@ -12,7 +14,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.simulation.virtual_time import Simulation, SimulationState
-from auxo.training.trainer import Trainer
+from auxo.training.trainer import ScoresSamples, Trainer, scoring
 
 _SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
 _LARGEST_LOSS = 700.0  # of which e to it is still a number
@@ -23,13 +25,14 @@ class Scores:
     """The test samples of the clients that are evaluated, each under the model of its cohort."""
 
     clients: IntArray  # (evaluated,) rows of the population, ascending
-    correct: IntArray  # (evaluated,)
+    correct: IntArray | FloatArray  # (evaluated,) hits, or the sum of its samples' scores
     tests: IntArray  # (evaluated,)
     cohort: IntArray  # (evaluated,) position in the tree's cohorts
     lost: BoolArray  # (evaluated,) had to compare models, see `place_clients`
     matched: IntArray  # (evaluated,) where the next check-in would lead; differs from ``cohort`` for the lost only
-    matched_correct: IntArray  # (evaluated,) under the model of that one
+    matched_correct: IntArray | FloatArray  # (evaluated,) under the model of that one
     loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
+    are_hits: bool = True  # whether ``correct`` counts samples whose class is right
 
 
 def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntArray:
@@ -57,23 +60,37 @@ def score_clients(
     matched_correct = correct if is_same else _correct(trainer, data, clients, matched, state)
     tests = data.test.counts(clients)
     loss = _losses(trainer, data, clients, cohort, state) if with_loss else None
-    return Scores(clients, correct, tests, cohort, ~placed.vouched, matched, matched_correct, loss)
+    are_hits = scoring(trainer) is None
+    return Scores(clients, correct, tests, cohort, ~placed.vouched, matched, matched_correct, loss, are_hits)
 
 
 def _correct(
     trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
-) -> IntArray:
-    """Return each client's hits on its test samples under the model of a cohort."""
-    tree = state.coordinator.tree
+) -> IntArray | FloatArray:
+    """Return each client's hits on its test samples under the model of a cohort, or the sum of their scores."""
+    tree, own = state.coordinator.tree, scoring(trainer)
     samples = data.test.positions(clients)
     owner = np.repeat(np.arange(len(clients)), data.test.counts(clients))
-    hit = np.zeros(len(owner), dtype=np.bool_)
+    hit: NDArray[Any] = np.zeros(len(owner), dtype=np.bool_ if own is None else np.float64)
     for name in tree.leaves:
         weights = state.coordinator.cohorts[name].server.weights
         mine = np.flatnonzero(cohort[owner] == tree.index[name])
         at = samples[mine]
+        if own is not None:
+            hit[mine] = _own_scores(own, weights, data, at)
+            continue
         hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
-    return np.bincount(owner, weights=hit, minlength=len(clients)).astype(np.int64)
+    sums = np.bincount(owner, weights=hit, minlength=len(clients))
+    return sums.astype(np.int64) if own is None else sums
+
+
+def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedData, positions: IntArray) -> FloatArray:
+    found = [
+        trainer.scores(weights, data.inputs(data.test.x_rows[some]), data.answers(data.test.y[some]))
+        for some in _in_parts(positions)
+        if len(some)
+    ]
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def _losses(
@@ -97,7 +114,10 @@ def _sample_losses(
     trainer: Trainer, weights: Float32Array, data: FederatedData, split: Samples, positions: IntArray
 ) -> FloatArray:
     return np.concatenate(
-        [trainer.losses(weights, data.inputs(split.x_rows[some]), split.y[some]) for some in _in_parts(positions)]
+        [
+            trainer.losses(weights, data.inputs(split.x_rows[some]), data.answers(split.y[some]))
+            for some in _in_parts(positions)
+        ]
     )
 
 
@@ -151,7 +171,7 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
     """Return the event that tells the scores; ``groups`` are those of the whole population."""
     groups = None if groups is None else groups[scores.clients]
     tree, spent = state.coordinator.tree, state.spent
-    over_clients = spread(scores.correct, scores.tests)
+    over_clients = spread(scores.correct, scores.tests, scores.are_hits)
     accuracy = scores.correct / np.maximum(scores.tests, 1)
     cohorts = []
     for cohort in tree.leaves:

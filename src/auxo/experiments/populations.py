@@ -80,8 +80,12 @@ def trainer_for(config: Config, data: FederatedData) -> Trainer:
         ConfigError: the model cannot take these inputs, or needs a library that is not installed.
     """
     training = config.training
+    if config.run.perplexity and (data.task != "classification" or training.loss is not None):
+        raise ConfigError("run.perplexity: expected the cross entropy of classes, got another loss; set it to false")
     try:
-        return make_trainer(training.model, data, training.batching, training.model_args)
+        return make_trainer(
+            training.model, data, training.batching, training.model_args, training.loss, training.metric
+        )
     except (ValueError, ImportError) as error:
         raise ConfigError(f'training.model: "{training.model}" cannot be used: {error}') from error
 
@@ -149,6 +153,10 @@ def _read(population: PopulationConfig) -> FederatedData:
 def _planted(data: FederatedData, population: PopulationConfig, seed: int) -> FederatedData:
     if population.plant == "none":
         return data
+    if data.task != "classification" and population.plant not in ("rotation", "affine"):
+        raise ValueError(
+            f'plant: "{population.plant}" changes classes, but the data ask for {data.task}; choose "rotation"'
+        )
     return plant_groups(data, _heterogeneity(population.plant, population.degree), population.groups, seed)
 
 

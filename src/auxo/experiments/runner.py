@@ -31,7 +31,7 @@ from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.training.trainer import Trainer
+from auxo.training.trainer import Trainer, score_name, scoring
 
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the label of the method's run it happens to."""
@@ -115,7 +115,9 @@ def _run_all(
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
     _check_cohorts(config, [run for some in runs.values() for run in some], inner.trainer, data.client_names)
-    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer),))):
+    own = scoring(inner.trainer)
+    said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
         on_note(note)
     stamp = make_stamp(data)
     checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
@@ -313,7 +315,8 @@ def _write_summary(
     config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
-    summary = summarise(data.name, config.seed, status, events, finished)
+    metric = score_name(data.task, config.training.metric)
+    summary = replace(summarise(data.name, config.seed, status, events, finished), metric=metric)
     summary = with_losers(summary, losers_of(directory, data.client_names))
     directory.write_summary(summary)
     return summary

@@ -84,6 +84,7 @@ class Summary:
     seed: int
     status: Status
     methods: dict[str, MethodSummary]  # by name, in the order they ran
+    metric: str = "accuracy"  # what clients' scores are, here and in events, wherever accuracy is spoken of
 
     @property
     def finished(self) -> dict[str, MethodSummary]:

@@ -27,6 +27,7 @@ class _Known:
 
 _KNOWN = {
     "softmax": _Known("numbers", "Softmax regression in numpy: a linear model of any inputs."),
+    "linear": _Known("numbers", "One linear layer on inputs of any shape.", "auxo.models.small_models:Linear"),
     "mlp": _Known("numbers", "One hidden layer on inputs of any shape.", "auxo.models.small_models:Mlp"),
     "cnn": _Known("images", "A small convolutional network.", "auxo.models.small_models:SmallCnn"),
     "leaf-cnn": _Known("images", "LEAF's convolutional network for FEMNIST.", "auxo.models.small_models:LeafCnn"),
@@ -75,6 +76,8 @@ def make_trainer(
     data: FederatedData,
     batching: Batching = "auto",
     model_args: Mapping[str, ModelArgument] | None = None,
+    loss: str | None = None,
+    metric: str | None = None,
 ) -> Trainer:
     """Return the trainer of a model, sized for the inputs and the classes of ``data``.
 
@@ -84,6 +87,8 @@ def make_trainer(
         batching: how participants train together; "auto" takes the fastest way that gives the right updates. Softmax
             regression has a way of its own.
         model_args: what to build the model with besides what the data know; None for nothing.
+        loss: import path of a loss of one's own, see `auxo.training.objective`; None: that of the data's task.
+        metric: the same of a score.
 
     Raises:
         ValueError: the name is unknown, the model cannot take such inputs or arguments, or be trained in this way.
@@ -93,11 +98,14 @@ def make_trainer(
     _check_inputs(model, data)
     arguments = model_args or {}
     if model == "softmax":
+        if data.task != "classification" or loss is not None or metric is not None:
+            asked = f"the data ask for {data.task}" if data.task != "classification" else "a loss or metric is set"
+            raise ValueError(f'it is for plain classification, but {asked}; choose "linear" or "mlp"')
         if arguments:
             raise ValueError(f"model_args: expected none, as softmax has nothing to set, got {', '.join(arguments)}")
         return SoftmaxTrainer(n_features=prod(data.features), n_classes=data.n_classes)
     try:
-        return _torch_trainer(model, data, batching, arguments)
+        return _torch_trainer(model, data, batching, arguments, (loss, metric))
     except ModuleNotFoundError as error:
         library, package = _EXTRAS.get(error.name or "", (error.name, error.name))
         others = ', or choose the model "softmax"' if error.name == "torch" else ""
@@ -122,16 +130,22 @@ def _check_inputs(model: str, data: FederatedData) -> None:
 
 
 def _torch_trainer(
-    model: str, data: FederatedData, batching: Batching, arguments: Mapping[str, ModelArgument]
+    model: str,
+    data: FederatedData,
+    batching: Batching,
+    arguments: Mapping[str, ModelArgument],
+    own: tuple[str | None, str | None],
 ) -> Trainer:
     # Imported here, so that numpy alone is enough for everything else.
     from auxo.models.module_factory import AsBuilt, check_logits, module_factory  # noqa: PLC0415
+    from auxo.training.objective import objective_for  # noqa: PLC0415
     from auxo.training.torch_trainer import TorchTrainer, kaiming_uniform  # noqa: PLC0415
 
     known = _KNOWN.get(model)
     factory = module_factory(model, known.path if known and known.path else model, arguments, data)
     # Embeddings want larger weights than other layers, and a module of the user's own may have been trained before.
     draws_itself = known is None or known.takes == "tokens"
-    trainer = TorchTrainer(factory, AsBuilt(factory) if draws_itself else kaiming_uniform)
+    objective = objective_for(data, *own)
+    trainer = TorchTrainer(factory, AsBuilt(factory) if draws_itself else kaiming_uniform, objective=objective)
     check_logits(factory, data)
     return trainer.suited_to(data, batching)

@@ -10,6 +10,20 @@ _LEAF_WIDTHS = (32, 64)
 _MIN_SIDE = 4  # two poolings halve the side twice
 
 
+class Linear(nn.Module):
+    """A single linear layer."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        """Take how many numbers an input is, and the number of outputs."""
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the outputs, (n, classes)."""
+        outputs: torch.Tensor = self.layers(x)
+        return outputs
+
+
 class Mlp(nn.Module):
     """One hidden layer with ReLU."""
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array, InputArray, IntArray
-from auxo.population.preparation import Preparation
+from auxo.population.preparation import Preparation, Task
 
 StoredInputs = NDArray[np.float32 | np.uint8 | np.int32]
 """Inputs as they are kept: numbers, levels of grey or colour from 0 to 255, or tokens."""
@@ -30,7 +30,7 @@ class Samples:
     """Samples sorted by client; client ``c`` owns the slice ``offsets[c]:offsets[c + 1]``."""
 
     x_rows: IntArray  # (samples,) rows of FederatedData.x
-    y: IntArray  # (samples,) class labels
+    y: IntArray  # (samples,) class labels, or rows of FederatedData.targets
     offsets: IntArray  # (clients + 1,)
 
     def counts(self, clients: IntArray | None = None) -> IntArray:
@@ -95,6 +95,8 @@ class FederatedData:
     ``x`` holds each distinct input once; samples of several clients may point to the same row. Models see what
     `inputs` returns: levels from 0 to 255 (uint8) become numbers from 0 to 1, then ``scaling`` is applied; tokens
     (int32) stay what they are.
+    Where not one class is to be learned but numbers or several labels, ``targets`` has a row for each answer, ``y``
+    says which, and ``n_classes`` is how many numbers an answer has; `answers` returns what a loss is given.
     ``preparation`` says how what a user has becomes such inputs.
     ``groups`` is the planted or natural group of each client. Only the evaluation and the oracle may read it.
     """
@@ -107,20 +109,27 @@ class FederatedData:
     client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
     scaling: Scaling | None = None
+    task: Task = "classification"
+    targets: Float32Array | None = None  # (answers, n_classes); None exactly for classification
     preparation: Preparation = field(default_factory=Preparation)  # done to inputs already
 
     def __post_init__(self) -> None:
         clients = len(self.client_names)
         if clients == 0:
             raise ValueError("population is empty: expected at least one client, got 0")
+        if (self.targets is None) != (self.task == "classification"):
+            raise ValueError(f"targets: expected them exactly for other tasks than classification, got {self.task}")
+        if self.targets is not None and self.targets.shape[1:] != (self.n_classes,):
+            raise ValueError(f"targets: expected {self.n_classes} columns, got shape {self.targets.shape}")
+        labels = self.n_classes if self.targets is None else len(self.targets)
         for name, samples in (("train", self.train), ("test", self.test)):
             if len(samples.offsets) != clients + 1:
                 raise ValueError(
                     f"{name}.offsets: expected {clients + 1} entries for {clients} clients, got {len(samples.offsets)}"
                 )
-            if len(samples.y) and not 0 <= samples.y.min() <= samples.y.max() < self.n_classes:
+            if len(samples.y) and not 0 <= samples.y.min() <= samples.y.max() < labels:
                 raise ValueError(
-                    f"{name}.y: expected labels in 0..{self.n_classes - 1}, got {samples.y.min()}..{samples.y.max()}"
+                    f"{name}.y: expected labels in 0..{labels - 1}, got {samples.y.min()}..{samples.y.max()}"
                 )
         if self.groups is not None and len(self.groups) != clients:
             raise ValueError(f"groups: expected {clients} entries, got {len(self.groups)}")
@@ -140,6 +149,10 @@ class FederatedData:
         if self.has_tokens:
             return np.take(self.x, rows, axis=0).astype(np.int32, copy=False)
         return self.numbers(rows)
+
+    def answers(self, y: IntArray) -> NDArray[Any]:
+        """Return what a loss is given for labels ``y``: these, or the rows of the targets, (*y, n_classes)."""
+        return y if self.targets is None else np.take(self.targets, y, axis=0)
 
     def numbers(self, rows: IntArray) -> Float32Array:
         """Return the same for a model that takes numbers only.

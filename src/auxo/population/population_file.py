@@ -103,6 +103,8 @@ def save_population(path: str | Path, data: FederatedData) -> None:
         ValueError: two clients have the same name.
         FileError: there is no place for the file.
     """
+    if data.targets is not None:
+        raise ValueError(f"targets: expected labels of classes, got {data.task}; write a federated file instead")
     if len(set(data.client_names)) < data.n_clients:
         raise ValueError(f"client_names: expected {data.n_clients} different names, got some twice; rename the clients")
     names = np.array(data.client_names)

@@ -15,6 +15,9 @@ from auxo.files.typed_json import json_reader
 Missing = Literal["error", "drop", "mean"]
 """What becomes of a row with a missing value: an error, left out, or each gap filled with its column's mean."""
 
+Task = Literal["classification", "regression", "multi-label"]
+"""What is to be learned: one of several classes, numbers, or which of several labels a sample has."""
+
 _LEVELS = np.float32(255)
 _ROWS_AT_ONCE = 1 << 16  # that are worked on at a time; our choice
 
@@ -32,11 +35,14 @@ class Preparation:
     columns: tuple[str, ...] = ()  # of the table that became inputs, in their order; none for arrays and images
     means: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
-    classes: tuple[str, ...] = ()  # names of the labels, by number
+    classes: tuple[str, ...] = ()  # names of the labels, by number, or of the numbers to be learned
     missing: Missing = "error"
     fills: tuple[float, ...] = ()  # what a gap in each column becomes; none unless ``missing`` is "mean"
     client: str | None = None  # the columns that said whose a sample is, and what is to be learned
     label: tuple[str, ...] = ()
+    task: Task = "classification"
+    target_means: tuple[float, ...] = ()  # of numbers to be learned, as for inputs; none: they are as they were
+    target_scales: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()  # what is doubtful about the columns, for people
 
     def __post_init__(self) -> None:
@@ -71,6 +77,13 @@ class Preparation:
             wide = (wide - np.array(self.means)) / np.array(self.scales)
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
             return wide.astype(np.float32)
+
+    def predicted(self, outputs: NDArray[Any]) -> FloatArray:
+        """Return a model's outputs for numbers to be learned, (samples, outputs), in the units of the table."""
+        numbers = outputs.astype(np.float64)
+        if self.target_means:
+            numbers = numbers * np.array(self.target_scales) + np.array(self.target_means)
+        return numbers
 
     def to_json(self) -> str:
         """Return it as text that `preparation_from_json` reads."""

@@ -30,13 +30,18 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
         for place, method in enumerate(row.means):
             difference = [_difference(row, method)] if BASE in comparison.methods else []
             name = escape(words_for(method).name)
-            table.add_row("" if place else row.measure.title, name, _value(row, method), *difference)
+            table.add_row("" if place else title_of(row, comparison), name, _value(row, method), *difference)
         table.add_section()
     names = contenders(comparison.methods)
     lines = findings(comparison) + _explained(comparison, names)
     last = table if len(names) < 2 else _brought_table(comparison, names)
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
+
+
+def title_of(row: Row, comparison: Comparison) -> str:
+    """Return what a row shows; what is called accuracy may be another score."""
+    return row.measure.title.replace("accuracy", comparison.metric)
 
 
 def _explained(comparison: Comparison, names: Sequence[str]) -> list[str]:

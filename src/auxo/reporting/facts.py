@@ -70,6 +70,7 @@ class RunFacts:
     is_finished: bool
     methods: Mapping[str, MethodFacts]  # by name, in the order they ran
     config_text: str
+    metric: str = "accuracy"  # what clients' scores are, wherever accuracy is spoken of
 
     @property
     def base(self) -> MethodFacts | None:
@@ -139,6 +140,7 @@ def gather(run: RunDirectory) -> RunFacts:
             for method, one in recorded.items()
         },
         config_text=run.config_text(),
+        metric=summary.metric if summary else "accuracy",
     )
 
 

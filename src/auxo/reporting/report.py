@@ -125,6 +125,8 @@ def _what_was_compared(facts: RunFacts) -> str:
 
 def _banner(facts: RunFacts) -> Markup:
     notes = []
+    if facts.metric != "accuracy":
+        notes.append(f"Wherever accuracy is spoken of here, it is another score of clients: {facts.metric}.")
     if not facts.is_finished:
         notes.append("This run did not finish. The report shows what was recorded until it stopped.")
         reached = [

@@ -95,7 +95,7 @@ def comparison_table(summary: Summary) -> RenderableType:
     caption = "\n".join(_brought(summary.methods[names[0]])) if len(names) == 1 else None
     title = f"{summary.population}, seed {summary.seed}"
     table = Table("", title=escape(title), caption=caption and escape(caption), caption_justify="left")
-    for heading in ("accuracy", "worst 10 %", "best 10 %", "variance"):
+    for heading in (summary.metric, "worst 10 %", "best 10 %", "variance"):
         table.add_column(heading, justify="right")
     has_perplexity = any(method.perplexity is not None for method in summary.finished.values())
     if has_perplexity:

@@ -18,6 +18,7 @@ from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.kernels import Stacking, Unstackable, build_stacked, find_stackings
 from auxo.training.local_samples import PADDING, local_batches
+from auxo.training.objective import CLASSIFICATION, Objective
 from auxo.training.trainer import Batching, Job, LocalTraining
 from auxo.training.vmap_training import VmapTraining
 
@@ -68,7 +69,7 @@ class BatchingPlan:
     stacking: Stacking = field(default_factory=Stacking)  # of "stacked"
     note: str | None = None  # why not a faster one, if there is something to say
 
-    def build(self, module: nn.Module) -> TrainsTogether | None:
+    def build(self, module: nn.Module, objective: Objective = CLASSIFICATION) -> TrainsTogether | None:
         """Return what trains the module in this way; None for one by one.
 
         Raises:
@@ -78,7 +79,9 @@ class BatchingPlan:
             case "one-by-one":
                 return None
             case "vmap":
-                return VmapTraining(copy.deepcopy(module))  # what goes wrong in it must not stay in the module
+                return VmapTraining(
+                    copy.deepcopy(module), objective
+                )  # what goes wrong in it must not stay in the module
             case "stacked":
                 return build_stacked(module, self.stacking)
 
@@ -95,6 +98,7 @@ class _Trial:
     data: FederatedData
     batches: tuple[IntArray, ...]
     expected: Float32Array  # (jobs, parameters)
+    objective: Objective
 
     def inputs(self) -> Tensor:
         """Return the inputs of the first batch, which is full if the first client has enough samples."""
@@ -114,7 +118,7 @@ class _Trial:
         """Return what speaks against a plan; None when it gives the same updates."""
         found = np.empty_like(self.expected)
         try:
-            trains = plan.build(self.module)
+            trains = plan.build(self.module, self.objective)
             assert trains is not None  # noqa: S101 - one by one is not tried against itself
             with warnings.catch_warnings():
                 # What torch maps by a loop of its own is not worth mapping, and it says so.
@@ -141,7 +145,12 @@ class _Trial:
 
 
 def choose_batching(
-    module: nn.Module, weights: Float32Array, data: FederatedData, train_alone: TrainsAlone, batching: Batching
+    module: nn.Module,
+    weights: Float32Array,
+    data: FederatedData,
+    train_alone: TrainsAlone,
+    batching: Batching,
+    objective: Objective = CLASSIFICATION,
 ) -> BatchingPlan:
     """Return how to train the module on these data: the fastest way that gives the right updates.
 
@@ -154,7 +163,7 @@ def choose_batching(
     if batching == "one-by-one" or not batches:
         return ONE_BY_ONE
     expected = np.stack([train_alone(data, of_job) for of_job in batches])
-    trial = _Trial(module, weights, data, batches, expected)
+    trial = _Trial(module, weights, data, batches, expected, objective)
     reasons = []
     if trial.draws_random_numbers():
         reasons.append("it draws random numbers")
@@ -177,7 +186,9 @@ def choose_batching(
 def _candidates(trial: _Trial, batching: Batching) -> list[BatchingPlan | Unstackable]:
     found: list[BatchingPlan | Unstackable] = []
     activations = _activations(trial)
-    if batching in ("auto", "stacked"):
+    if batching in ("auto", "stacked") and not trial.objective.is_cross_entropy:
+        found.append(Unstackable("its loss is not the cross entropy of classes, which stacked layers have by heart"))
+    elif batching in ("auto", "stacked"):
         stackings = find_stackings(trial.module, trial.inputs())
         if isinstance(stackings, Unstackable):
             found.append(stackings)

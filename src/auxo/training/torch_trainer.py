@@ -4,13 +4,14 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import nn
-from torch.nn import functional
 
 from auxo.core.layers import Layer
 from auxo.core.rng import stream
@@ -18,6 +19,7 @@ from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
+from auxo.training.objective import CLASSIFICATION, Objective
 from auxo.training.stored_models import check_names
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
@@ -64,6 +66,7 @@ class TorchTrainer:
     module_factory: Callable[[], nn.Module]
     initialise: Callable[[nn.Module, np.random.Generator], None] = kaiming_uniform
     batching: BatchingPlan = ONE_BY_ONE
+    objective: Objective = CLASSIFICATION
     _module: nn.Module = field(init=False, repr=False, compare=False)
     _together: TrainsTogether | None = field(init=False, repr=False, compare=False)
 
@@ -71,7 +74,7 @@ class TorchTrainer:
         module = self._build()
         _check_module(module)
         object.__setattr__(self, "_module", module)
-        object.__setattr__(self, "_together", self.batching.build(module))
+        object.__setattr__(self, "_together", self.batching.build(module, self.objective))
 
     def suited_to(self, data: FederatedData, batching: Batching = "auto") -> "TorchTrainer":
         """Return a trainer that trains the module on such data as fast as it can.
@@ -87,7 +90,7 @@ class TorchTrainer:
             return self._descend(weights, data, batches, LocalTraining(), stream(0, "trial")) - weights
 
         with _one_thread(), _lent_generator(stream(0, "trial")):
-            return replace(self, batching=choose_batching(self._module, weights, data, alone, batching))
+            return replace(self, batching=choose_batching(self._module, weights, data, alone, batching, self.objective))
 
     @property
     def n_params(self) -> int:
@@ -154,13 +157,37 @@ class TorchTrainer:
         classes = [logits.argmax(dim=1).numpy() for logits in self._logits(weights, x)]
         return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
 
-    def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
-        """Return the cross entropy of each row of ``x`` under its label."""
+    def losses(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
+        """Return the loss of each row of ``x`` under its label or its targets."""
         found = np.empty(len(y))
         for number, logits in enumerate(self._logits(weights, x)):
             rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-            labels = torch.from_numpy(np.array(y[rows]))
-            found[rows] = functional.cross_entropy(logits, labels, reduction="none").numpy()
+            with torch.no_grad():
+                found[rows] = self.objective.losses(logits, torch.from_numpy(np.array(y[rows]))).numpy()
+        return found
+
+    @property
+    def counts_hits(self) -> bool:
+        """Return whether a client's score is the share of its samples whose class is right."""
+        return self.objective.counts_hits
+
+    @property
+    def score_name(self) -> str:
+        """Return what the score is called."""
+        return self.objective.score_name
+
+    @property
+    def score_words(self) -> str:
+        """Return what the score is, for people."""
+        return self.objective.words()
+
+    def scores(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
+        """Return the score of each row of ``x``; larger is better."""
+        found = np.empty(len(y))
+        for number, outputs in enumerate(self._logits(weights, x)):
+            rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
+            with torch.no_grad():
+                found[rows] = self.objective.scores(outputs, torch.from_numpy(np.array(y[rows])))
         return found
 
     def module(self, weights: Float32Array) -> nn.Module:
@@ -227,7 +254,7 @@ class TorchTrainer:
             for batch in batches:
                 positions = batch[batch != PADDING]
                 logits = self._module(torch.from_numpy(data.inputs(data.train.x_rows[positions])))
-                loss = functional.cross_entropy(logits, torch.from_numpy(data.train.y[positions]))
+                loss = self.objective.mean_loss(logits, torch.from_numpy(data.answers(data.train.y[positions])))
                 gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
                 with torch.no_grad():
                     if settings.weight_decay:

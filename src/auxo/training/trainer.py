@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
 
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.population.preparation import Task
 
 Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 """How several participants train together: in stacked layers, by torch's vmap, or not at all."""
@@ -125,5 +128,48 @@ class Trainer(Protocol):
         ...
 
     def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
-        """Return the cross entropy of each row of ``x`` under its label."""
+        """Return the loss of each row of ``x`` under its label, the cross entropy of classes.
+
+        A trainer for other tasks is given their targets instead (`FederatedData.answers`).
+        """
         ...
+
+
+@runtime_checkable
+class ScoresSamples(Protocol):
+    """A trainer that may have another score than whether the class is right."""
+
+    @property
+    def counts_hits(self) -> bool:
+        """Return whether it has not: then `Trainer.predict` is asked."""
+        ...
+
+    @property
+    def score_name(self) -> str:
+        """Return what the score is called."""
+        ...
+
+    @property
+    def score_words(self) -> str:
+        """Return what the score is, for people."""
+        ...
+
+    def scores(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
+        """Return the score of each row of ``x``; larger is better."""
+        ...
+
+
+def score_name(task: Task, metric: str | None = None) -> str:
+    """Return what the score of a task is called, or one of the user's own by its import path.
+
+    >>> score_name("regression"), score_name("regression", "mine.py:within_a_tenth")
+    ('variance explained', 'within_a_tenth')
+    """
+    if metric is not None:
+        return metric.rpartition(":")[2]
+    return {"classification": "accuracy", "regression": "variance explained", "multi-label": "Jaccard index"}[task]
+
+
+def scoring(trainer: object) -> ScoresSamples | None:
+    """Return the trainer if it scores samples itself; None: a class is right or wrong."""
+    return trainer if isinstance(trainer, ScoresSamples) and not trainer.counts_hits else None

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.training.objective import CLASSIFICATION, Objective
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
@@ -19,6 +19,7 @@ class VmapTraining:
     """Trains a module by mapping its gradient over participants; nothing about the module need be known."""
 
     module: nn.Module
+    objective: Objective = CLASSIFICATION
 
     def train(
         self,
@@ -37,7 +38,8 @@ class VmapTraining:
         self.module.train()
         for step, active in enumerate(stack.active):
             x = torch.from_numpy(data.inputs(stack.x_rows[step, :active]))
-            y, shares = torch.from_numpy(stack.y[step, :active]), torch.from_numpy(stack.shares[step, :active])
+            y = torch.from_numpy(data.answers(stack.y[step, :active]))
+            shares = torch.from_numpy(stack.shares[step, :active])
             gradient = gradient_of(params[:active], x, y, shares)
             if settings.weight_decay:
                 gradient = gradient.add(params[:active], alpha=settings.weight_decay)
@@ -50,7 +52,7 @@ class VmapTraining:
 
     def _loss(self, flat: Tensor, x: Tensor, y: Tensor, shares: Tensor) -> Tensor:
         logits = functional_call(self.module, self._unflattened(flat), (x,))
-        return (functional.cross_entropy(logits, y, reduction="none") * shares).sum()
+        return (self.objective.losses(logits, y) * shares).sum()
 
     def _unflattened(self, flat: Tensor) -> dict[str, Tensor]:
         parameters, first = {}, 0

@@ -1,0 +1,108 @@
+"""What a table's rows ask for besides one class: numbers (regression), or which of several labels a sample has."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auxo.core.types import BoolArray, FloatArray
+from auxo.datasets.missing_values import gaps, numbers_with_gaps
+from auxo.datasets.table_files import Part, TableFile
+from auxo.files.errors import file_error
+from auxo.population.preparation import Task
+
+_FLAGS = {"1": 1.0, "true": 1.0, "yes": 1.0, "1.0": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "0.0": 0.0}
+_APART = re.compile(r"[;|]")
+_MOST_LABELS = 10_000  # beyond it they are words rather than labels; our choice
+
+
+@dataclass(frozen=True)
+class Targets:
+    """How columns become targets: each a number, each a flag, or one with names of labels, ``;`` between them."""
+
+    task: Task
+    columns: tuple[str, ...]
+    names: tuple[str, ...]  # of the targets
+
+    def gaps(self, part: Part) -> dict[str, BoolArray]:
+        """Return which rows lack a value in each column; a text without a name in it has no label, which is none."""
+        if self._are_named:
+            values = part.columns[self.columns[0]].tolist()
+            return {self.columns[0]: np.array([value is None for value in values], dtype=np.bool_)}
+        if self.task == "multi-label":
+            return {name: gaps(part.columns[name]) for name in self.columns}
+        found = {name: numbers_with_gaps(part.columns[name]) for name in self.columns}
+        return {name: np.isnan(numbers) for name, numbers in found.items() if numbers is not None}
+
+    def of(self, part: Part) -> FloatArray:
+        """Return the targets of some rows, (rows, targets).
+
+        Raises:
+            FileError: a value is no number, or no flag.
+        """
+        if self._are_named:
+            place = {name: number for number, name in enumerate(self.names)}
+            found = np.zeros((len(part.numbers), len(self.names)))
+            for row, value in enumerate(part.columns[self.columns[0]].tolist()):
+                found[row, [place[name] for name in _names(value)]] = 1.0
+            return found
+        read = _flags if self.task == "multi-label" else _numbers
+        return np.stack([read(part, name) for name in self.columns], axis=1)
+
+    @property
+    def _are_named(self) -> bool:
+        return self.task == "multi-label" and len(self.columns) == 1
+
+
+def read_targets(table: TableFile, task: Task, columns: tuple[str, ...]) -> Targets:
+    """Return how these columns become targets; names of labels are gathered from all rows.
+
+    Raises:
+        FileError: a column of names has none, or too many.
+    """
+    if task == "regression" or len(columns) > 1:
+        return Targets(task, columns, columns)
+    names = sorted({name for part in table.parts(columns) for name in _all_names(part, columns[0])})
+    if not 1 <= len(names) <= _MOST_LABELS:
+        expected = f"names of 1 to {_MOST_LABELS} labels with ; between them, or a column of 0 and 1 for each"
+        remedy = "name the columns of labels with --label, each once"
+        raise file_error(table.path, f"column {columns[0]!r}", expected, f"{len(names)} names", remedy)
+    return Targets(task, columns, tuple(names))
+
+
+def _all_names(part: Part, column: str) -> Iterator[str]:
+    for value in part.columns[column].tolist():
+        yield from _names(value)
+
+
+def _names(value: object) -> list[str]:
+    return [] if value is None else [name for one in _APART.split(str(value)) if (name := one.strip())]
+
+
+def _numbers(part: Part, name: str) -> FloatArray:
+    values = part.columns[name]
+    numbers = numbers_with_gaps(values) if values.ndim == 1 else None
+    wrong = None
+    if numbers is None:
+        wrong = next((row for row in range(len(values)) if numbers_with_gaps(values[row : row + 1]) is None), 0)
+    elif np.isinf(numbers).any():
+        wrong = int(np.isinf(numbers).argmax())
+    if numbers is None or wrong is not None:
+        place, got = part.place(wrong or 0, name), f"{values[wrong or 0]!r}"
+        raise file_error(part.path, place, "a number to be learned", got, "drop the row, or learn classes instead")
+    return numbers
+
+
+def _flags(part: Part, name: str) -> FloatArray:
+    values: NDArray[Any] = part.columns[name]
+    told = [str(value).strip().lower() for value in values.tolist()]
+    wrong = next((row for row, value in enumerate(told) if value not in _FLAGS), None)
+    if wrong is not None:
+        expected = "0 or 1, true or false, or yes or no"
+        raise file_error(
+            part.path, part.place(wrong, name), expected, repr(told[wrong]), "say whether it has the label"
+        )
+    return np.array([_FLAGS[value] for value in told], dtype=np.float64)

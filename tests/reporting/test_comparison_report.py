@@ -1,0 +1,109 @@
+"""The page of a comparison: intervals, verdicts, and figures as files of their own."""
+
+import csv
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from auxo.experiments.comparison import compare
+from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.events import CohortScore, Evaluated
+from auxo.reporting.comparison_report import write_comparison_report
+from auxo.reporting.plain_figure import Dot, Figure, Stroke, Words, as_pdf, as_svg
+from tests.experiments.made_summaries import made_method, made_summary
+
+FIGURE = Figure(
+    200,
+    100,
+    (Stroke([(0, 0), (50, 20)], "#0072b2", 2), Dot(50, 20), Words(60, 24, "a (b) \\ ± \N{MINUS SIGN}1 <", "middle")),
+    "toy",
+)
+
+
+def evaluated(at: int, accuracy: float) -> Evaluated:
+    return Evaluated(
+        time_s=60.0 * at,
+        round=float(at),
+        participations=10 * at,
+        wasted_participations=0,
+        device_s=1.0,
+        wasted_device_s=0.0,
+        downloads=10 * at,
+        accuracy=accuracy,
+        worst_10=accuracy,
+        best_10=accuracy,
+        variance=0.0,
+        variance_beyond_binomial=0.0,
+        cohorts=(CohortScore("0", 10, accuracy),),
+        ari=None,
+        lost=0,
+        matched_accuracy=accuracy,
+        matched_ari=None,
+        perplexity=None,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return runs of three seeds."""
+    for seed in range(3):
+        run = RunDirectory.create(tmp_path / f"seed-{seed}", 'methods = ["base", "auxo"]\n')
+        for method, gain in (("base", 0.0), ("auxo", 0.1)):
+            with run.event_writer(method) as write:
+                for at in (5, 10, 15):
+                    write(evaluated(at, 0.3 + 0.01 * at + gain))
+    return tmp_path
+
+
+def test_the_page_has_intervals_a_verdict_and_links_to_runs_and_figures(folder: Path) -> None:
+    seeds = [
+        made_summary(seed, base=made_method(0.5), auxo=made_method(0.6 + seed / 100, cohorts=2)) for seed in range(3)
+    ]
+    page = write_comparison_report(folder, compare(seeds)).read_text(encoding="utf-8")
+    assert "<h1>Auxo is better than the base, beyond chance.</h1>" in page
+    assert "+11.00 ± 2.48" in page
+    for link in re.findall(r'href="([^"]+)"', page):
+        assert (folder / link).exists() or link.startswith("seed-")
+    assert "seed-2/report.html" in page
+    for name in ("differences", "curves"):
+        assert ET.parse(folder / "figures" / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314 - our own
+        assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-1.4")
+    with (folder / "figures" / "differences.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    (first, *_) = rows
+    assert (first["measure"], first["method"]) == ("final accuracy", "auxo")
+    assert float(first["difference"]) == pytest.approx(11)
+    assert float(first["half_width_95"]) == pytest.approx(2.484, abs=1e-3)
+    with (folder / "figures" / "curves.csv").open(encoding="utf-8") as file:
+        points = [row for row in csv.DictReader(file) if row["method"] == "auxo"]
+    assert float(points[0]["accuracy"]) == pytest.approx(0.45)
+    assert float(points[-1]["accuracy"]) == pytest.approx(0.55)
+
+
+def test_two_seeds_have_a_page_without_intervals(folder: Path) -> None:
+    seeds = [made_summary(seed, base=made_method(0.5), auxo=made_method(0.6 + seed / 100)) for seed in range(2)]
+    page = write_comparison_report(folder, compare(seeds)).read_text(encoding="utf-8")
+    assert "±" not in page
+    assert "95 %" not in page
+    assert "<h1>Two seeds say next to nothing about chance" in page
+
+
+def test_a_figure_as_pdf_has_its_objects_where_its_table_says() -> None:
+    written = as_pdf(FIGURE)
+    start = int(re.findall(rb"startxref\n(\d+)\n", written)[0])
+    table = written[start:].splitlines()
+    assert table[0] == b"xref"
+    places = [int(line.split()[0]) for line in table[3:8]]
+    for number, place in enumerate(places, start=1):
+        assert written[place:].startswith(b"%d 0 obj" % number)
+    length, stream = re.findall(rb"/Length (\d+) >>\nstream\n(.*)\nendstream", written, re.DOTALL)[0]
+    assert int(length) == len(stream)
+    assert rb"(a \(b\) \\ " + "±".encode("cp1252") + rb" -1 <) Tj" in stream
+
+
+def test_a_figure_as_svg_says_the_same() -> None:
+    root = ET.fromstring(as_svg(FIGURE).decode())  # noqa: S314 - our own
+    assert [child.tag.rpartition("}")[2] for child in root] == ["title", "polyline", "circle", "text"]
+    assert root[-1].text == "a (b) \\ ± \N{MINUS SIGN}1 <"
