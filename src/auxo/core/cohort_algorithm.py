@@ -5,7 +5,7 @@ Selecting, training, summing up and the server's step are parts of their own and
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -282,7 +282,5 @@ def stepped(
             after.append(state)
             continue
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
-        after.append(
-            CohortState(server, state.round + 1, state.check_ins, memory=state.memory, selection=state.selection)
-        )
+        after.append(replace(state, server=server, round=state.round + 1))
     return tuple(after)

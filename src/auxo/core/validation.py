@@ -6,7 +6,16 @@ import numpy as np
 
 from auxo.core.types import Float32Array
 
-Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "TOO_LARGE", "BAD_WEIGHT", "UNKNOWN_COHORT", "NOT_SELECTED"]
+Reason = Literal[
+    "SCHEMA_MISMATCH",
+    "NON_FINITE",
+    "TOO_LARGE",
+    "BAD_WEIGHT",
+    "UNKNOWN_COHORT",
+    "NOT_SELECTED",
+    "UNUSUAL_LENGTH",
+    "UNUSUAL_EXAMPLES",
+]
 
 MAX_CHANGE = (
     1e8  # of one parameter by one update; a finite number beyond it would still make the model infinite; our choice

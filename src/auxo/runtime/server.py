@@ -32,7 +32,7 @@ _HELD = "~"  # between a cohort and the number of a model that it holds besides 
 
 @dataclass(frozen=True)
 class Rejection:
-    """An answer that took part in nothing."""
+    """An answer that was refused: it took part in nothing, or was too unusual to move a model."""
 
     client: ClientId
     reason: Reason
@@ -226,7 +226,8 @@ class Server:
         closing = closing_of(self._rules, self._state, cohort, asked)
         answers, rejected = _sort_out(opened, closing, results)
         closed = close_round(self._rules, closing, iter(answers))
-        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in closed.gathered.rejected]
+        refused = (*closed.gathered.rejected, *closed.gathered.unusual)
+        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
         if closed.outcome is None:
             return []
