@@ -19,7 +19,7 @@ def sent(row: int, length: float = 1.0, examples: int = 20) -> Move:
 
 
 def moved_and_refused(usual: UsualUpdates, moves: Sequence[Move]) -> tuple[list[int], list[tuple[int, Reason]]]:
-    """Return the rows that have moved a model, in order, and those that were refused; updates last for one offer only."""
+    """Return the rows that have moved a model, in order, and those that were refused; an update lasts for one offer."""
     moved: list[int] = []
     memory = np.zeros(2, dtype=np.float32)
 

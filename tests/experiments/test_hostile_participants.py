@@ -1,4 +1,4 @@
-"""What one hostile participant of 200 can do to everybody's model: a whole simulated run under attack, and the same without."""
+"""What one hostile client of 200 can do to everybody's model: a whole simulated run under attack, and one without."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -33,7 +33,7 @@ _OWN_ROUND = 3  # updates from which a round may speak for itself where all of i
 
 @dataclass(frozen=True)
 class UsualUpdates:
-    """Of each of a cohort's last rounds, the upper quartile of what moved its model; children of a partition inherit it.
+    """Of each of a cohort's last rounds, the upper quartile of what moved its model; a partition's children inherit it.
 
     >>> UsualUpdates().after([2.0, 3.0, 2.0], [10, 20, 20])
     UsualUpdates(lengths=(2.0,), examples=(20.0,))
