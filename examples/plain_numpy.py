@@ -55,9 +55,8 @@ def main() -> dict[str, float]:
             for feedback in server.close_round(cohort, results):
                 clients[int(feedback.client)].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)
-    return {
-        cohort: accuracy(server.weights(cohort), [int(one.client) for one in members[cohort]]) for cohort in members
-    }
+    rows = {cohort: [int(one.client) for one in mine] for cohort, mine in members.items()}
+    return {cohort: accuracy(server.weights(cohort), mine) for cohort, mine in rows.items()}
 
 
 if __name__ == "__main__":
