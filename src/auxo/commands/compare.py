@@ -8,7 +8,7 @@ from rich.console import Console
 
 from auxo.commands.command_group import examples
 from auxo.commands.options import ConfigFile, DataFolder, JsonFile, Overrides, PopulationFile, all_overrides
-from auxo.commands.running import check_json, run_into, tell_unused
+from auxo.commands.running import check_json, end_if_failed, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
 from auxo.experiments.run_directory import RunDirectory
@@ -57,6 +57,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
         messages.print(f"seed {of_seed.seed}", highlight=False)
         summary = run_into(directory, of_seed, messages)
         write_report(directory)
+        end_if_failed(summary)  # nothing can be compared with it
         return summary
 
     comparison = run_seeds(config, seeds, folder, run_seed)

@@ -268,6 +268,18 @@ class SeesUnits(Protocol):
         ...
 
 
+@runtime_checkable
+class SaysWhyNot(Protocol):
+    """An algorithm that knows beforehand that it will partition nothing, and why."""
+
+    def why_no_partition(self, participants: int, rounds: int) -> str | None:
+        """Return why no cohort can be partitioned in a run of so many participants a round and rounds; None: one can.
+
+        The words go on after "no partition is possible: ", and say what to change.
+        """
+        ...
+
+
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:

@@ -1,11 +1,11 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import InitialModel
+from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
@@ -16,10 +16,11 @@ from auxo.experiments.method_runs import MethodRun, client_algorithm, local_trai
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import Status, Summary, summarise
+from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Evaluated, Event
+from auxo.protocol.events import Evaluated, Event, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
@@ -51,6 +52,7 @@ class MethodResult:
     scores: Scores
     state: SimulationState
     events: tuple[Event, ...]  # all of them, evaluations included
+    troubles: tuple[Trouble, ...] = ()  # what has to be known before the figures are believed
 
     def client_scores(self, data: FederatedData) -> ClientScores:
         """Return every evaluated client's part of the last evaluation."""
@@ -86,26 +88,45 @@ def run_experiment(
             f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
         )
     inner = _in_process(config, data)
-    for method in methods:  # so that the last method's problem shows before the first has run for hours
-        method_runs(method, config, data, inner.trainer.layers)
+    # So that the last method's problem shows before the first has run for hours.
+    runs = [run for method in methods for run in method_runs(method, config, data, inner.trainer.layers)]
     note = note_on(inner.trainer)
     if note is not None:
         on_note(note)
+    why_not = {run.label: words for run in runs if (words := _why_no_partition(run, config)) is not None}
+    for label, words in why_not.items():  # before hours of training
+        on_note(f"{label}: {words}")
     finished: list[str] = []
+    troubles: dict[str, tuple[str, ...]] = {}
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
             for method in methods:
-                _record(method, config, data, directory, on_event, stage)
-                finished.append(short_name(method))
+                found, name = _record(method, config, data, directory, on_event, stage), short_name(method)
+                troubles[name] = tuple(trouble.words for trouble in found)
+                for words in troubles[name]:
+                    if words not in why_not.values():  # it was told at the start
+                        on_note(f"{name}: {words}")
+                if not any(trouble.is_failure for trouble in found):
+                    finished.append(name)
     except KeyboardInterrupt:
-        _write_summary(config, data, directory, "interrupted", finished)
+        _write_summary(config, data, directory, "interrupted", finished, troubles)
         raise
     except Exception:
         if directory.methods():
-            _write_summary(config, data, directory, "interrupted", finished)
+            _write_summary(config, data, directory, "interrupted", finished, troubles)
         raise
-    return _write_summary(config, data, directory, "finished", finished)
+    status: Status = "finished" if len(finished) == len(methods) else "failed"
+    return _write_summary(config, data, directory, status, finished, troubles)
+
+
+def _why_no_partition(run: MethodRun, config: Config) -> str | None:
+    """Return why a method cannot find anything, whatever there is to be found; None: it can, or does not say."""
+    algorithm, training = run.rules.algorithm, config.training
+    if not isinstance(algorithm, SaysWhyNot):
+        return None
+    words = algorithm.why_no_partition(training.participants, training.rounds)
+    return None if words is None else f"no partition is possible: {words}"
 
 
 def has_groups(data: FederatedData) -> bool:
@@ -172,7 +193,7 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
         due = (state.spent.participations // every + 1) * every
         state = simulation.step(state)
         scores = evaluate() if state.spent.participations >= due else None
-    if state.spent.participations == 0:
+    if state.spent.participations == 0 and not any(isinstance(event, UpdateRejected) for event in events):
         raise ConfigError(
             f"devices: expected rounds to succeed, but none of {run.label} did; "
             "raise devices.deadline_s or devices.share_online, or lower devices.dropout"
@@ -180,13 +201,23 @@ def _simulate(run: MethodRun, config: Config, data: FederatedData, stage: Stage,
     if scores is None:
         scores = evaluate()
     curve = tuple(event for event in events if isinstance(event, Evaluated))
-    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
+    why_not = _why_no_partition(run, config)
+    troubles = troubles_of(events, config, data)
+    if not any(trouble.is_failure for trouble in troubles):  # that says it all
+        chance = at_chance(curve[-1].accuracy, scores.clients, data)
+        troubles = (*troubles, *(() if chance is None else (chance,)))
+    troubles = (*troubles, *(() if why_not is None else (Trouble(why_not),)))
+    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events), troubles)
 
 
 def _record(
     method: str, config: Config, data: FederatedData, directory: RunDirectory, on_event: OnEvent, stage: Stage
-) -> None:
-    """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
+) -> tuple[Trouble, ...]:
+    """Run a method, with its events on the disk as they come: those of its first run until another proves better.
+
+    Returns:
+        What has to be known before its figures are believed.
+    """
     first: str | None = None
     folder = short_name(method)
     with directory.event_writer(folder) as write:
@@ -202,12 +233,18 @@ def _record(
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
+    return result.troubles
 
 
 def _write_summary(
-    config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
+    config: Config,
+    data: FederatedData,
+    directory: RunDirectory,
+    status: Status,
+    finished: list[str],
+    troubles: Mapping[str, tuple[str, ...]],
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
-    summary = summarise(data.name, config.seed, status, events, finished)
+    summary = summarise(data.name, config.seed, status, events, finished, troubles)
     directory.write_summary(summary)
     return summary

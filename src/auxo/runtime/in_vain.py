@@ -7,30 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from auxo.core.types import CohortId
-from auxo.core.validation import Reason
+from auxo.core.validation import Reason, why
 
 _MAX_FUTILE = 100  # rounds in a row of which every result was refused; our choice, and the simulation's
 _MAX_STARVED = 1000  # times the participants of a round that check in, in a row, and none for the cohort; our choice
-
-_MEANS: Mapping[Reason, str] = {
-    "SCHEMA_MISMATCH": "an update is not a float array with one number for each parameter",
-    "NON_FINITE": "an update holds NaN or infinite numbers: training has diverged, or the data hold such numbers",
-    "TOO_LARGE": "an update changes a parameter by more than 1e8: training has diverged",
-    "BAD_WEIGHT": "the number of examples is not a whole number from 1 to 10^9",
-    "UNKNOWN_COHORT": "the result names a cohort or a model that was not in the task",
-    "NOT_SELECTED": "the sender had no task in this round, or sent different results",
-    "UNUSUAL_LENGTH": "an update is far longer than those of the cohort's last rounds",
-    "UNUSUAL_EXAMPLES": "far more examples are claimed than in the cohort's last rounds",
-}
-
-
-def why(reasons: Sequence[Reason]) -> str:
-    """Return the reasons of refusals in words, the most frequent first.
-
-    >>> why(["BAD_WEIGHT"])
-    '1 x BAD_WEIGHT (the number of examples is not a whole number from 1 to 10^9)'
-    """
-    return "; ".join(f"{count} x {reason} ({_MEANS[reason]})" for reason, count in Counter(reasons).most_common())
 
 
 class InVain:
