@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 MODEL = """
 import torch
 
@@ -31,8 +29,7 @@ class Net(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_error_of_a_model_is_shown_with_its_name_and_its_words(tmp_path: Path, workers: int) -> None:
+def test_the_error_of_a_model_in_a_worker_is_shown_with_its_name_and_its_words(tmp_path: Path) -> None:
     (tmp_path / "my_net.py").write_text(MODEL)
     settings = {
         "training.model": "my_net.py:Net",
@@ -41,7 +38,7 @@ def test_the_error_of_a_model_is_shown_with_its_name_and_its_words(tmp_path: Pat
         "training.participants": 5,
         "population.clients": 10,
         "devices.availability": "always",
-        "run.workers": workers,
+        "run.workers": 2,
         "methods": '["base"]',
     }
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
