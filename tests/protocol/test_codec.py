@@ -310,7 +310,7 @@ class NoDataclass:
         set[int],
         tuple,
         dict,
-        int | str,
+        int | float,
         Waiting | int,
         Colour,
         Literal[b"x"],
