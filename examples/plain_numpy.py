@@ -47,15 +47,16 @@ def main() -> dict[str, float]:
         for cohort, check_ins in server.match(online).items():
             results = []
             for task in server.open_round(cohort, check_ins):  # it may be asked to compare models, and to judge some
-                one, fold = task.client, task.fold
+                one, fold = int(task.client), task.fold
                 best = min(task.offered, key=lambda name: loss(server.weights(name), one, fold))
                 judged = tuple(loss(server.weights(name), one, int(fold == 0)) for name in task.held_out)
                 work = train(server.weights(best), one, fold)
                 results.append(TaskResult(one, cohort, task.round, *work, trained=best, held_out=judged))
             for feedback in server.close_round(cohort, results):
-                clients[feedback.client].receive(feedback)
+                clients[int(feedback.client)].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)
-    return {cohort: accuracy(server.weights(cohort), [one.client for one in members[cohort]]) for cohort in members}
+    rows = {cohort: [int(one.client) for one in mine] for cohort, mine in members.items()}
+    return {cohort: accuracy(server.weights(cohort), mine) for cohort, mine in rows.items()}
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def test_a_run_shows_its_result_and_writes_report_json_and_config(
     assert (run / "report.html").is_file()
     assert load_config(run / "config.toml").seed == 3
     written = json.loads((tmp_path / "result.json").read_text())
-    findings = {"speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari"}
+    findings = {"status", "speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari"}
     assert set(written) == {"base", "auxo", *findings}
 
 

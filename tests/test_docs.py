@@ -18,7 +18,7 @@ from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
 from auxo.core.types import ROOT as ROOT_COHORT
-from auxo.core.types import ClientId, CohortId
+from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
@@ -164,7 +164,7 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     spec.loader.exec_module(example)
     initial_weights = np.zeros(example.FEATURES, np.float32)
     yours = {"train": example.train, "loss": example.loss}
-    names = {"initial_weights": initial_weights, "n_clients": example.CLIENTS, **yours}
+    names = {"initial_weights": initial_weights, "names": range(example.CLIENTS), **yours}
     (loop,) = fenced(TEXTS["README.md"], "python")
     exec(loop, names)  # noqa: S102 - our own document
     server = names["server"]
@@ -202,10 +202,10 @@ def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
 
 
 def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() -> None:
-    server = Server(np.zeros(2, np.float32), participants=5, rounds=1, method=OneCohort())
+    server = Server(np.zeros(2, np.float32), participants=10, rounds=1, method=OneCohort())
     good, number = np.ones(2, np.float32), 1
-    tasks = server.open_round(ROOT_COHORT, [CheckIn(ClientId(client)) for client in range(5)])
-    first, second, third, fourth, fifth = (task.client for task in tasks)
+    tasks = server.open_round(ROOT_COHORT, [CheckIn(client) for client in range(10)])
+    first, second, third, fourth, fifth, sixth, seventh, *others = (task.client for task in tasks)
     server.close_round(
         ROOT_COHORT,
         [
@@ -214,7 +214,10 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
             TaskResult(third, ROOT_COHORT, number, good, 0),
             TaskResult(fourth, CohortId("0.1"), number, good, 1),
             TaskResult(fifth, ROOT_COHORT, number, np.full(2, 1e9, np.float32), 1),
-            TaskResult(ClientId(99), ROOT_COHORT, number, good, 1),
+            TaskResult(sixth, ROOT_COHORT, number, 31 * good, 1),
+            TaskResult(seventh, ROOT_COHORT, number, good, 101),
+            TaskResult(99, ROOT_COHORT, number, good, 1),
+            *(TaskResult(other, ROOT_COHORT, number, good, 1) for other in others),
         ],
     )
     listed = re.findall(r"^\| `([A-Z_]+)` \|", TEXTS["docs/protocol.md"], re.MULTILINE)

@@ -4,6 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from auxo.cli import app as auxo
 from auxo.commands.command_group import CommandGroup, examples
 from auxo.experiments.config_file import ConfigError
 from auxo.files.errors import FileError
@@ -58,3 +59,26 @@ def test_what_goes_well_is_left_alone() -> None:
 
 def test_examples_are_paragraphs_so_that_the_help_page_does_not_join_them() -> None:
     assert examples("auxo a", "auxo b") == "Examples:\n\nauxo a\n\nauxo b"
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["--population", "a.npz", "--population", "b.npz"], "--population"),
+        (["--population=a.npz", "--population", "a.npz"], "--population"),
+        (["--out", "one", "--set", "seed=3", "--out=two"], "--out"),
+        (["--json", "one", "--json", "two"], "--json"),
+    ],
+)
+def test_an_option_with_one_value_that_is_given_twice_is_refused(command: str, words: list[str], option: str) -> None:
+    result = CliRunner().invoke(auxo, [command, *words])
+    assert result.exit_code == 2
+    assert f"{option} is given 2 times" in result.output
+
+
+def test_options_that_may_be_given_many_times_may() -> None:
+    result = CliRunner().invoke(auxo, ["run", "--set", "seed=x", "--set", "training.rounds=y"])
+    assert result.exit_code == 2
+    assert "given 2 times" not in result.output
+    assert "seed: expected" in result.output

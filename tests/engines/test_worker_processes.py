@@ -20,6 +20,7 @@ from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import Closed
+from auxo.runtime.failures import Raised, TrainingFailed
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
@@ -207,6 +208,44 @@ def test_what_a_trainer_raises_is_raised_here_and_the_engine_can_be_used_again()
             run(engine)
         others = round_of(WEIGHTS, [job for job in JOBS if job.client_row != 7])
         assert bits(run(engine, others)) == bits(run(ENGINE, others))
+
+
+class OddError(Exception):
+    """An error that cannot be taken to bytes and back: it is made with two arguments, and keeps a function."""
+
+    def __init__(self, what: str, how: object) -> None:
+        super().__init__(f"{what} is odd")
+        self.how = lambda: how
+
+
+@dataclass(frozen=True)
+class Odd(Unusual):
+    """Raises what only its own process can hold."""
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        raise OddError("a tensor", self)
+
+
+def test_an_error_that_only_the_worker_can_hold_is_told_with_its_name_its_words_and_where_it_was_raised() -> None:
+    notes: list[str] = []
+    with (
+        WorkerProcesses(InProcess(Odd(), DATA, LocalTraining(), seed=3), 2, notes.append) as engine,
+        pytest.raises(
+            TrainingFailed, match=r"^tests\.engines\.test_worker_processes\.OddError: a tensor is odd"
+        ) as raised,
+    ):
+        run(engine)
+    assert notes == []  # no worker has died of it
+    assert 'raise OddError("a tensor", self)' in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("weight"), OSError(2, "No such file"), ZeroDivisionError(), ValueError(object())]
+)
+def test_errors_of_python_are_what_they_were_after_the_way_through_words(error: Exception) -> None:
+    again = Raised.of(error).error()
+    are_plain = all(isinstance(one, str | int) for one in error.args)
+    assert (type(again), str(again)) == (type(error), str(error)) if are_plain else isinstance(again, TrainingFailed)
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ def test_damaged_summary_is_an_error_with_its_place(run: RunDirectory, text: str
     [
         ('"seed": 1', '"seed": "1"', "seed: expected a whole number, got '1'"),
         ('"seed": 1', '"sead": 1', "seed: expected a value, got none"),
-        ('"status": "finished"', '"status": "done"', "status: expected 'finished' or 'interrupted', got 'done'"),
+        ('"status": "finished"', '"status": "done"', "status: expected 'finished', 'interrupted' or 'failed'"),
         ('"final_accuracy": 0.5', '"final_accuracy": "0.5"', r"methods\.late\.final_accuracy: expected a number"),
         ('"cohorts": 1', '"cohorts": 1.5', r"methods\.late\.cohorts: expected a whole number, got 1\.5"),
         ('"speedup": 2.0', '"speedup": true', r"methods\.late\.against_base\.speedup: expected a number, got True"),

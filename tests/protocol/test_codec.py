@@ -116,7 +116,7 @@ TREES = st.recursive(
 STATES = st.builds(
     State,
     flag=st.booleans(),
-    client=st.integers().map(ClientId),
+    client=st.integers() | TEXT,
     number=FLOATS,
     nothing=st.none(),
     mode=st.sampled_from(["fast", "slow", 3, None]),
@@ -136,7 +136,7 @@ def small_state() -> State:
     training = Training(-0.0, np.arange(3, dtype=np.float32))
     return State(
         flag=True,
-        client=ClientId(7),
+        client=7,
         number=float("inf"),
         nothing=None,
         mode="fast",
@@ -310,7 +310,7 @@ class NoDataclass:
         set[int],
         tuple,
         dict,
-        int | str,
+        int | float,
         Waiting | int,
         Colour,
         Literal[b"x"],
@@ -593,12 +593,12 @@ def test_a_rounds_participants_come_back(participants: Participants) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Task(ClientId(3), ROOT, 7, None, (CohortId("0.0"), CohortId("0.1"))),
-        TaskResult(ClientId(3), ROOT, 7, np.ones(2, dtype=np.float32), 5, trained=CohortId("0.1"), loss=0.25),
-        TaskResult(ClientId(3), ROOT, 7, np.ones(2, dtype=np.float32), 5),
-        TaskFailure(ClientId(3), ROOT, 7, "battery"),
-        CheckIn(ClientId(3), AffinityRequest(ROOT, 0.5, 1, (1, -1), 2, True), 4),
-        AffinityFeedback(ClientId(3), ROOT, a_tree(), None, (0.5, None), 1, 2),
+        Task(3, ROOT, 7, None, (CohortId("0.0"), CohortId("0.1"))),
+        TaskResult(3, ROOT, 7, np.ones(2, dtype=np.float32), 5, trained=CohortId("0.1"), loss=0.25),
+        TaskResult(3, ROOT, 7, np.ones(2, dtype=np.float32), 5),
+        TaskFailure(3, ROOT, 7, "battery"),
+        CheckIn(3, AffinityRequest(ROOT, 0.5, 1, (1, -1), 2, True), 4),
+        AffinityFeedback(3, ROOT, a_tree(), None, (0.5, None), 1, 2),
     ],
     ids=lambda message: type(message).__name__,
 )

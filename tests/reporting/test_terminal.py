@@ -161,6 +161,7 @@ FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_a
 def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
     found = headline(made_summary(base=BASE, auxo=AUXO, oracle=AUXO))
     assert found == {
+        "status": "finished",
         "base": scores(BASE),
         "auxo": scores(AUXO),
         "speedup": 2.34,
@@ -171,7 +172,7 @@ def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
         "matched_accuracy": AUXO.matched_accuracy,
         "matched_ari": None,
     }
-    assert list(found) == ["base", "auxo", *FINDINGS]
+    assert list(found) == ["status", "base", "auxo", *FINDINGS]
 
 
 def test_scripts_get_further_methods_under_their_names() -> None:
@@ -186,7 +187,7 @@ def test_scripts_get_further_methods_under_their_names() -> None:
 
 def test_a_method_that_did_not_run_or_finish_is_none() -> None:
     nothing = dict.fromkeys(("auxo", *FINDINGS))
-    assert headline(made_summary(base=BASE)) == {"base": scores(BASE), **nothing}
+    assert headline(made_summary(base=BASE)) == {"status": "finished", "base": scores(BASE), **nothing}
     assert headline(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False)))["auxo"] is None
 
 

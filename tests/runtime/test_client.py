@@ -6,7 +6,7 @@ import pytest
 from auxo import AffinityFeedback, AffinityRequest, Auxo, CheckIn, Client, Server
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import ROOT, ClientId, CohortId
+from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import CodecError
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -17,7 +17,7 @@ CURIOUS = AffinitySettings(exploration=1.0, exploration_decay=1.0, confirmations
 STEADY = AffinitySettings(exploration=0.0)
 
 TOLD = AffinityFeedback(
-    client=ClientId(7),
+    client=7,
     cohort=ROOT,
     tree=CohortTree(),
     instant_reward=None,
@@ -45,11 +45,11 @@ def wishes(of: Client, n: int) -> list[AffinityRequest]:
 
 
 def test_a_client_without_a_record_has_no_preference() -> None:
-    assert client().check_in() == CheckIn(ClientId(7), None, 0)
+    assert client().check_in() == CheckIn(7, None, 0)
 
 
 def test_a_client_asks_with_the_cluster_index_that_feedback_gave_it() -> None:
-    assert client(TOLD).check_in() == CheckIn(ClientId(7), AffinityRequest(ROOT, 0.0, 1, (1, -1), 1, True), 1)
+    assert client(TOLD).check_in() == CheckIn(7, AffinityRequest(ROOT, 0.0, 1, (1, -1), 1, True), 1)
 
 
 def test_each_half_of_the_samples_has_a_cluster_index_of_its_own() -> None:
@@ -94,7 +94,7 @@ def test_a_curious_client_looks_at_every_cohort_and_says_which_is_not_its_choice
 def test_clients_that_share_a_seed_explore_at_different_times_and_another_seed_explores_otherwise() -> None:
     def explored(number: int, seed: int) -> list[str]:
         made = Client(number, seed=seed, settings=CURIOUS)
-        made.receive(replace(TOLD, client=ClientId(number), tree=ONCE))
+        made.receive(replace(TOLD, client=number, tree=ONCE))
         return [wish.cohort for wish in wishes(made, 40)]
 
     assert explored(7, 0) == explored(7, 0)
@@ -159,7 +159,7 @@ def test_a_client_that_lost_its_record_begins_again_and_is_matched() -> None:
     made = client(TOLD, replace(TOLD, fold=1))
     matched = server.match([made.check_in(), client().check_in()])
 
-    assert matched == {ROOT: [CheckIn(ClientId(7))]}
+    assert matched == {ROOT: [CheckIn(7)]}
     again = client()
     again.receive(TOLD)
     assert again.check_in() == client(TOLD).check_in()
@@ -171,7 +171,7 @@ def test_a_client_that_lost_its_record_begins_again_and_is_matched() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (replace(TOLD, client=ClientId(8)), r"feedback\.client: expected 7, got 8"),
+        (replace(TOLD, client=8), r"feedback\.client: expected 7, got 8"),
         (replace(TOLD, tree=ELSEWHERE), r"feedback\.tree: expected a later state .* another run"),
         (TOLD, r"feedback\.tree: expected a later state .* earlier time"),
         (replace(REWARDED, similarity=(0.1, 0.2, 0.3)), r"feedback\.similarity: expected 2 .*, got 3"),
@@ -199,3 +199,49 @@ def test_feedback_of_a_later_time_extends_the_record() -> None:
     made = client(TOLD, replace(REWARDED, tree=TWICE), settings=CURIOUS)
 
     assert {wish.cohort for wish in wishes(made, 60)} == {"0.1", "0.0.0", "0.0.1"}
+
+
+# Feedback more than once, of others, and of what cannot be.
+
+
+NEWS = replace(TOLD, round=3, federation="one")
+
+
+def test_feedback_that_is_delivered_again_counts_once() -> None:
+    once, twice = client(), client()
+    later = replace(NEWS, round=5)
+    for told in (NEWS, later):
+        once.receive(told)
+    for told in (NEWS, NEWS, later, NEWS, later):
+        twice.receive(told)
+    assert twice.record_to_bytes() == once.record_to_bytes()
+
+
+def test_feedback_that_is_delivered_again_counts_once_also_after_a_restart() -> None:
+    first, second = client(), client()
+    first.receive(NEWS)
+    second.record_from_bytes(first.record_to_bytes())
+    second.receive(NEWS)
+    assert second.record_to_bytes() == first.record_to_bytes()
+
+
+def test_the_feedback_of_another_federation_is_refused_and_changes_nothing() -> None:
+    made = client()
+    made.receive(NEWS)
+    before = made.record_to_bytes()
+    with pytest.raises(ValueError, match=r"feedback\.federation: expected 'one' as in the record, got 'two'"):
+        made.receive(replace(NEWS, round=4, federation="two"))
+    assert made.record_to_bytes() == before
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1.5, -2.0])
+def test_a_reward_or_a_similarity_that_cannot_be_is_refused(value: float) -> None:
+    for told in (
+        replace(TOLD, instant_reward=value),
+        replace(TOLD, similarity=(value, *TOLD.similarity[1:])),
+    ):
+        made = client()
+        before = made.record_to_bytes()
+        with pytest.raises(ValueError, match="expected numbers from -1 to 1, or None"):
+            made.receive(told)
+        assert made.record_to_bytes() == before

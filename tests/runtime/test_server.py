@@ -33,10 +33,10 @@ from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, Round
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector
-from auxo.core.types import ROOT, ClientId, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
-from auxo.runtime.server import ServerRecord
+from auxo.runtime.server_record import ServerRecord
 from tests.core.selectors_of_our_own import FewestTurns
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
@@ -85,7 +85,7 @@ def trained(client: int, task: Task) -> Float32Array:
 
 
 def good(task: Task) -> TaskResult:
-    return TaskResult(task.client, task.cohort, task.round, trained(task.client, task), 5 + task.client)
+    return TaskResult(task.client, task.cohort, task.round, trained(int(task.client), task), 5 + int(task.client))
 
 
 def failure(task: Task) -> TaskFailure:
@@ -115,12 +115,12 @@ class Loop:
             for cohort, check_ins in self.server.match(self.check_ins()).items():
                 tasks = self.server.open_round(cohort, check_ins)
                 for feedback in self.server.close_round(cohort, answer(tasks)):
-                    self.clients[feedback.client].receive(feedback)
+                    self.clients[int(feedback.client)].receive(feedback)
         return self
 
-    def copy(self) -> "Loop":
+    def copy(self, server: Server | None = None) -> "Loop":
         """Return the same federation in other processes, as it were: all that is left are bytes."""
-        again = Loop()
+        again = Loop(server or new_server())
         again.server.restore(self.server.to_bytes())
         for old, new in zip(self.clients, again.clients, strict=True):
             new.record_from_bytes(old.record_to_bytes())
@@ -172,11 +172,11 @@ def test_before_the_first_round_there_is_one_cohort_with_the_initial_weights() -
 
 def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_examples() -> None:
     server = new_server()
-    tasks = server.open_round(ROOT, [CheckIn(ClientId(number)) for number in range(CLIENTS)])
+    tasks = server.open_round(ROOT, [CheckIn(number) for number in range(CLIENTS)])
     server.close_round(ROOT, everybody(tasks))
-    updates = np.array([trained(task.client, task) for task in tasks], dtype=np.float64)
+    updates = np.array([trained(int(task.client), task) for task in tasks], dtype=np.float64)
 
-    expected = np.average(updates, axis=0, weights=[5 + task.client for task in tasks])
+    expected = np.average(updates, axis=0, weights=[5 + int(task.client) for task in tasks])
     np.testing.assert_allclose(server.weights(ROOT), expected, rtol=1e-5)
     assert server.round(ROOT) == 1
     assert server.rejections == ()
@@ -200,7 +200,7 @@ def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[
         weights = np.zeros(N_PARAMS, dtype=np.float32)
         method = Auxo(clustering=ClusteringSettings(clusters=4), decides="criterion", start_round=1)
         server = Server(weights, participants=12, rounds=10, method=method, shapes=shapes)
-        tasks = server.open_round(ROOT, [CheckIn(ClientId(client)) for client in range(12)])
+        tasks = server.open_round(ROOT, [CheckIn(client) for client in range(12)])
         return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]
 
     assert similarities(shapes) != similarities([])
@@ -249,14 +249,14 @@ def test_to_ask_whose_model_is_for_whom_changes_nothing_and_leaves_nobody_out() 
 
 
 def test_another_seed_selects_other_participants() -> None:
-    check_ins = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    check_ins = [CheckIn(number) for number in range(CLIENTS)]
     one, other = new_server(seed=0).open_round(ROOT, check_ins), new_server(seed=1).open_round(ROOT, check_ins)
 
     assert {task.client for task in one} != {task.client for task in other}
 
 
 def test_a_round_that_is_opened_again_selects_anew() -> None:
-    server, check_ins = new_server(), [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    server, check_ins = new_server(), [CheckIn(number) for number in range(CLIENTS)]
     one, other = server.open_round(ROOT, check_ins), server.open_round(ROOT, check_ins)
 
     assert {task.client for task in one} != {task.client for task in other}
@@ -269,7 +269,7 @@ def test_the_order_in_which_results_arrive_decides_nothing() -> None:
     for cohort in GROWN.server.cohorts:
         server, tasks = GROWN.opened(cohort)
         results: list[TaskResult | TaskFailure] = [*everybody(tasks[1:]), failure(tasks[0])]
-        results += [replace(good(tasks[1]), client=ClientId(900)), good(tasks[2])]
+        results += [replace(good(tasks[1]), client=900), good(tasks[2])]
         feedback = server.close_round(cohort, results)
         for number in range(4):
             order = stream(number, "arrival").permutation(len(results))
@@ -291,17 +291,16 @@ class Renamed(Loop):
         old = {new: number for number, new in self.names.items()}
         rounds = []
         for _ in range(loops):
-            online = [replace(one, client=ClientId(self.names[one.client])) for one in self.check_ins()]
+            online = [replace(one, client=self.names[int(one.client)]) for one in self.check_ins()]
             for cohort, check_ins in self.server.match(online).items():
                 tasks = self.server.open_round(cohort, check_ins)
-                rounds.append([old[task.client] for task in tasks])
+                rounds.append([old[int(task.client)] for task in tasks])
                 results = [
-                    replace(good(replace(task, client=ClientId(old[task.client]))), client=task.client)
-                    for task in tasks
+                    replace(good(replace(task, client=old[int(task.client)])), client=task.client) for task in tasks
                 ]
                 for told in self.server.close_round(cohort, results):
-                    number = old[told.client]
-                    self.clients[number].receive(replace(told, client=ClientId(number)))
+                    number = old[int(told.client)]
+                    self.clients[number].receive(replace(told, client=number))
         return rounds
 
 
@@ -323,9 +322,7 @@ def test_a_restored_federation_goes_on_with_the_bits_of_an_uninterrupted_one(
 ) -> None:
     whole = Loop(new_server(aggregator)).play(ROUNDS)
     first = Loop(new_server(aggregator)).play(loops)
-    second = first.copy()
-    second.server = new_server(aggregator)
-    second.server.restore(first.server.to_bytes())
+    second = first.copy(new_server(aggregator))
     second.play(ROUNDS - loops)
 
     assert second.server.is_over
@@ -372,7 +369,7 @@ def test_the_bytes_of_another_model_are_refused() -> None:
 
 def with_update(update: Callable[[Float32Array], object]) -> Callable[[Task], list[TaskResult]]:
     def send(task: Task) -> list[TaskResult]:
-        spoilt: Any = update(trained(task.client, task))
+        spoilt: Any = update(trained(int(task.client), task))
         return [replace(good(task), update=spoilt)]
 
     return send
@@ -389,12 +386,13 @@ BAD: Mapping[str, tuple[Callable[[Task], list[TaskResult]], Reason]] = {
     "too large for float32": (with_update(lambda u: u.astype(np.float64) * 1e300), "NON_FINITE"),
     "too long": (with_update(lambda u: np.append(u, u[:1])), "SCHEMA_MISMATCH"),
     "one number": (with_update(lambda u: u[:1]), "SCHEMA_MISMATCH"),
-    "a column": (with_update(lambda u: u[:, None]), "SCHEMA_MISMATCH"),
     "empty": (with_update(lambda u: u[:0]), "SCHEMA_MISMATCH"),
     "whole numbers": (with_update(lambda u: u.astype(np.int64)), "SCHEMA_MISMATCH"),
     "complex numbers": (with_update(lambda u: u.astype(np.complex64)), "SCHEMA_MISMATCH"),
     "objects": (with_update(lambda u: u.astype(object)), "SCHEMA_MISMATCH"),
-    "a list": (with_update(lambda u: u.tolist()), "SCHEMA_MISMATCH"),
+    "a list of texts": (with_update(lambda u: ["0.5"] * N_PARAMS + ["x"]), "SCHEMA_MISMATCH"),
+    "a list that is too long": (with_update(lambda u: [*u.tolist(), 0.0]), "SCHEMA_MISMATCH"),
+    "arrays of whole numbers": (with_update(lambda u: [u[:2].astype(np.int64), u[2:]]), "SCHEMA_MISMATCH"),
     "no update": (with_update(lambda u: None), "SCHEMA_MISMATCH"),
     "no examples": (with_examples(0), "BAD_WEIGHT"),
     "fewer than no examples": (with_examples(-5), "BAD_WEIGHT"),
@@ -405,7 +403,6 @@ BAD: Mapping[str, tuple[Callable[[Task], list[TaskResult]], Reason]] = {
     "unknown cohort": (lambda task: [replace(good(task), cohort=CohortId("0.9"))], "UNKNOWN_COHORT"),
     "past round": (lambda task: [replace(good(task), round=task.round - 1)], "NOT_SELECTED"),
     "future round": (lambda task: [replace(good(task), round=task.round + 1)], "NOT_SELECTED"),
-    "the same twice": (lambda task: [good(task), good(task)], "NOT_SELECTED"),
     "two different ones": (lambda task: [good(task), replace(good(task), examples=1)], "NOT_SELECTED"),
 }
 
@@ -433,10 +430,10 @@ def test_the_result_of_a_client_that_was_not_selected_is_listed_and_takes_part_i
     server, tasks = GROWN.opened(cohort)
     without, _ = GROWN.opened(cohort)
     stranger = next(number for number in range(CLIENTS) if number not in {task.client for task in tasks})
-    uninvited = good(replace(tasks[0], client=ClientId(stranger)))
+    uninvited = good(replace(tasks[0], client=stranger))
     told = server.close_round(cohort, [uninvited, *everybody(tasks)])
 
-    assert server.rejections == (Rejection(ClientId(stranger), "NOT_SELECTED"),)
+    assert server.rejections == (Rejection(stranger, "NOT_SELECTED"),)
     assert without.close_round(cohort, everybody(tasks)) == told
     assert server.to_bytes() == without.to_bytes()
 
@@ -458,7 +455,10 @@ def test_when_all_results_are_bad_nothing_changes_and_no_feedback_is_due(snapsho
     sends = [send for send, _ in BAD.values()]
     results = [answer for row, task in enumerate(tasks) for answer in sends[row % len(sends)](task)]
 
-    assert server.close_round(cohort, results) == []
+    with pytest.warns(
+        RuntimeWarning, match=rf"a round of cohort {cohort} came to nothing: .* x NON_FINITE \(an update holds NaN"
+    ):
+        assert server.close_round(cohort, results) == []
     assert {rejection.client for rejection in server.rejections} == {task.client for task in tasks}
     assert server.to_bytes() == before
     assert server.close_round(cohort, everybody(server.open_round(cohort, snapshot.check_ins)))
@@ -497,7 +497,7 @@ HOSTILE = {
 def test_a_check_in_of_any_kind_is_matched_to_one_leaf_and_may_take_part(asked: str, snapshot: Snapshot) -> None:
     server = snapshot.server
     check_ins = [
-        CheckIn(ClientId(number), HOSTILE[asked], participations)
+        CheckIn(number, HOSTILE[asked], participations)
         for number, participations in enumerate([0, -3, 2**31, 2**64, -(10**30), 1])
     ]
     matched = server.match(check_ins)
@@ -525,7 +525,7 @@ def test_whatever_a_client_claims_it_is_matched_to_one_leaf(
     cohort: str, reward: float, whole: list[int], ranked_first: bool
 ) -> None:
     claim = AffinityRequest(CohortId(cohort), reward, whole[0], (whole[1], whole[2]), whole[3], ranked_first)
-    matched = SERVER.match([CheckIn(ClientId(7), claim, whole[4])], everybody=True)
+    matched = SERVER.match([CheckIn(7, claim, whole[4])], everybody=True)
 
     assert tuple(matched) == LEAVES
     assert sum(len(mine) for mine in matched.values()) == 1
@@ -533,7 +533,7 @@ def test_whatever_a_client_claims_it_is_matched_to_one_leaf(
 
 def leaves_of(server: Server, wish: AffinityRequest) -> set[str]:
     """Return where 60 clients with the same wish are sent."""
-    matched = server.match([CheckIn(ClientId(number), wish, 3) for number in range(60)])
+    matched = server.match([CheckIn(number, wish, 3) for number in range(60)])
     return {cohort for cohort, mine in matched.items() if mine}
 
 
@@ -552,14 +552,14 @@ def test_a_request_of_any_age_leads_below_the_cohort_it_is_for() -> None:
     ("reward", "is_member"), [(0.5, True), (0.0, False), (-0.5, False), (float("nan"), False), (float("inf"), False)]
 )
 def test_members_are_asked_first_and_an_impossible_reward_makes_none(reward: float, is_member: bool) -> None:
-    member = CheckIn(ClientId(9), replace(ASKS, cohort=RIGHT, reward=reward), 3)
-    tasks = GROWN.server.open_round(RIGHT, [CheckIn(ClientId(1)), CheckIn(ClientId(2)), member])
+    member = CheckIn(9, replace(ASKS, cohort=RIGHT, reward=reward), 3)
+    tasks = GROWN.server.open_round(RIGHT, [CheckIn(1), CheckIn(2), member])
 
     assert [task.client for task in tasks] == ([9, 1, 2] if is_member else [1, 2, 9])
 
 
 def test_without_a_preference_clients_are_spread_over_all_leaves() -> None:
-    matched = GROWN.server.match([CheckIn(ClientId(number)) for number in range(60)])
+    matched = GROWN.server.match([CheckIn(number) for number in range(60)])
 
     assert all(mine for mine in matched.values())
 
@@ -577,7 +577,7 @@ def test_a_federation_in_which_nobody_checks_in_waits() -> None:
 
 def test_a_client_that_checks_in_several_times_gets_one_task() -> None:
     server = new_server()
-    matched = server.match([CheckIn(ClientId(number % 3)) for number in range(9)])
+    matched = server.match([CheckIn(number % 3) for number in range(9)])
     tasks = server.open_round(ROOT, [*matched[ROOT], *matched[ROOT]])
 
     assert len(matched[ROOT]) == 3
@@ -585,7 +585,7 @@ def test_a_client_that_checks_in_several_times_gets_one_task() -> None:
 
 
 def test_a_client_that_asks_for_several_cohorts_is_sent_to_the_last_of_them() -> None:
-    asks = [CheckIn(ClientId(5), replace(ASKS, cohort=CohortId(leaf)), 3) for leaf in LEAVES]
+    asks = [CheckIn(5, replace(ASKS, cohort=CohortId(leaf)), 3) for leaf in LEAVES]
     matched = GROWN.server.match(asks)
 
     assert matched == {LEAVES[0]: [], LEAVES[1]: [], LEAVES[2]: [asks[2]]}
@@ -593,7 +593,7 @@ def test_a_client_that_asks_for_several_cohorts_is_sent_to_the_last_of_them() ->
 
 def test_a_client_that_checks_in_several_times_counts_once_in_what_the_criterion_hears() -> None:
     one, other = new_server(), new_server()
-    check_ins = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+    check_ins = [CheckIn(number) for number in range(CLIENTS)]
     one.open_round(ROOT, check_ins)
     other.open_round(ROOT, [*check_ins, *check_ins])
 
@@ -625,7 +625,7 @@ def best(server: Server, task: Task) -> TaskResult:
     return TaskResult(task.client, task.cohort, task.round, update, 1, trained=chosen, loss=losses[chosen])
 
 
-ONLINE = [CheckIn(ClientId(number)) for number in range(CLIENTS)]
+ONLINE = [CheckIn(number) for number in range(CLIENTS)]
 
 
 def ifca_round(server: Server) -> list[Task]:
@@ -690,12 +690,14 @@ def test_in_a_warm_start_the_other_model_is_not_offered() -> None:
     server, tasks = opened_after(0)
     (offered,) = tasks[0].offered
     other = SECOND if offered == FIRST else FIRST
-    server.close_round(ROOT, [replace(best(server, tasks[0]), trained=other)])
+    with pytest.warns(RuntimeWarning, match="1 x UNKNOWN_COHORT"):
+        server.close_round(ROOT, [replace(best(server, tasks[0]), trained=other)])
 
     assert server.rejections == (Rejection(tasks[0].client, "UNKNOWN_COHORT"),)
     assert server.round(ROOT) == 0
 
 
+@pytest.mark.filterwarnings("ignore:a round of cohort 0 came to nothing:RuntimeWarning")
 def test_who_was_offered_one_model_need_not_name_it_and_who_was_offered_several_must() -> None:
     for rounds, rejected in ((0, 0), (1, PARTICIPANTS)):
         server, tasks = opened_after(rounds)
@@ -818,7 +820,7 @@ def test_a_round_that_is_not_open_cannot_be_closed() -> None:
 @pytest.mark.parametrize(
     "weights",
     [
-        np.zeros((2, 3), dtype=np.float32),
+        np.zeros((0, 3), dtype=np.float32),
         np.zeros(0, dtype=np.float32),
         np.zeros(3, dtype=np.int64),
         np.array([0.0, np.nan], dtype=np.float32),

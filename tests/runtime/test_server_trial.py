@@ -28,7 +28,7 @@ def loss(weights: Float32Array, client: int) -> float:
 
 
 def honest(server: Server, task: Task) -> tuple[float, ...]:
-    return tuple(loss(server.weights(name), task.client) for name in task.held_out)
+    return tuple(loss(server.weights(name), int(task.client)) for name in task.held_out)
 
 
 def silent(server: Server, task: Task) -> None:
@@ -55,9 +55,9 @@ class Loop:
     tasks: list[Task] = field(default_factory=list)
 
     def answer(self, task: Task) -> TaskResult:
-        best = min(task.offered, key=lambda name: loss(self.server.weights(name), task.client))
+        best = min(task.offered, key=lambda name: loss(self.server.weights(name), int(task.client)))
         noise = stream(0, "noise", task.client, task.round).standard_normal(N_PARAMS)
-        update = 0.2 * (target(task.client) - self.server.weights(best)) + 0.05 * noise
+        update = 0.2 * (target(int(task.client)) - self.server.weights(best)) + 0.05 * noise
         judged = self.judge(self.server, task)
         return TaskResult(
             task.client, task.cohort, task.round, update.astype(np.float32), 10, trained=best, held_out=judged
@@ -69,7 +69,7 @@ class Loop:
 
     def close(self, cohort: CohortId, results: Sequence[TaskResult]) -> None:
         for feedback in self.server.close_round(cohort, results):
-            self.clients[feedback.client].receive(feedback)
+            self.clients[int(feedback.client)].receive(feedback)
 
     def play(self) -> bool:
         """Train a round of every cohort; return whether anybody was asked to judge."""
@@ -100,8 +100,8 @@ def test_a_trial_that_pays_becomes_a_partition_into_the_groups() -> None:
     assert len(loop.server.cohorts) == 2
     members = loop.server.match([client.check_in(explore=False) for client in loop.clients], everybody=True)
     for cohort, check_ins in members.items():
-        assert len({one.client % 2 for one in check_ins}) == 1
-        assert loss(loop.server.weights(cohort), check_ins[0].client) < 0.05
+        assert len({int(one.client) % 2 for one in check_ins}) == 1
+        assert loss(loop.server.weights(cohort), int(check_ins[0].client)) < 0.05
     assert loop.server.rejections == ()
 
 

@@ -139,6 +139,30 @@ class Auxo:
         if self.start_round < 1:
             raise ValueError(f"start_round: expected at least 1, got {self.start_round}")
 
+    def why_no_partition(self, participants: int, rounds: int) -> str | None:
+        """Return what is missing: enough participants for two cohorts, or rounds for a pool and a trial."""
+        if self.decides == "criterion":
+            least = 2 * self.criterion.limits.min_participants
+            if participants >= least:
+                return None
+            return (
+                f"two cohorts need {least} participants a round (min_participants of auxo.criterion.limits), and there "
+                f"are {participants}; raise training.participants"
+            )
+        if participants < self.trial.looks_from:
+            return (
+                f"a cohort looks for groups from {self.trial.looks_from} participants a round on "
+                f"(auxo.trial.looks_from), and there are {participants}; raise training.participants"
+            )
+        pooled = self.clustering.pool_per_cluster * self.clustering.clusters
+        first = max(self.clustering.pool_rounds, -(-pooled // participants)) + self.trial.rounds
+        if rounds >= first:
+            return None
+        return (
+            f"clustering starts from a pool of updates, and a trial takes {self.trial.rounds} rounds, so that the "
+            f"first can be made after round {first}, and there are {rounds}; raise training.rounds"
+        )
+
     @property
     def matching(self) -> Matching:
         """Return that clients choose."""

@@ -1,10 +1,11 @@
 """What all commands share: how they are found, how errors end, exit codes, and how examples stand below a help page.
 
-Exit codes: 0 when all went well, 2 for bad input (one message, no traceback), 130 after Ctrl-C, 143 after SIGTERM.
+Exit codes: 0 when all went well, 1 when a run came to its end and failed, 2 for bad input (one message, no traceback),
+130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, cast
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 from auxo.commands.stopping import exit_code, words_for
 from auxo.registry.import_path import load_callable
 
+FAILED = 1
 BAD_INPUT = 2
 
 _SUGGESTS = not hasattr(click.exceptions, "NoSuchCommand")  # newer versions of click say themselves what was meant
@@ -93,6 +95,15 @@ class CommandGroup(TyperGroup):
         about = next((one.about for one in self.listed if one.name == name), None)
         return self.commands[name] if about is None else click.Command(name, help=about)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that was asked for, its name and the rest of the words."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            _refuse_repeated(command, rest)
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> object:
         """Invoke the command that was asked for."""
         try:
@@ -135,6 +146,17 @@ def _with_setting(error: click.NoSuchOption) -> click.UsageError:
     return click.UsageError(
         f"No such option '{error.option_name}'. It is a setting: --set {setting}=VALUE", ctx=error.ctx
     )
+
+
+def _refuse_repeated(command: click.Command, args: Sequence[str]) -> None:
+    """Refuse an option that is given again although it has one value: the first would be dropped without a word."""
+    given = list(args[: list(args).index("--")] if "--" in args else args)
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.multiple or option.is_flag:
+            continue
+        values = [word for word in given if word.partition("=")[0] in option.opts]
+        if len(values) > 1:
+            raise click.UsageError(f"{option.opts[0]} is given {len(values)} times; it takes one value, give it once")
 
 
 def examples(*commands: str) -> str:

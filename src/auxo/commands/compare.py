@@ -17,7 +17,7 @@ from auxo.commands.options import (
     RayAddress,
     all_overrides,
 )
-from auxo.commands.running import check_json, no_empty_folders, run_into, tell_unused
+from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
 from auxo.experiments.run_directory import RunDirectory
@@ -69,6 +69,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
         messages.print(f"seed {of_seed.seed}", highlight=False)
         summary = run_into(directory, of_seed, messages, is_resumed=bool(directory.methods()))
         write_report(directory)
+        end_if_failed(summary)  # nothing can be compared with it
         return summary
 
     with no_empty_folders(folder):

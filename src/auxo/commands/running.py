@@ -11,6 +11,7 @@ from traceback import extract_tb
 import typer
 from rich.console import Console
 
+from auxo.commands.command_group import FAILED
 from auxo.commands.stopping import exit_code, words_for
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, own_code, to_toml
@@ -26,6 +27,7 @@ from auxo.reporting.method_names import words_for as words_for_method
 from auxo.reporting.progress import Budget, OnEvent, show_progress
 from auxo.reporting.report import write_report
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
+from auxo.runtime.failures import TrainingFailed
 
 
 def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
@@ -50,6 +52,7 @@ def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json
         if method not in summary.methods:
             typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {report}")
+    end_if_failed(summary)
 
 
 @contextmanager
@@ -63,6 +66,20 @@ def no_empty_folders(path: Path) -> Iterator[None]:
             with suppress(OSError):  # it is not empty, or was never made
                 folder.rmdir()
         raise
+
+
+def end_if_failed(summary: Summary) -> None:
+    """End the command with an exit code of its own after a run that has failed.
+
+    Raises:
+        Exit: a method did not train the rounds asked for.
+    """
+    if summary.status == "failed":
+        failed = ", ".join(name for name, method in summary.methods.items() if not method.is_finished)
+        typer.echo(
+            f"auxo: the run of seed {summary.seed} failed: {failed} did not train the rounds asked for", err=True
+        )
+        raise typer.Exit(FAILED)
 
 
 def check_json(json_file: Path | None) -> None:
@@ -131,7 +148,9 @@ def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
 def _is_of_own_code(error: Exception, config: Config) -> bool:
     """Return whether an error came out of the user's model or parts."""
     passed = {Path(frame.filename).resolve() for frame in extract_tb(error.__traceback__)}
-    return any(file.resolve() in passed for file in own_code(config))
+    # What was raised in a worker process has its way there in a note.
+    notes = "\n".join(getattr(error, "__notes__", ()))
+    return any(file.resolve() in passed or str(file) in notes for file in own_code(config))
 
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
@@ -145,10 +164,17 @@ def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> 
         if name in begun:
             path = METHODS.path_of(method)
             typer.echo(
-                f"auxo: {name} ({path}) failed with {type(error).__name__}; what was done so far is in "
+                f"auxo: {name} ({path}) failed with {_told(error)}; what was done so far is in "
                 f"{directory.path}, see it with: auxo report {directory.path}",
                 err=True,
             )
+
+
+def _told(error: Exception) -> str:
+    """Return an error's kind and its own words, the first line of them."""
+    words = str(error).strip().partition("\n")[0]
+    kind = "" if isinstance(error, TrainingFailed) else type(error).__name__
+    return ": ".join(filter(None, (kind, words)))
 
 
 def _print_note(note: str, messages: Console) -> None:
@@ -175,7 +201,8 @@ def _show_result(summary: Summary, directory: RunDirectory) -> None:
     for name, events in trees.items():
         heading = f"\n{words_for_method(name).name}" if len(trees) > 1 else ""
         console.print(heading, cohort_tree_text(events), sep="\n", highlight=False, markup=False)
-    console.print("", comparison_table(summary), sep="\n")
+    if summary.finished:
+        console.print("", comparison_table(summary), sep="\n")
 
 
 def _free_directory(config: Config) -> Path:

@@ -5,7 +5,7 @@ Selecting, training, summing up and the server's step are parts of their own and
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -268,6 +268,18 @@ class SeesUnits(Protocol):
         ...
 
 
+@runtime_checkable
+class SaysWhyNot(Protocol):
+    """An algorithm that knows beforehand that it will partition nothing, and why."""
+
+    def why_no_partition(self, participants: int, rounds: int) -> str | None:
+        """Return why no cohort can be partitioned in a run of so many participants a round and rounds; None: one can.
+
+        The words go on after "no partition is possible: ", and say what to change.
+        """
+        ...
+
+
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:
@@ -282,7 +294,5 @@ def stepped(
             after.append(state)
             continue
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
-        after.append(
-            CohortState(server, state.round + 1, state.check_ins, memory=state.memory, selection=state.selection)
-        )
+        after.append(replace(state, server=server, round=state.round + 1))
     return tuple(after)

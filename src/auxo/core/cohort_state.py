@@ -1,12 +1,13 @@
 """What the server keeps: a model and soft state for each cohort, and the tree that they stand in (section 5.1)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.types import CohortId
+from auxo.core.usual_updates import UsualUpdates
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class CohortState:
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
     memory: OwnState = NOTHING  # the cohort algorithm's
     selection: OwnState = NOTHING  # the selector's; Oort, say, keeps a table of clients here
+    usual: UsualUpdates = field(default_factory=UsualUpdates)  # what its participants send
 
 
 @dataclass(frozen=True)

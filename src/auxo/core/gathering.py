@@ -1,7 +1,7 @@
 """A round's answers as they arrive: checked, fingerprinted, and added up for each model; no update is kept."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ from auxo.core.aggregators import Accumulator, Report
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.rewards import relative_length
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.usual_updates import Move, UsualOnly, UsualUpdates
 from auxo.core.validation import Reason, check_update
 
 
@@ -77,6 +78,10 @@ class Gathered:
     aggregated: IntArray  # participants whose update moves a model
     misfits: int  # valid and in time, but not admitted
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+    unusual: tuple[
+        tuple[int, Reason], ...
+    ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
+    usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
 
     @property
     def used(self) -> int:
@@ -101,9 +106,17 @@ def examine(
 
 
 def gather(
-    returned: Iterator[Returned], fingerprint: Fingerprint, admission: Admission, sums: Sequence[Accumulator]
+    returned: Iterator[Returned],
+    fingerprint: Fingerprint,
+    admission: Admission,
+    sums: Sequence[Accumulator],
+    usual: UsualUpdates | None = None,
 ) -> Gathered:
-    """Take a stream of answers to its end, with a sum for each model that was offered."""
+    """Take a stream of answers to its end, with a sum for each model that was offered.
+
+    ``usual`` is what the cohort's last rounds brought; None: nothing is known of any.
+    """
+    usual = usual or UsualUpdates()
     rows: list[int] = []
     late: list[bool] = []
     model: list[int] = []
@@ -112,9 +125,15 @@ def gather(
     directions: list[FloatArray] = []
     lengths: list[float] = []
     examples: list[int] = []
-    aggregated: list[int] = []
+    moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
+
+    def move(one: Move) -> None:
+        moves.append((one.row, one.length, one.report.examples))
+        sums[one.model].add(one.update, one.report)
+
+    usual_only = UsualOnly(usual, move)
     for answer in returned:
         examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
         if not isinstance(examined, Examined):
@@ -126,6 +145,9 @@ def gather(
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
         held_out.append(examined.report.held_out)
         directions.append(examined.direction)
+        length = examined.length * float(np.sqrt(examined.report.examples))
+        if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
+            examined = replace(examined, length=examined.length * usual_only.longest / length)
         lengths.append(examined.length)
         examples.append(examined.report.examples)
         if answer.late:
@@ -134,8 +156,8 @@ def gather(
         if moved is None:
             misfits += 1
         else:
-            aggregated.append(answer.row)
-            sums[moved].add(examined.update, examined.report)
+            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
+    usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
@@ -147,9 +169,11 @@ def gather(
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
         examples=np.array(examples, dtype=np.int64),
-        aggregated=np.array(aggregated, dtype=np.int64),
+        aggregated=np.array([row for row, _, _ in moves], dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
+        unusual=tuple(usual_only.refused),
+        usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
     )
 
 

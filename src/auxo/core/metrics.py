@@ -46,6 +46,11 @@ def spread(correct: IntArray | FloatArray, tests: IntArray, are_hits: bool = Tru
     )
 
 
+def binomial_error(chance: float, tests: IntArray) -> float:
+    """Return the standard error of the mean accuracy over clients whose every test sample is a hit by this chance."""
+    return float(np.sqrt((chance * (1 - chance) / tests).sum())) / len(tests)
+
+
 def agreement(cohorts: IntArray, groups: IntArray) -> float:
     """Return the adjusted Rand index of cohorts and known groups: 1 for the same, about 0 for chance."""
     return float(adjusted_rand_score(groups, cohorts))

@@ -5,8 +5,8 @@ from typing import NewType
 import numpy as np
 from numpy.typing import NDArray
 
-ClientId = NewType("ClientId", int)
-"""A client's identity. Never a row number: rows belong to one array, ids to the federation."""
+ClientId = int | str
+"""A client's identity: a number, or a name. Never a row number: rows belong to one array, ids to the federation."""
 
 CohortId = NewType("CohortId", str)
 """A cohort's path in the cohort tree, "0.1.0"; never reused. The root is "0"."""

@@ -1,12 +1,47 @@
 """Every update is checked before anything looks at it; a refused one has a reason code and takes part in nothing."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from auxo.core.types import Float32Array
 
-Reason = Literal["SCHEMA_MISMATCH", "NON_FINITE", "TOO_LARGE", "BAD_WEIGHT", "UNKNOWN_COHORT", "NOT_SELECTED"]
+Reason = Literal[
+    "SCHEMA_MISMATCH",
+    "NON_FINITE",
+    "TOO_LARGE",
+    "BAD_WEIGHT",
+    "UNKNOWN_COHORT",
+    "NOT_SELECTED",
+    "UNUSUAL_LENGTH",
+    "UNUSUAL_EXAMPLES",
+]
+
+NOT_A_NUMBER: tuple[Reason, ...] = ("NON_FINITE", "TOO_LARGE")
+"""The reasons for which an update is refused whose training has diverged, or whose samples hold no numbers."""
+
+_MEANS: Mapping[str, str] = {
+    "SCHEMA_MISMATCH": "an update is not a float array with one number for each parameter",
+    "NON_FINITE": "an update holds NaN or infinite numbers: training has diverged, or the data hold such numbers",
+    "TOO_LARGE": "an update changes a parameter by more than 1e8: training has diverged",
+    "BAD_WEIGHT": "the number of examples is not a whole number from 1 to 10^9",
+    "UNKNOWN_COHORT": "the result names a cohort or a model that was not in the task",
+    "NOT_SELECTED": "the sender had no task in this round, or sent different results",
+    "UNUSUAL_LENGTH": "an update is far longer than those of the cohort's last rounds",
+    "UNUSUAL_EXAMPLES": "far more examples are claimed than in the cohort's last rounds",
+}
+
+
+def why(reasons: Sequence[str]) -> str:
+    """Return the reasons of refusals in words, the most frequent first.
+
+    >>> why(["BAD_WEIGHT"])
+    '1 x BAD_WEIGHT (the number of examples is not a whole number from 1 to 10^9)'
+    """
+    return "; ".join(f"{count} x {reason} ({_MEANS[reason]})" for reason, count in Counter(reasons).most_common())
+
 
 MAX_CHANGE = (
     1e8  # of one parameter by one update; a finite number beyond it would still make the model infinite; our choice

@@ -28,7 +28,7 @@ from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.threads import one_thread
 from auxo.runtime.closing import Closed, Training, close_round
-from auxo.runtime.failures import WorkersLost
+from auxo.runtime.failures import Raised, WorkersLost
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
@@ -58,7 +58,7 @@ _Seen = tuple[Report, float, int] | Reason
 class _Done:
     number: int
     seen: list[_Seen]
-    error: Exception | None = None
+    error: Raised | None = None
 
 
 @dataclass
@@ -158,7 +158,7 @@ class WorkerProcesses:
             task = sent[place]
             done = results.pop(task.number)
             if done.error is not None:
-                raise done.error
+                raise done.error.error()
             yield task, done
             free.append(task.slot)
 
@@ -206,9 +206,11 @@ class WorkerProcesses:
             first = worker.tasks[0].number
             self._tries[first] = self._tries.get(first, 0) + 1
             if self._tries[first] >= _MAX_TRIES:
+                # One that is killed from outside is most often killed for want of memory.
+                cause = "most often for want of memory" if how == -signal.SIGKILL else "by what the model's code does"
                 raise WorkersLost(
                     f"{_MAX_TRIES} worker processes died while training the same participants (the last with exit code "
-                    f"{how}), most often for want of memory; run again with fewer workers (--set run.workers=1)"
+                    f"{how}), {cause}; run again with fewer workers (--set run.workers=1)"
                 )
         self.on_note(f"a worker process died (exit code {how}); its participants train again in a new one")
         fresh = self._hire()
@@ -322,5 +324,5 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
-        return _Done(task.number, [], error)
+        return _Done(task.number, [], Raised.of(error))
     return _Done(task.number, seen)

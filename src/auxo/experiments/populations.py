@@ -90,15 +90,22 @@ def trainer_for(config: Config, data: FederatedData) -> Trainer:
         raise ConfigError(f'training.model: "{training.model}" cannot be used: {error}') from error
 
 
+def _standardised(data: FederatedData) -> FederatedData:
+    try:
+        return data.standardised()
+    except ValueError as error:
+        raise ConfigError(f"population: {data.name}: {error}") from error
+
+
 def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
     match population.source:
         case "file" | "natural":
             data = _read(population)
             # Images are changed as they are; other numbers turn around what a model sees as 0.
             if population.plant != "none" and not inputs_are_images(data) and population.standardise:
-                data = data.standardised()
+                data = _standardised(data)
             data = _planted(data, population, seed)
-            return data.standardised() if population.standardise else data
+            return _standardised(data) if population.standardise else data
         case "given":
             raise ValueError(
                 'source: expected clients that can be found again, got "given": they were given to auxo.simulate from '

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import InitialModel
+from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
@@ -22,10 +22,11 @@ from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckp
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
+from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Evaluated, Event
+from auxo.protocol.events import Evaluated, Event, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
@@ -58,6 +59,7 @@ class MethodResult:
     scores: Scores
     state: SimulationState
     events: tuple[Event, ...]  # all of them, evaluations included
+    troubles: tuple[Trouble, ...] = ()  # what has to be known before the figures are believed
 
     def client_scores(self, data: FederatedData) -> ClientScores:
         """Return every evaluated client's part of the last evaluation."""
@@ -114,15 +116,22 @@ def _run_all(
     inner = _in_process(config, data)
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
-    _check_cohorts(config, [run for some in runs.values() for run in some], inner.trainer, data.client_names)
+    every_run = [run for some in runs.values() for run in some]
+    _check_cohorts(config, every_run, inner.trainer, data.client_names)
     own = scoring(inner.trainer)
     said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
     for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
         on_note(note)
+    why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config)) is not None}
+    for label, words in why_not.items():  # before hours of training
+        on_note(f"{label}: {words}")
     stamp = make_stamp(data)
     checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
     found = _found(checkpoints, directory, runs, on_note)
     finished = [] if found is None else list(found.finished)
+    troubles = {
+        name: _words(_troubles(runs[name][0], directory.events(name).events, config, data)) for name in finished
+    }
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
@@ -134,14 +143,20 @@ def _run_all(
                     continue
                 goes_on = found if found is not None and found.method == name else None
                 kept = checkpoints.of_method(name, finished, goes_on)
-                _record(method, config, data, directory, on_event, stage, kept)
-                finished.append(name)
+                told = _record(method, config, data, directory, on_event, stage, kept)
+                troubles[name] = _words(told)
+                for words in troubles[name]:
+                    if words not in why_not.values():  # it was told at the start
+                        on_note(f"{name}: {words}")
+                if not any(trouble.is_failure for trouble in told):
+                    finished.append(name)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", finished)
+                _write_summary(config, data, directory, "interrupted", finished, troubles)
         raise
-    summary = _write_summary(config, data, directory, "finished", finished)
+    status: Status = "finished" if len(finished) == len(methods) else "failed"
+    summary = _write_summary(config, data, directory, status, finished, troubles)
     checkpoints.clear()
     return summary
 
@@ -163,6 +178,32 @@ def _found(
     elif has_begun:
         on_note(f"{directory.path} has no checkpoint yet, and begins anew")
     return found
+
+
+def _why_no_partition(run: MethodRun, config: Config) -> str | None:
+    """Return why a method cannot find anything, whatever there is to be found; None: it can, or does not say."""
+    algorithm, training = run.rules.algorithm, config.training
+    if not isinstance(algorithm, SaysWhyNot):
+        return None
+    words = algorithm.why_no_partition(training.participants, training.rounds)
+    return None if words is None else f"no partition is possible: {words}"
+
+
+def _troubles(run: MethodRun, events: Sequence[Event], config: Config, data: FederatedData) -> tuple[Trouble, ...]:
+    """Return what has to be known of a run that has ended, by its events alone: they are all that is left of some."""
+    troubles = troubles_of(events, config, data)
+    curve = [event for event in events if isinstance(event, Evaluated)]
+    counts_hits = score_name(data.task, config.training.metric) == "accuracy"
+    if counts_hits and not any(trouble.is_failure for trouble in troubles):  # that says it all
+        clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
+        chance = at_chance(curve[-1].accuracy, clients, data)
+        troubles = (*troubles, *(() if chance is None else (chance,)))
+    why_not = _why_no_partition(run, config)
+    return (*troubles, *(() if why_not is None else (Trouble(why_not),)))
+
+
+def _words(troubles: Sequence[Trouble]) -> tuple[str, ...]:
+    return tuple(trouble.words for trouble in troubles)
 
 
 def has_groups(data: FederatedData) -> bool:
@@ -246,7 +287,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
         scores = evaluate() if state.spent.participations >= due else None
         if kept is not None and not simulation.is_over(state):
             kept.reached(state)
-    if state.spent.participations == 0:
+    if state.spent.participations == 0 and not any(isinstance(event, UpdateRejected) for event in events):
         raise ConfigError(
             f"devices: expected rounds to succeed, but none of {run.label} did; "
             "raise devices.deadline_s or devices.share_online, or lower devices.dropout"
@@ -256,7 +297,8 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     if kept is not None:
         kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
-    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events))
+    troubles = _troubles(run, events, config, data)
+    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events), troubles)
 
 
 def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
@@ -292,8 +334,12 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     on_event: OnEvent,
     stage: Stage,
     kept: MethodCheckpoints,
-) -> None:
-    """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
+) -> tuple[Trouble, ...]:
+    """Run a method, with its events on the disk as they come: those of its first run until another proves better.
+
+    Returns:
+        What has to be known before its figures are believed.
+    """
     first: str | None = None
     folder = short_name(method)
 
@@ -309,14 +355,20 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     directory.write_clients(folder, result.client_scores(data))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
+    return result.troubles
 
 
 def _write_summary(
-    config: Config, data: FederatedData, directory: RunDirectory, status: Status, finished: list[str]
+    config: Config,
+    data: FederatedData,
+    directory: RunDirectory,
+    status: Status,
+    finished: list[str],
+    troubles: Mapping[str, tuple[str, ...]],
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
-    summary = replace(summarise(data.name, config.seed, status, events, finished), metric=metric)
+    summary = replace(summarise(data.name, config.seed, status, events, finished, troubles), metric=metric)
     summary = with_losers(summary, losers_of(directory, data.client_names))
     directory.write_summary(summary)
     return summary

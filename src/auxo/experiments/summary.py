@@ -13,7 +13,8 @@ BASE = "base"
 ORACLE = "oracle"
 """The method that is told the true groups: how much of its gain another one has is a measure of that one."""
 
-Status = Literal["finished", "interrupted"]
+Status = Literal["finished", "interrupted", "failed"]
+"""Failed: a method came to its end without having trained its rounds; what it says of itself is in its troubles."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class MethodSummary:
     against_base: AgainstBase | None  # None for the base itself, and until it has finished
     are_cohorts_in_use: bool = False  # only those with clients are counted: events do not tell of others
     losers: Losers | None = None  # None for the base itself, and until both have finished
+    troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, a failure first
 
     @property
     def brought(self) -> AgainstBase:
@@ -93,10 +95,15 @@ class Summary:
 
 
 def summarise(
-    population: str, seed: int, status: Status, events: Mapping[str, Sequence[Event]], finished: Collection[str]
+    population: str,
+    seed: int,
+    status: Status,
+    events: Mapping[str, Sequence[Event]],
+    finished: Collection[str],
+    troubles: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Summary:
     """Return the summary of a run; see `method_summaries`."""
-    return Summary(population, seed, status, method_summaries(events, finished))
+    return Summary(population, seed, status, method_summaries(events, finished, troubles or {}))
 
 
 def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
@@ -105,7 +112,11 @@ def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
     return replace(summary, methods=named)
 
 
-def method_summaries(events: Mapping[str, Sequence[Event]], finished: Collection[str]) -> dict[str, MethodSummary]:
+def method_summaries(
+    events: Mapping[str, Sequence[Event]],
+    finished: Collection[str],
+    troubles: Mapping[str, tuple[str, ...]] | None = None,
+) -> dict[str, MethodSummary]:
     """Return what the events recorded for each method come to; those in ``finished`` came to their end."""
     curves = {name: curve for name, told in events.items() if (curve := evaluations(told))}
     ends = {name: curve[-1].accuracy for name, curve in curves.items() if name in finished}
@@ -116,6 +127,7 @@ def method_summaries(events: Mapping[str, Sequence[Event]], finished: Collection
             is_finished=name in finished,
             seen=CohortsSeen.of(events[name]),
             against_base=None if base is None or name == BASE else _against_base(name, base, curve, ends),
+            troubles=(troubles or {}).get(name, ()),
         )
         for name, curve in curves.items()
     }
@@ -169,7 +181,12 @@ def _oracle_gain_share(name: str, ends: Mapping[str, float]) -> float | None:
 
 
 def _method_summary(
-    last: Evaluated, *, is_finished: bool, seen: CohortsSeen, against_base: AgainstBase | None
+    last: Evaluated,
+    *,
+    is_finished: bool,
+    seen: CohortsSeen,
+    against_base: AgainstBase | None,
+    troubles: tuple[str, ...],
 ) -> MethodSummary:
     return MethodSummary(
         is_finished=is_finished,
@@ -192,4 +209,5 @@ def _method_summary(
         matched_ari=last.matched_ari,
         against_base=against_base,
         are_cohorts_in_use=seen.are_counted_by_use,
+        troubles=troubles,
     )

@@ -172,11 +172,12 @@ class FederatedData:
         """
         if self.has_tokens or (self.preparation.columns and self.preparation.is_standardised):
             return self
-        rows = self.train.x_rows
-        parts = np.array_split(rows, max(1, rows.size * int(np.prod(self.features)) * 4 // _SCALED_AT_ONCE))
+        parts = self._parts()
         counts = np.array([part.size for part in parts], dtype=np.float64)
         means = np.array([self.numbers(part).mean(dtype=np.float64) for part in parts])
         mean = float(np.average(means, weights=counts))
+        if not np.isfinite(mean):  # or a single sample would make all inputs of all clients what it is
+            raise ValueError(self._not_finite())
         squares = [np.square(self.numbers(part) - mean, dtype=np.float64).mean() for part in parts]
         deviation = float(np.sqrt(np.average(squares, weights=counts)))
         before = self.scaling or Scaling(0.0, 1.0)
@@ -193,6 +194,22 @@ class FederatedData:
             before = self.preparation
             shift, scale = before.means[0] + before.scales[0] * shift, before.scales[0] * scale
         return replace(self.preparation, means=(shift,), scales=(scale,))
+
+    def _not_finite(self) -> str:
+        """Return in words whose training samples hold numbers that are not finite."""
+        shares = [np.isfinite(self.numbers(part)).reshape(len(part), -1).all(axis=1) for part in self._parts()]
+        bad = np.flatnonzero(~np.concatenate(shares))
+        owners = np.unique(np.searchsorted(self.train.offsets, bad, side="right") - 1)
+        first = self.client_names[int(owners[0])] if len(owners) else "?"
+        return (
+            f"x: expected finite numbers, got NaN or infinite ones in {len(bad)} training samples of {len(owners)} "
+            f"clients, the first of them {first}; mend or drop these samples (`auxo data validate` lists them)"
+        )
+
+    def _parts(self) -> list[IntArray]:
+        """Return the rows of all training inputs, few enough at a time."""
+        rows = self.train.x_rows
+        return np.array_split(rows, max(1, rows.size * int(np.prod(self.features)) * 4 // _SCALED_AT_ONCE))
 
     def _scaled(self, stored: StoredInputs) -> Float32Array:
         numbers = stored.astype(np.float32, copy=False)

@@ -27,8 +27,8 @@ SCHEMA_VERSION = 1
 _ENTRY = "auxo"  # of the metadata; a single one, so that no order of entries can make equal states differ in bytes
 _DTYPES = (np.float64, np.float32, np.int64, np.int32, np.int8, np.bool_, np.uint64)
 _SUPPORTED = (
-    "bool, int, float, str, None, Literal, X | None, unions of frozen dataclasses, tuple[X, ...], tuple[X, Y], "
-    f"Mapping[str, X], frozen dataclasses, and NDArray of {', '.join(dtype.__name__ for dtype in _DTYPES)}"
+    "bool, int, float, str, None, Literal, int | str, X | None, unions of frozen dataclasses, tuple[X, ...], "
+    f"tuple[X, Y], Mapping[str, X], frozen dataclasses, and NDArray of {', '.join(dtype.__name__ for dtype in _DTYPES)}"
 )
 
 T = TypeVar("T")
@@ -385,14 +385,21 @@ class _Plugged:
 # Not isinstance: a bool is no int here, and a member of an enumeration would come back as something else. No
 # surrogates: JSON makes one character of two.
 _NONE = _Plain("None", lambda value: value is None)
+_PLAIN_INT = _Plain("int", lambda value: type(value) is int, "iu")
+_PLAIN_STR = _Plain("str without surrogates", lambda v: type(v) is str and not re.search("[\ud800-\udfff]", v), "U")
 _PLAIN: Mapping[object, _Form] = {
     bool: _Plain("bool", lambda value: type(value) is bool, "b"),
-    int: _Plain("int", lambda value: type(value) is int, "iu"),
+    int: _PLAIN_INT,
     float: _Float(),
-    str: _Plain("str without surrogates", lambda v: type(v) is str and not re.search("[\ud800-\udfff]", v), "U"),
+    str: _PLAIN_STR,
     None: _NONE,
     type(None): _NONE,
 }
+
+
+_INT_OR_STR = _Plain(
+    "int, or str without surrogates", lambda v: any(form.holds(v) for form in (_PLAIN_INT, _PLAIN_STR)), "iuU"
+)
 
 
 def _record(kind: type, path: str, known: _Known) -> _Record:
@@ -458,6 +465,8 @@ def _union_form(arguments: tuple[object, ...], path: str, known: _Known) -> _For
     forms = [_form(member, path, known) for member in arguments if member is not type(None)]
     if len(forms) == 1:
         return _Optional(forms[0])
+    if len(arguments) == 2 and all(form in (_PLAIN_INT, _PLAIN_STR) for form in forms):  # JSON tells them apart
+        return _INT_OR_STR
     members = {form.kind.__name__: form for form in forms if isinstance(form, _Record)}
     if len(members) < len(forms):
         return None

@@ -17,7 +17,7 @@ class RoundClosed:
     participants: int  # updates aggregated
     late: int  # trained, but after the round had closed (wasted)
     failed: int  # dropped out or returned a failure (wasted)
-    rejected: int  # refused by validation (wasted)
+    rejected: int  # refused by validation, or too far beyond what is usual (wasted)
     duration_s: float
     known: int  # participants whose own record ranks this cohort first
     labelled: int  # participants that brought a cluster index from an earlier round
@@ -63,7 +63,7 @@ class StoppedLooking:
 
 @dataclass(frozen=True)
 class UpdateRejected:
-    """An update failed validation; it took part in nothing."""
+    """An update failed validation and took part in nothing, or was too far beyond what is usual to move a model."""
 
     time_s: float
     cohort: str

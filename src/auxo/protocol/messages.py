@@ -81,3 +81,5 @@ class AffinityFeedback:
     fold: int | None
     generation: int
     placed: CohortId | None = None  # whose model had the least loss for it; None: it has not compared, or all are alike
+    round: int = 0  # the task's; a client counts the feedback to a round once, however often it is delivered
+    federation: str = ""  # tells the server's federation from others

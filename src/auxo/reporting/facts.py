@@ -68,6 +68,7 @@ class RunFacts:
     name: str
     seed: int | None
     is_finished: bool
+    has_failed: bool  # a method came to its end without having trained its rounds
     methods: Mapping[str, MethodFacts]  # by name, in the order they ran
     config_text: str
     metric: str = "accuracy"  # what clients' scores are, wherever accuracy is spoken of
@@ -133,6 +134,7 @@ def gather(run: RunDirectory) -> RunFacts:
         name=summary.population if summary else run.path.resolve().name,
         seed=summary.seed if summary else None,
         is_finished=summary is not None and summary.status == "finished",
+        has_failed=summary is not None and summary.status == "failed",
         methods={
             method: _method_facts(
                 method, one.events, one.is_truncated, end=ends.get(method), clients=run.read_clients(method)

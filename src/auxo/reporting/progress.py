@@ -1,7 +1,7 @@
 """Live progress of a run: bars on a terminal, a few plain lines anywhere else, both fed by events alone."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO
@@ -57,7 +57,7 @@ class MethodProgress:
     participations: int = 0
     seen: CohortsSeen = field(default_factory=CohortsSeen)
     training: frozenset[str] = frozenset()  # cohorts that open rounds
-    ended: frozenset[str] = frozenset()
+    ended: Mapping[str, int] = field(default_factory=dict)  # cohorts that train no more, and in which round they ended
     accuracy: float | None = None  # None before the first evaluation
     time_s: float = 0.0
 
@@ -71,11 +71,18 @@ class MethodProgress:
             case Partitioned():
                 return replace(now, training=(self.training - {event.cohort}) | set(event.children))
             case CohortEnded():
-                return replace(now, training=self.training | {event.cohort}, ended=self.ended | {event.cohort})
+                return replace(
+                    now, training=self.training | {event.cohort}, ended={**self.ended, event.cohort: event.round}
+                )
             case Evaluated():
                 return replace(now, accuracy=event.accuracy)
             case _:
                 return now
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether every cohort has ended."""
+        return bool(self.training) and self.training <= self.ended.keys()
 
     @property
     def leaves(self) -> frozenset[str]:
@@ -83,12 +90,13 @@ class MethodProgress:
         return self.seen.leaves
 
     def rounds_done(self, budget: Budget) -> float:
-        """Return participations in units of whole rounds, and all of them once every cohort has ended.
+        """Return participations in units of whole rounds; once every cohort has ended, the rounds that they trained.
 
-        Drop-outs leave rounds short of participants, so the sum alone might never reach the end.
+        Drop-outs leave rounds short of participants, so the sum alone might never reach the end. A cohort that was
+        given up has ended before it.
         """
-        if self.training and self.training <= self.ended:
-            return budget.rounds
+        if self.is_over:
+            return sum(self.ended[cohort] for cohort in self.training) / len(self.training)
         return min(self.participations / budget.participants, budget.rounds)
 
 
@@ -143,7 +151,9 @@ class PlainProgress:
         done = now.rounds_done(self._budget)
         step = int(_PLAIN_STEPS * done / self._budget.rounds)
         # The last line waits for the last evaluation, so that it tells the result.
-        if step > self._steps.get(method, 0) and (done < self._budget.rounds or isinstance(event, Evaluated)):
+        is_news = step > self._steps.get(method, 0) or (now.is_over and isinstance(event, Evaluated))
+        is_last = now.is_over or done >= self._budget.rounds
+        if is_news and (not is_last or isinstance(event, Evaluated)):
             self._steps[method] = step
             self._waiting[method] = ""
         if method in self._waiting:

@@ -47,6 +47,9 @@ _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed
 
 def headline(facts: RunFacts) -> str:
     """Return the run's result in one sentence."""
+    failed = [run for run in facts.methods.values() if facts.has_failed and run.end and not run.end.is_finished]
+    if failed:
+        return f"This run failed: {' and '.join(run.name for run in failed)} did not train the rounds asked for."
     base, featured = facts.base, facts.featured
     before = base.end.final_accuracy if base and base.end else None
     if featured is None or featured.end is None:
@@ -127,7 +130,9 @@ def _banner(facts: RunFacts) -> Markup:
     notes = []
     if facts.metric != "accuracy":
         notes.append(f"Wherever accuracy is spoken of here, it is another score of clients: {facts.metric}.")
-    if not facts.is_finished:
+    for run in facts.methods.values():
+        notes += [f"{run.name}: {words}." for words in (run.end.troubles if run.end else ())]
+    if not facts.is_finished and not facts.has_failed:
         notes.append("This run did not finish. The report shows what was recorded until it stopped.")
         reached = [
             f"{run.name} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"

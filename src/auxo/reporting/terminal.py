@@ -23,7 +23,7 @@ Figures = dict[str, float | None]
 _FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
 
 
-def headline(summary: Summary) -> dict[str, Figures | float | None]:
+def headline(summary: Summary) -> dict[str, Figures | str | float | None]:
     """Return the few numbers of a summary that scripts ask for; None where a run could not tell.
 
     What is not under a method's name is Auxo's. Methods beyond the base, Auxo and the oracle have all under theirs.
@@ -32,6 +32,7 @@ def headline(summary: Summary) -> dict[str, Figures | float | None]:
     others = {name: method for name, method in finished.items() if name not in {BASE, AUXO, ORACLE}}
     auxo = finished.get(AUXO)
     return {
+        "status": summary.status,
         **{name: _scores(finished[name]) if name in finished else None for name in (BASE, AUXO)},
         **{name: {**_scores(method), **_findings(method)} for name, method in others.items()},
         **(dict.fromkeys(_FINDINGS) if auxo is None else _findings(auxo)),

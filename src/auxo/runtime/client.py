@@ -1,14 +1,18 @@
 """The client half on a device: one affinity record, a check-in before training, feedback after it."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, learn, request
 from auxo.core.rng import stream
-from auxo.core.types import ClientId
+from auxo.core.types import ClientId, CohortId
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
+from auxo.runtime.client_numbers import plain_id
+
+_LARGEST = 1.0 + 1e-6  # reward or cosine, with what rounding may add
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,8 @@ class ClientRecord:
 
     affinity: AffinityRecords | None = None  # one row; None before the first feedback
     check_ins: int = 0  # so far; names the random stream of the next
+    federation: str = ""  # whose feedback it has had; "": nobody's, or of one that does not say
+    rounds: Mapping[CohortId, int] = field(default_factory=dict)  # the last of each cohort that it has had feedback to
 
     def __post_init__(self) -> None:
         if self.affinity is not None and len(self.affinity.heard) != 1:
@@ -30,15 +36,23 @@ class Client:
     CheckIn(client=7, request=None, participations=0)
     """
 
-    def __init__(self, client: int, *, seed: int = 0, settings: AffinitySettings | None = None) -> None:
+    def __init__(self, client: ClientId, *, seed: int = 0, settings: AffinitySettings | None = None) -> None:
         """Make a client without a record.
 
         Args:
-            client: its id in the federation.
+            client: its id in the federation: a number of up to 64 bits, or a name.
             seed: of its exploration; mixed with the id, so all clients may share one.
             settings: how it weighs and explores cohorts.
+
+        Raises:
+            ValueError: the id is nothing that a client can be called.
         """
-        self.client = ClientId(client)
+        name = plain_id(client)
+        if name is None:
+            raise ValueError(
+                f"client: expected a number of up to 64 bits or a name of 1 to 1024 characters, got {client!r:.80}"
+            )
+        self.client = name
         self._seed = seed
         self._settings = settings or AffinitySettings()
         self._record = ClientRecord()
@@ -63,12 +77,15 @@ class Client:
         return CheckIn(self.client, wish, int(asked.participations[0]))
 
     def receive(self, feedback: AffinityFeedback) -> None:
-        """Learn from the feedback to the last task.
+        """Learn from the feedback to the last task; one that has been delivered before changes nothing.
 
         Raises:
-            ValueError: the feedback is for another client, of another run than the record, or older than a partition
-                the client has heard of; nothing was learnt.
+            ValueError: the feedback is for another client, of another federation than the record, older than a
+                partition the client has heard of, or holds what cannot be; nothing was learnt.
         """
+        self._check_sender(feedback)
+        if feedback.round and feedback.round <= self._record.rounds.get(feedback.cohort, 0):
+            return
         affinity = self._record.affinity or AffinityRecords.empty(1, len(feedback.similarity))
         self._check(feedback, affinity)
         columns = FeedbackColumns(
@@ -80,7 +97,12 @@ class Client:
             generation=feedback.generation,
             placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
         )
-        self._record = replace(self._record, affinity=learn(affinity, columns, self._settings))
+        self._record = replace(
+            self._record,
+            affinity=learn(affinity, columns, self._settings),
+            federation=feedback.federation,
+            rounds={**self._record.rounds, feedback.cohort: feedback.round},
+        )
 
     def record_to_bytes(self) -> bytes:
         """Return the record for the device to keep."""
@@ -94,10 +116,23 @@ class Client:
         """
         self._record = from_bytes(ClientRecord, data)
 
-    def _check(self, feedback: AffinityFeedback, affinity: AffinityRecords) -> None:
+    def _check_sender(self, feedback: AffinityFeedback) -> None:
         if feedback.client != self.client:
             raise ValueError(
                 f"feedback.client: expected {self.client}, got {feedback.client}; deliver it to its client"
+            )
+        if self._record.affinity is not None and feedback.federation != self._record.federation:
+            raise ValueError(
+                f"feedback.federation: expected {self._record.federation!r} as in the record, got "
+                f"{feedback.federation!r:.80}; leave it, or make a new Client to join another federation"
+            )
+
+    def _check(self, feedback: AffinityFeedback, affinity: AffinityRecords) -> None:
+        said = (feedback.instant_reward, *feedback.similarity)
+        if not all(value is None or -_LARGEST <= value <= _LARGEST for value in said):
+            raise ValueError(
+                f"feedback.instant_reward, similarity: expected numbers from -1 to 1, or None, got {said!r:.80}; "
+                "pass on what the server gave"
             )
         if feedback.cohort not in feedback.tree.index:
             raise ValueError(

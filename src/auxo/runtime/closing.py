@@ -103,14 +103,15 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     memory = closing.states[0].memory
     held = memory.held_servers() if isinstance(memory, HoldsModels) else ()  # what is only compared moves by nothing
     sums = [rules.aggregator.accumulate(server) for server in (*(state.server for state in closing.states), *held)]
-    gathered = gather(returned, rules.fingerprint, rules.algorithm.admission(closing), sums)
+    admission = rules.algorithm.admission(closing)
+    gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
     if outcome is None:
         return Closed(gathered, None)
     clients = closing.participants.clients[gathered.rows]
     states = tuple(
-        replace(state, selection=rules.selector.learn(state.selection, clients, gathered))
+        replace(state, selection=rules.selector.learn(state.selection, clients, gathered), usual=gathered.usual)
         if closing.is_for(leaf)
         else state
         for leaf, state in zip(closing.participants.offered, outcome.states, strict=True)

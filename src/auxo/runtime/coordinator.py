@@ -77,6 +77,7 @@ def _partitioned(
             check_ins=parent.check_ins * weight,
             memory=rules.algorithm.memory(parent),
             selection=rules.selector.begin(),
+            usual=parent.usual,
         )
     after = replace(state, tree=tree, cohorts=cohorts)
     if len(rules.openers(after)) > rules.total_participants:

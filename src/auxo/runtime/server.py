@@ -1,14 +1,16 @@
 """The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
 from auxo.core.aggregators import Aggregator, FedAvg
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
-from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
 from auxo.core.layers import Layer, check_layers
@@ -19,11 +21,16 @@ from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
+from auxo.runtime.client_numbers import client_number, plain_id
 from auxo.runtime.closing import close_round, closing_of, models_in
 from auxo.runtime.coordinator import act, feedback, start
 from auxo.runtime.federation import Federation
+from auxo.runtime.flat_arrays import as_flat, models_in_arrays
+from auxo.runtime.in_vain import InVain
+from auxo.runtime.made_with import federation_id, made_with
 from auxo.runtime.opening import Arrived, Opened, open_round
 from auxo.runtime.opening import match as match_check_ins
+from auxo.runtime.server_record import ServerRecord, check_record
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
@@ -32,18 +39,10 @@ _HELD = "~"  # between a cohort and the number of a model that it holds besides 
 
 @dataclass(frozen=True)
 class Rejection:
-    """An answer that took part in nothing."""
+    """An answer that was refused: it took part in nothing, or was too unusual to move a model."""
 
     client: ClientId
     reason: Reason
-
-
-@dataclass(frozen=True)
-class ServerRecord:
-    """All of a server that must survive a crash."""
-
-    state: CoordinatorState
-    turns: int  # matches made and rounds opened so far; names their random streams
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,11 @@ class _Open:
 
     tasks: tuple[Task, ...]
     participants: Participants
+
+    @property
+    def rows(self) -> dict[int, int]:
+        """Return the row of each client that has a task, by its number."""
+        return {number: row for row, number in enumerate(self.participants.clients.tolist())}
 
 
 class Server:
@@ -64,7 +68,7 @@ class Server:
 
     def __init__(  # noqa: PLR0913 - by name, all but the first
         self,
-        weights: Float32Array | Sequence[Float32Array],
+        weights: ArrayLike | Sequence[ArrayLike],
         *,
         participants: int,
         rounds: int,
@@ -77,8 +81,9 @@ class Server:
         """Start with the cohorts that the method begins with: most often one.
 
         Args:
-            weights: (parameters,) the initial model, flattened; or one for each cohort of a method that begins with
-                several, which otherwise all begin with the same.
+            weights: (parameters,) the initial model: an array or a torch tensor, flattened if it is not flat, or a
+                list of numbers; or a list of such, one for each cohort of a method that begins with several, which
+                otherwise all begin with the same.
             participants: updates wanted in a round over all cohorts together.
             rounds: that each cohort trains, counted from the root; partition criteria look at the share done.
             method: how cohorts are found, such as ``Auxo()``.
@@ -89,7 +94,7 @@ class Server:
                 unit; a plain shape has its units along the first axis. None given: each update is compared as one,
                 and where clients differ in their class frequencies, that hides groups that differ in their inputs.
         """
-        models = _models(weights)
+        models = [model.astype(np.float32) for model in models_in_arrays(weights)]
         layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
         if layers:
             check_layers(layers, len(models[0]), "shapes")
@@ -106,6 +111,8 @@ class Server:
         self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
         self._open: dict[CohortId, _Open] = {}
         self._turns = 0
+        self._federation = federation_id(self._rules, models)
+        self._in_vain = InVain(participants)
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
 
     @property
@@ -115,8 +122,11 @@ class Server:
 
     @property
     def is_over(self) -> bool:
-        """Return whether every cohort has trained its rounds."""
-        return all(self._rules.is_done(self._state, cohort) for cohort in self.cohorts)
+        """Return whether every cohort has trained its rounds, or was given up: see `close_round`."""
+        return all(self._is_over(cohort) for cohort in self.cohorts)
+
+    def _is_over(self, cohort: CohortId) -> bool:
+        return self._rules.is_done(self._state, cohort) or cohort in self._in_vain.given_up
 
     def weights(self, name: CohortId) -> Float32Array:
         """Return a model, flattened; a copy. Participants are sent those that their task names.
@@ -146,9 +156,10 @@ class Server:
     def match(self, check_ins: Sequence[CheckIn], *, everybody: bool = False) -> dict[CohortId, list[CheckIn]]:
         """Return the check-ins of each cohort that still trains; a request of any age, or none, finds one.
 
-        Of a client that checks in more than once the last check-in counts. With ``everybody``, cohorts that have
-        trained all their rounds are among the answer, by leaf: whose model is for whom. To ask that changes nothing.
-        Clients that are in no cohort's list compare the models (see `Task`) to find theirs.
+        Of a client that checks in more than once the last check-in counts; one whose id is no id is in no list. With
+        ``everybody``, cohorts that have trained all their rounds are among the answer, by leaf: whose model is for
+        whom. To ask that changes nothing. Clients that are in no cohort's list compare the models (see `Task`) to find
+        theirs.
         """
         check_ins = _once(check_ins)
         if not everybody:
@@ -159,12 +170,14 @@ class Server:
             matched, listed = matching.place(self._state, columns, rng), self._state.tree.leaves
         else:
             matched = matching.match(self._state, columns, rng)
-            listed = tuple(cohort for cohort in self.cohorts if not self._rules.is_done(self._state, cohort))
+            listed = tuple(cohort for cohort in self.cohorts if not self._is_over(cohort))
         found: dict[CohortId, list[CheckIn]] = {cohort: [] for cohort in listed}
         names = self._state.tree.cohorts
         for check_in, position in zip(check_ins, matched.cohort.tolist(), strict=True):
             if position >= 0 and names[position] in found:
                 found[names[position]].append(check_in)
+        if not everybody:
+            _warn(self._in_vain.matched({cohort: len(mine) for cohort, mine in found.items()}, len(check_ins)))
         return found
 
     def open_round(self, cohort: CohortId, check_ins: Sequence[CheckIn]) -> list[Task]:
@@ -177,7 +190,10 @@ class Server:
         if cohort not in self.cohorts:
             raise KeyError(f"{cohort}: opens no rounds of its own; these do: {_listed(self.cohorts)}")
         self._turns += 1
-        columns = _columns(_once(check_ins), self._state.tree)
+        check_ins = _once(check_ins)
+        columns = _columns(check_ins, self._state.tree)
+        numbered = zip(columns.clients.tolist(), check_ins, strict=True)
+        called = {number: name for number, one in numbered if (name := plain_id(one.client)) is not None}
         # They are here because the loop says so; whether by their own request, their requests say.
         rng = stream(self._rules.seed, "vouch", self._turns)
         led = match_check_ins(self._rules, self._state, columns, rng).matched
@@ -190,7 +206,7 @@ class Server:
         names = _names(asked.offered, self._state.cohorts[asked.offered[0]])
         tasks = tuple(
             Task(
-                ClientId(client),
+                called[client],
                 cohort,
                 number,
                 fold=None if fold < 0 else fold,
@@ -212,9 +228,13 @@ class Server:
     def close_round(self, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]) -> list[AffinityFeedback]:
         """Aggregate, cluster, reward and perhaps partition; return the feedback to send.
 
-        Results may come in any order. A participant without a result has failed, and so has one with several.
-        `rejections` tells which results took part in nothing, and why. Without any usable result nothing changes and
-        no feedback is due.
+        Results may come in any order. A participant without a result has failed, and so has one with several; the same
+        result delivered again counts once. An update may be whatever plainly means a flat array: a torch tensor, a
+        list, an array of more axes, or a list of arrays, one for each tensor of the model.
+        `rejections` tells which results were refused, and why. Without any usable result nothing changes and no
+        feedback is due; where results came and all were refused, a warning says why. A cohort to which that happens
+        100 times in a row, or to which none of many check-ins leads, is given up with a warning: it counts as one that
+        has trained its rounds.
 
         Raises:
             KeyError: no round of this cohort is open.
@@ -226,59 +246,53 @@ class Server:
         closing = closing_of(self._rules, self._state, cohort, asked)
         answers, rejected = _sort_out(opened, closing, results)
         closed = close_round(self._rules, closing, iter(answers))
-        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in closed.gathered.rejected]
+        refused = (*closed.gathered.rejected, *closed.gathered.unusual)
+        rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
+        _warn(self._in_vain.closed(cohort, [one.reason for one in rejected], is_usable=closed.outcome is not None))
         if closed.outcome is None:
             return []
         self._state = act(self._rules, self._state, closing, closed.outcome)
         columns = feedback(closing, closed.outcome, closed.gathered, self._state.tree)
-        return [] if columns is None else _messages(opened.tasks, closed.gathered, columns)
+        return [] if columns is None else _messages(opened.tasks, closed.gathered, columns, self._federation)
 
     def to_bytes(self) -> bytes:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
-        return to_bytes(ServerRecord(self._state, self._turns))
+        return to_bytes(ServerRecord(self._state, self._turns, self._federation, made_with(self._rules)))
 
     def restore(self, data: bytes) -> None:
         """Take up a record that `to_bytes` gave, on a server that was made with the same arguments.
 
         Raises:
             CodecError: the bytes are damaged or not such a record.
-            ValueError: they are of another model.
+            ValueError: they are of another model, seed, number of participants or rounds, or of other settings, or
+                hold what no server can go on from; nothing has changed.
         """
         record = from_bytes(ServerRecord, data, self._rules.own_states)
-        for cohort, kept in record.state.cohorts.items():
-            if len(kept.server.weights) != self._rules.n_params:
-                raise ValueError(
-                    f"{cohort}: expected {self._rules.n_params} parameters, got {len(kept.server.weights)}; "
-                    "make the server with the model that the record is of"
-                )
-        self._state, self._turns = record.state, record.turns
+        check_record(record, self._rules)
+        self._state, self._turns, self._federation = record.state, record.turns, record.federation
         self._open, self.rejections = {}, ()
-
-
-def _models(weights: Float32Array | Sequence[Float32Array]) -> list[Float32Array]:
-    models = [weights] if isinstance(weights, np.ndarray) else list(weights)
-    for one in models:
-        if one.ndim != 1 or one.dtype.kind != "f" or not len(one) or not np.isfinite(one).all():
-            raise ValueError(
-                "weights: expected a flat, non-empty array of finite floats; concatenate your layers' raveled arrays"
-            )
-        if len(one) != len(models[0]):
-            raise ValueError(f"weights: expected models of one size, got {len(models[0])} and {len(one)} parameters")
-    if not models:
-        raise ValueError("weights: expected an array or several, got none")
-    return [one.astype(np.float32) for one in models]
+        self._in_vain = InVain(self._rules.total_participants)
 
 
 def _once(check_ins: Sequence[CheckIn]) -> list[CheckIn]:
-    return list({check_in.client: check_in for check_in in check_ins}.values())
+    """Return the last check-in of each client, without those whose id is none."""
+    numbered = {client_number(check_in.client): check_in for check_in in check_ins}
+    return [check_in for number, check_in in numbered.items() if number is not None]
+
+
+def _warn(words: str | None) -> None:
+    if words is not None:
+        warnings.warn(words, RuntimeWarning, stacklevel=3)
 
 
 def _listed(cohorts: Iterable[CohortId]) -> str:
     return ", ".join(cohorts) or "none"
 
 
-def _messages(tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns) -> list[AffinityFeedback]:
+def _messages(
+    tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns, federation: str
+) -> list[AffinityFeedback]:
     placed = np.full(len(gathered.rows), -1) if columns.placed is None else columns.placed
     return [
         AffinityFeedback(
@@ -290,6 +304,8 @@ def _messages(tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumn
             fold=tasks[int(row)].fold,
             generation=columns.generation,
             placed=None if place < 0 else columns.tree.cohorts[place],
+            round=tasks[int(row)].round,
+            federation=federation,
         )
         for row, reward, similarity, place in zip(
             gathered.rows, columns.instant_reward, columns.similarity, placed.tolist(), strict=True
@@ -301,16 +317,16 @@ def _sort_out(
     opened: _Open, closing: Closing, results: Sequence[TaskResult | TaskFailure]
 ) -> tuple[list[Returned], list[Rejection]]:
     """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
-    row_of = {task.client: row for row, task in enumerate(opened.tasks)}
+    row_of, n_params = opened.rows, len(closing.states[0].server.weights)
     # Without leaves that were partitioned since the round opened.
     names = _names(closing.participants.offered, closing.states[0])
-    answers: dict[int, list[TaskResult]] = {}
+    answers: dict[int, list[tuple[TaskResult, object]]] = {}  # with their updates as arrays
     rejected: list[Rejection] = []
     for result in results:
         if not isinstance(result, TaskResult):
             continue
-        sender: object = result.client
-        row = row_of.get(ClientId(int(sender))) if isinstance(sender, int | np.integer) else None
+        number = client_number(result.client)
+        row = None if number is None else row_of.get(number)
         if result.cohort != closing.cohort:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         elif row is None or result.round != opened.tasks[row].round:
@@ -318,20 +334,22 @@ def _sort_out(
         elif _trained(opened.tasks[row], result) not in names:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         else:
-            answers.setdefault(row, []).append(result)
+            flat: object = as_flat(result.update, n_params)
+            answers.setdefault(row, []).append((result, flat))
     # To take the first of several would let the order of arrival decide.
-    several = [answer for same in answers.values() if len(same) > 1 for answer in same]
+    answers = {row: same[:1] if _are_alike(same) else same for row, same in answers.items()}
+    several = [answer for same in answers.values() if len(same) > 1 for answer, _ in same]
     rejected += [Rejection(answer.client, "NOT_SELECTED") for answer in several]
     single = []
     for row in sorted(answers):
         if len(answers[row]) == 1:
-            (result,) = answers[row]
+            ((result, update),) = answers[row]
             trained = _trained(opened.tasks[row], result)
             assert trained is not None  # noqa: S101 - others were rejected
             single.append(
                 Returned(
                     row,
-                    result.update,
+                    update,
                     result.examples,
                     model=names.index(trained),
                     loss=_finite(result.loss),
@@ -339,6 +357,23 @@ def _sort_out(
                 )
             )
     return single, rejected
+
+
+def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
+    """Return whether all are the same result: a transport that is not sure whether it has arrived sends it again."""
+    (first, update), *rest = answers
+    return all(
+        isinstance(update, np.ndarray)
+        and isinstance(other, np.ndarray)
+        and (update.dtype, update.tobytes()) == (other.dtype, other.tobytes())
+        and _said(result) == _said(first)
+        for result, other in rest
+    )
+
+
+def _said(result: TaskResult) -> str:
+    """Return all that a result says besides its update, so that what is no number equals itself."""
+    return repr((result.examples, result.trained, result.loss, result.held_out))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
@@ -363,7 +398,7 @@ def _without_silent(
     """Return the participants as those who do not say which model they have trained see it: they have not compared."""
     if cohort not in participants.offered:
         return participants
-    silent = [one.client for one in results if isinstance(one, TaskResult) and one.trained is None]
+    silent = {client_number(one.client) for one in results if isinstance(one, TaskResult) and one.trained is None}
     is_silent = np.array([client in silent for client in participants.clients.tolist()], dtype=np.bool_)
     is_silent &= participants.model == LEAST_LOSS
     return replace(participants, model=np.where(is_silent, participants.offered.index(cohort), participants.model))
@@ -380,7 +415,7 @@ def _trained(task: Task, result: TaskResult) -> CohortId | None:
 
 
 def _columns(check_ins: Sequence[CheckIn], tree: CohortTree) -> CheckIns:
-    clients = np.array([check_in.client for check_in in check_ins], dtype=np.int64)
+    clients = np.array([client_number(check_in.client) for check_in in check_ins], dtype=np.int64)
     return CheckIns(clients, _requests(check_ins, tree))
 
 

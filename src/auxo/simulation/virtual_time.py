@@ -278,7 +278,7 @@ class Simulation:
                 participants=gathered.used,
                 late=late,
                 failed=int((~opened.late).sum()) - answered_in_time,
-                rejected=len(gathered.rejected),
+                rejected=len(gathered.rejected) + len(gathered.unusual),
                 duration_s=state.clock_s - opened.opened_s,
                 known=notes.known,
                 labelled=notes.labelled,
@@ -300,7 +300,7 @@ class Simulation:
 
     def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, gathered: Gathered) -> None:
         number = opened.round
-        for row, reason in gathered.rejected:
+        for row, reason in (*gathered.rejected, *gathered.unusual):
             name = self.world.data.client_names[int(opened.participants.clients[row])]
             self.on_event(UpdateRejected(state.clock_s, cohort, number, name, reason))
 

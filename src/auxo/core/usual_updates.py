@@ -1,0 +1,145 @@
+"""What a cohort's participants usually send, and who may move its model: nobody by far more than that.
+
+One update that is finite and of the right shape can still undo all that a cohort has learnt, by its length or by the
+examples that it claims. So a cohort remembers how long the updates of its last rounds were and how many examples stood
+behind them, and what is beyond a generous multiple of either moves no model. Its sender is heard all the same: a
+stranger that a well trained model does not fit sends long updates in good faith, and has to learn that it is one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.aggregators import Report
+from auxo.core.types import Float32Array
+from auxo.core.validation import Reason
+
+LONGER = 30.0
+"""How many times as long as usual an update may be.
+
+Our choice. Of honest updates in the populations that it was chosen on the longest was 10 times as long as usual, of a
+group of one client in twenty that one model for all does not serve.
+"""
+
+MORE_EXAMPLES = 100.0
+"""How many times the usual examples a participant may claim; our choice: real clients' sizes have long tails."""
+
+_ROUNDS = 5  # that are remembered; our choice
+_UPPER = 0.75  # quantile of a round that counts as usual: a quarter of the participants cannot move it; our choice
+_ENOUGH = 8  # updates that tell what is usual where no round has; as many are held at a time, at most; our choice
+_OWN_ROUND = 3  # updates from which a round may speak for itself where all of it is unusual; our choice
+
+
+@dataclass(frozen=True)
+class UsualUpdates:
+    """Of each of a cohort's last rounds, the upper quartile of what moved its model; a partition's children inherit it.
+
+    >>> UsualUpdates().after([2.0, 3.0, 2.0], [10, 20, 20])
+    UsualUpdates(lengths=(2.0,), examples=(20.0,))
+    """
+
+    lengths: tuple[float, ...] = ()
+    examples: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.lengths) != len(self.examples):
+            raise ValueError(
+                f"lengths, examples: expected as many rounds of both, got {len(self.lengths)} and {len(self.examples)}"
+            )
+        for value in (*self.lengths, *self.examples):
+            if not 0 <= value < float("inf"):
+                raise ValueError(f"lengths, examples: expected finite numbers of at least 0, got {value}")
+
+    def after(self, lengths: Sequence[float], examples: Sequence[float]) -> "UsualUpdates":
+        """Return what is usual after a round that updates of these lengths and examples have moved models in."""
+        if not lengths:
+            return self
+        return UsualUpdates(
+            (*self.lengths, _upper(lengths))[-_ROUNDS:],
+            (*self.examples, _upper(examples))[-_ROUNDS:],
+        )
+
+
+@dataclass(frozen=True)
+class Move:
+    """A participant's update on its way to a model."""
+
+    row: int  # in Participants
+    model: int
+    update: Float32Array
+    report: Report
+    length: float  # plain, not relative to the examples
+
+
+class UsualOnly:
+    """Lets through, in their order, a round's updates that are not far beyond what is usual.
+
+    Where no round has told what is usual, the first updates are held until a few are there to be compared; after that,
+    only what is beyond the bounds is held, until the round itself may speak for it: when all participants send longer
+    updates than before, none of them is at fault. Updates that are held are copied, and they are few.
+    """
+
+    def __init__(self, usual: UsualUpdates, move: Callable[[Move], None]) -> None:
+        self._length = float(np.median(usual.lengths)) if usual.lengths else None
+        self._examples = float(np.median(usual.examples)) if usual.examples else None
+        self._move = move
+        self._lengths: list[float] = []  # of all that were offered in this round
+        self._counts: list[float] = []
+        self._held: list[Move] = []
+        self.refused: list[tuple[int, Reason]] = []
+
+    @property
+    def longest(self) -> float:
+        """Return the length from which an update is unusual, as far as the last rounds tell."""
+        return LONGER * self._length if self._length else float("inf")
+
+    def offer(self, move: Move) -> None:
+        """Take one more update; it lasts only until this returns."""
+        self._lengths.append(move.length)
+        self._counts.append(float(move.report.examples))
+        if self._length is None:
+            self._hold(move)
+            if len(self._held) >= _ENOUGH:
+                self._length, self._examples = _upper(self._lengths), _upper(self._counts)
+                self._release()
+        elif self._why_not(move) is None:
+            self._move(move)
+        else:
+            self._hold(move)
+            if len(self._held) >= _ENOUGH:
+                self._release()
+
+    def finish(self) -> None:
+        """Decide on all that are still held."""
+        if self._length is None and self._held:
+            self._length, self._examples = _upper(self._lengths), _upper(self._counts)
+        self._release()
+
+    def _hold(self, move: Move) -> None:
+        self._held.append(Move(move.row, move.model, move.update.copy(), move.report, move.length))
+
+    def _release(self) -> None:
+        if len(self._lengths) >= _OWN_ROUND:
+            self._length = max(self._length or 0.0, _upper(self._lengths))
+            self._examples = max(self._examples or 0.0, _upper(self._counts))
+        for move in self._held:
+            reason = self._why_not(move)
+            if reason is None:
+                self._move(move)
+            else:
+                self.refused.append((move.row, reason))
+        self._held = []
+
+    def _why_not(self, move: Move) -> Reason | None:
+        """Return why an update may not move a model; None: it may."""
+        if move.length > self.longest:
+            return "UNUSUAL_LENGTH"
+        if self._examples is not None and move.report.examples > MORE_EXAMPLES * self._examples:
+            return "UNUSUAL_EXAMPLES"
+        return None
+
+
+def _upper(values: Sequence[float]) -> float:
+    """Return the upper quartile, itself one of the values: of two the lower one, or one of them could set it."""
+    return float(np.quantile(values, _UPPER, method="lower"))
