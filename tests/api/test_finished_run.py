@@ -10,7 +10,7 @@ import pytest
 import auxo
 from auxo.api.client_data import population_from
 from auxo.api.finished_run import FinishedRun, Place
-from auxo.core.types import ClientId, CohortId
+from auxo.core.types import CohortId
 from auxo.files.errors import FileError
 from auxo.population.population_file import save_population
 from auxo.protocol.messages import AffinityRequest, CheckIn
@@ -56,11 +56,11 @@ def test_a_client_is_placed_by_its_own_record(run: FinishedRun) -> None:
     wish = AffinityRequest(
         CohortId("0.1"), reward=0.3, cluster=-1, cluster_by_fold=(-1, -1), generation=-1, ranked_first=True
     )
-    assert run.place(CheckIn(ClientId(7), wish)) == Place(CohortId("0.1"))
+    assert run.place(CheckIn(7, wish)) == Place(CohortId("0.1"))
     old = AffinityRequest(
         CohortId("0"), reward=0.3, cluster=-1, cluster_by_fold=(-1, -1), generation=-1, ranked_first=True
     )
-    assert not run.place(CheckIn(ClientId(7), old)).is_sure
+    assert not run.place(CheckIn(7, old)).is_sure
     with pytest.raises(ValueError, match="got an empty one; give its samples"):
         run.place(auxo.Client(7))
 

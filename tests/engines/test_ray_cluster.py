@@ -58,6 +58,7 @@ batch_size = 10
 [auxo]
 decides = "criterion"
 start_round = 2
+cross_fit_share = 0.5
 
 [auxo.criterion]
 rounds = 5

@@ -193,10 +193,7 @@ def test_what_is_not_set_is_left_out_and_explained_on_request() -> None:
     assert "deadline_s" not in to_toml(Config())
     explained = to_toml(Config(), explain=True)
     assert "# deadline_s is not set\n" in explained
-    assert (
-        '# Where the clients\' data come from. Takes "digits", "synthetic", "file" or "natural".\nsource = "digits"\n'
-        in explained
-    )
+    assert '# Where the clients\' data come from. given: from Python, by auxo.simulate. Takes "digits",' in explained
 
 
 def test_every_setting_has_a_description() -> None:

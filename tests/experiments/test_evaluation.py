@@ -41,6 +41,7 @@ learning_rate = 0.1
 [auxo]
 decides = "criterion"
 start_round = 2
+cross_fit_share = 0.5
 
 [auxo.criterion]
 rounds = 3

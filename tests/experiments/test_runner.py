@@ -1,6 +1,7 @@
 """The runner: real small runs of every method, what they leave behind, and what must not matter to them."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -403,7 +404,7 @@ def test_a_population_that_cannot_be_used_is_one_message_and_leaves_no_run(
     (tmp_path / "bad.npz").write_bytes(b"PK")
     result = CliRunner().invoke(app, ["run", "--population", "bad.npz", "--out", "run"])
     assert result.exit_code == 2
-    assert result.stderr.startswith("auxo: bad.npz: file: expected an npz archive")
+    assert result.stderr.startswith(f"auxo: {tmp_path / 'bad.npz'}: file: expected an npz archive")
     assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
 
@@ -563,9 +564,10 @@ def test_a_method_of_ones_own_that_fails_leaves_what_had_finished_and_its_traceb
     result = CliRunner().invoke(app, ["run", "study.toml", *arguments, "--out", "failed"])
     assert isinstance(result.exception, ZeroDivisionError)
     assert result.exit_code == 1
-    assert (
-        "auxo: Failing (failing.py:Failing) failed with ZeroDivisionError; what was done so far is in failed, "
-        "see it with: auxo report failed\n" in result.stderr
+    assert re.search(
+        r"auxo: Failing \(\S*failing.py:Failing\) failed with ZeroDivisionError: in my own code; what was done so far is "
+        r"in failed, see it with: auxo report failed\n",
+        result.stderr,
     )
     summary = RunDirectory.open(Path("failed")).read_summary()
     assert summary is not None
@@ -584,7 +586,9 @@ def test_an_error_of_the_system_in_ones_own_code_keeps_its_traceback(
     assert result.exit_code == 1
     assert isinstance(result.exception, RuntimeError)
     assert isinstance(result.exception.__cause__, FileNotFoundError)
-    assert "auxo: Reading (reading.py:Reading) failed with FileNotFoundError; " in result.stderr
+    assert re.search(
+        r"auxo: Reading \(\S*reading.py:Reading\) failed with FileNotFoundError: .*'no such", result.stderr
+    )
 
 
 def test_a_reference_of_ones_own_is_left_out_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,12 +25,12 @@ class Scores:
     """The test samples of the clients that are evaluated, each under the model of its cohort."""
 
     clients: IntArray  # (evaluated,) rows of the population, ascending
-    correct: IntArray | FloatArray  # (evaluated,) hits, or the sum of its samples' scores
+    correct: FloatArray  # (evaluated,) hits, or the sum of its samples' scores
     tests: IntArray  # (evaluated,)
     cohort: IntArray  # (evaluated,) position in the tree's cohorts
     lost: BoolArray  # (evaluated,) had to compare models, see `place_clients`
     matched: IntArray  # (evaluated,) where the next check-in would lead; differs from ``cohort`` for the lost only
-    matched_correct: IntArray | FloatArray  # (evaluated,) under the model of that one
+    matched_correct: FloatArray  # (evaluated,) under the model of that one
     loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
     are_hits: bool = True  # whether ``correct`` counts samples whose class is right
 
@@ -66,7 +66,7 @@ def score_clients(
 
 def _correct(
     trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
-) -> IntArray | FloatArray:
+) -> FloatArray:
     """Return each client's hits on its test samples under the model of a cohort, or the sum of their scores."""
     tree, own = state.coordinator.tree, scoring(trainer)
     samples = data.test.positions(clients)
@@ -80,8 +80,7 @@ def _correct(
             hit[mine] = _own_scores(own, weights, data, at)
             continue
         hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
-    sums = np.bincount(owner, weights=hit, minlength=len(clients))
-    return sums.astype(np.int64) if own is None else sums
+    return np.bincount(owner, weights=hit, minlength=len(clients))
 
 
 def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedData, positions: IntArray) -> FloatArray:
@@ -194,7 +193,7 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
         cohorts=tuple(cohorts),
         ari=None if groups is None else agreement(scores.cohort, groups),
         lost=int(scores.lost.sum()) if len(tree.leaves) > 1 else 0,
-        matched_accuracy=spread(scores.matched_correct, scores.tests).accuracy,
+        matched_accuracy=spread(scores.matched_correct, scores.tests, scores.are_hits).accuracy,
         matched_ari=None if groups is None else agreement(scores.matched, groups),
         perplexity=_perplexity(scores),
     )

@@ -21,22 +21,21 @@ def base_accuracy(scores: ClientScores, base: ClientScores | None) -> FloatArray
     return base.accuracy if np.array_equal(ours, theirs) else None
 
 
-def find_losers(scores: ClientScores, base: ClientScores | None, names: Sequence[str]) -> Losers | None:
+def find_losers(
+    scores: ClientScores, base: ClientScores | None, names: Sequence[str], are_hits: bool = True
+) -> Losers | None:
     """Return who is worse off than with the base, the most first; None without a base to compare with.
 
     Args:
         scores: of the method.
         base: of the base, on the same test samples.
         names: of all clients of the population.
+        are_hits: accuracies are shares of samples whose class is right; of other scores chance is not known.
     """
     before = base_accuracy(scores, base)
     if before is None:
         return None
-    tests = np.maximum(scores.test_samples, 1)
     loss = np.where(scores.test_samples > 0, before - scores.accuracy, 0.0)
-    # Of both accuracies; one of 0 or 1 is not certain either, hence one hit and one miss more (Agresti and Coull).
-    pooled = ((before + scores.accuracy) * tests + 1) / (2 * tests + 2)
-    error = np.sqrt(2 * pooled * (1 - pooled) / tests)
     order = np.argsort(-loss, kind="stable")
     order = order[loss[order] > 0]
     rows = np.arange(len(loss)) if scores.client is None else scores.client
@@ -49,4 +48,12 @@ def find_losers(scores: ClientScores, base: ClientScores | None, names: Sequence
         )
         for row in order[:_NAMED]
     )
-    return Losers(len(order), int((loss > _BEYOND_CHANCE * error).sum()), worst)
+    return Losers(len(order), _beyond_chance(loss, before, scores) if are_hits else None, worst)
+
+
+def _beyond_chance(loss: FloatArray, before: FloatArray, scores: ClientScores) -> int:
+    tests = np.maximum(scores.test_samples, 1)
+    # Of both accuracies; one of 0 or 1 is not certain either, hence one hit and one miss more (Agresti and Coull).
+    pooled = ((before + scores.accuracy) * tests + 1) / (2 * tests + 2)
+    error = np.sqrt(2 * pooled * (1 - pooled) / tests)
+    return int((loss > _BEYOND_CHANCE * error).sum())

@@ -94,11 +94,11 @@ def write_client_tables(run: RunDirectory, names: Sequence[str]) -> None:
             _write_table(run.method_folder(method) / _TABLE, scores, base, names)
 
 
-def losers_of(run: RunDirectory, names: Sequence[str]) -> dict[str, Losers]:
+def losers_of(run: RunDirectory, names: Sequence[str], are_hits: bool = True) -> dict[str, Losers]:
     """Return who is worse off than with the base, by method; methods that cannot be compared are left out."""
     base = run.read_clients(BASE)
     scores = {method: run.read_clients(method) for method in run.methods() if method != BASE}
-    found = {method: find_losers(one, base, names) for method, one in scores.items() if one is not None}
+    found = {method: find_losers(one, base, names, are_hits) for method, one in scores.items() if one is not None}
     return {method: losers for method, losers in found.items() if losers is not None}
 
 

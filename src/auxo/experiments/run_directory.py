@@ -8,7 +8,7 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -154,9 +154,18 @@ class RunDirectory:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
             self.path.rmdir()
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Return a lock that whoever writes here holds; entering it raises DirectoryInUse where somebody does."""
-        return locked_directory(self.path)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of whoever writes here; what somebody left half written who was killed is taken away.
+
+        Raises:
+            DirectoryInUse: somebody holds it.
+        """
+        with locked_directory(self.path):
+            for partial in self.path.rglob("*.part"):
+                if is_ours_for_now(partial):
+                    partial.unlink(missing_ok=True)
+            yield
 
     @property
     def checkpoints(self) -> Path:

@@ -369,6 +369,6 @@ def _write_summary(
     events = {method: directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
     summary = replace(summarise(data.name, config.seed, status, events, finished, troubles), metric=metric)
-    summary = with_losers(summary, losers_of(directory, data.client_names))
+    summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
     directory.write_summary(summary)
     return summary

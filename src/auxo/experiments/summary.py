@@ -41,7 +41,8 @@ class Losers:
     """Who is worse off than with the base, among those that were evaluated; clients.csv has all of them."""
 
     clients: int
-    beyond_chance: int  # whose test samples are enough to tell: two standard errors and more
+    # Whose test samples are enough to tell: two standard errors and more; None where a score is no share of hits.
+    beyond_chance: int | None
     worst: tuple[Loser, ...]  # a few of them, those that lose the most first
 
 

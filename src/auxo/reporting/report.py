@@ -267,10 +267,9 @@ def _losers_named(run: MethodFacts) -> str:
         for one in losers.worst[:_LOSERS_NAMED]
     )
     of_all = "Worse off" if losers.clients <= _LOSERS_NAMED else "Worse off by the most"
-    return (
-        f" For {number(losers.beyond_chance)} of these it is beyond the chance of small test sets. {of_all}: {named}. "
-        f"{run.method}/clients.csv has every client."
-    )
+    beyond = losers.beyond_chance
+    surely = "" if beyond is None else f" For {number(beyond)} of these it is beyond the chance of small test sets."
+    return f"{surely} {of_all}: {named}. {run.method}/clients.csv has every client."
 
 
 def _criterion_section(facts: RunFacts) -> Markup:

@@ -150,7 +150,8 @@ def _losers(method: MethodSummary) -> str:
         return "0 clients"
     named = ", ".join(loser.client for loser in losers.worst[:_NAMED])
     more = " ..." if losers.clients > _NAMED else ""
-    return f"{counted(losers.clients, 'client')}, {losers.beyond_chance} beyond chance ({named}{more}; see clients.csv)"
+    surely = "" if losers.beyond_chance is None else f", {losers.beyond_chance} beyond chance"
+    return f"{counted(losers.clients, 'client')}{surely} ({named}{more}; see clients.csv)"
 
 
 def _lost_lines(summary: Summary, names: Sequence[str]) -> list[Text]:
