@@ -565,8 +565,8 @@ def test_a_method_of_ones_own_that_fails_leaves_what_had_finished_and_its_traceb
     assert isinstance(result.exception, ZeroDivisionError)
     assert result.exit_code == 1
     assert re.search(
-        r"auxo: Failing \(\S*failing.py:Failing\) failed with ZeroDivisionError: in my own code; what was done so far is "
-        r"in failed, see it with: auxo report failed\n",
+        r"auxo: Failing \(\S*failing.py:Failing\) failed with ZeroDivisionError: in my own code; what was done so far "
+        r"is in failed, see it with: auxo report failed\n",
         result.stderr,
     )
     summary = RunDirectory.open(Path("failed")).read_summary()
