@@ -80,7 +80,7 @@ def _correct(
             hit[mine] = _own_scores(own, weights, data, at)
             continue
         hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
-    return np.bincount(owner, weights=hit, minlength=len(clients))
+    return np.asarray(np.bincount(owner, weights=hit, minlength=len(clients)), dtype=np.float64)
 
 
 def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedData, positions: IntArray) -> FloatArray:
