@@ -32,7 +32,8 @@ def train_offered(
 ) -> Iterator[LocalUpdate]:
     """Yield one update for each job, in order; of several ``models`` each job trains the one it names or likes best.
 
-    ``out`` is as in `Trainer.train`. Without ``mean_score`` judges tell losses only. A model that has diverged is nobody's choice, and of equals the first is taken.
+    ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
+    Without ``mean_score`` judges tell losses only.
     """
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
