@@ -6,9 +6,10 @@ machines, and two runs on one, train in the same way and get the same bits.
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -49,6 +50,20 @@ class TrainsTogether(Protocol):
         out: Float32Array,
     ) -> None:
         """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        ...
+
+
+@runtime_checkable
+class TellsLogits(Protocol):
+    """What trains participants, and may also know a faster way than the module's to what it makes of samples."""
+
+    @property
+    def has_logits(self) -> bool:
+        """Return whether it does."""
+        ...
+
+    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
+        """Lend what returns the logits of one participant's samples at the weights that all are sent."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Local training of several participants side by side, each with the weights it would have alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.training.kernels.conv_chain import ConvChain
 from auxo.training.kernels.deferred import rows_in_stretch, stretch_steps
 from auxo.training.kernels.deferred_linear import DeferredLinear
 from auxo.training.kernels.linear_chain import logit_gradient
@@ -72,6 +74,26 @@ class StackedTraining:
         finally:
             sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
+
+    @property
+    def has_logits(self) -> bool:
+        """Return whether it can say what the model makes of samples faster than the module itself can."""
+        return isinstance(self.chain, ConvChain)
+
+    @contextmanager
+    def logits_at(self, weights: Float32Array) -> Iterator[Callable[[Tensor], Tensor]]:
+        """Lend what returns the logits of one participant's samples at the weights that all are sent."""
+        chain, sgd = self.chain, self.stacked.sgd
+        assert isinstance(chain, ConvChain)  # noqa: S101 - has_logits says so
+        start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
+        weights_of = {one.offset: one.of(start).unsqueeze(0) for one in self.stacked.parameters}
+        chain.set_memory_format(weights_of)
+        sgd.begin(weights_of, LocalTraining())
+        sgd.active = 1
+        try:
+            yield lambda x: chain.logits(sgd, x)
+        finally:
+            sgd.end()
 
     def _deferred(
         self, stack: StackedBatches, start: Tensor, updates: Sequence[Tensor], settings: LocalTraining
