@@ -60,6 +60,11 @@ class AsksForLoss(Protocol):
         ...
 
 
+def asks_for_loss(part: object) -> bool:
+    """Return whether a part wants to know participants' losses."""
+    return isinstance(part, AsksForLoss) and part.asks_for_loss
+
+
 class Accumulator(Protocol):
     """A round's updates on their way to one vector: what a cohort's model is moved by."""
 

@@ -11,10 +11,10 @@ import numpy as np
 from auxo.core.aggregators import (
     Accumulator,
     Aggregator,
-    AsksForLoss,
     FedAvg,
     Report,
     ServerState,
+    asks_for_loss,
     at_rate,
     check_positive,
 )
@@ -56,7 +56,7 @@ class Clipped:
     @property
     def asks_for_loss(self) -> bool:
         """Return whether the other asks for losses."""
-        return isinstance(self.aggregator, AsksForLoss) and self.aggregator.asks_for_loss
+        return asks_for_loss(self.aggregator)
 
     def at_rate(self, learning_rate: float) -> Aggregator:
         """Return the same around the aggregator for participants of this learning rate."""
