@@ -10,6 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from auxo.core import robust_aggregators
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi, Report
+from auxo.core.norm_clipping import Clipped
+from auxo.core.q_fedavg import QFedAvg
 from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean, krum_choice, krum_scores
 from auxo.core.types import Float32Array, FloatArray
 
@@ -128,6 +130,13 @@ def test_a_server_optimiser_of_any_kind_moves_the_model(kind: type[Median | Trim
 
     assert one.weights.tobytes() == other.weights.tobytes()
     assert [slot.tobytes() for slot in one.slots] == [slot.tobytes() for slot in other.slots]
+
+
+@pytest.mark.parametrize("server", [Krum(), Clipped(), QFedAvg(learning_rate=0.1)], ids=str)
+def test_a_server_whose_own_way_to_add_up_would_play_no_part_is_refused(server: Aggregator) -> None:
+    for kind in (Median, TrimmedMean, Krum, MultiKrum, QFedAvg):
+        with pytest.raises(ValueError, match=f"server: expected .* got {type(server).__name__}"):
+            kind(server=server)
 
 
 def test_an_update_of_another_model_is_refused() -> None:

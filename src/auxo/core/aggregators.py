@@ -5,7 +5,7 @@ Those that do not take a plain mean have files of their own: `q_fedavg`, `robust
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, Protocol, assert_never, runtime_checkable
 
 import numpy as np
@@ -196,6 +196,21 @@ class FollowsLearningRate(Protocol):
 def at_rate(aggregator: Aggregator, learning_rate: float) -> Aggregator:
     """Return the aggregator for participants who train with this learning rate."""
     return aggregator.at_rate(learning_rate) if isinstance(aggregator, FollowsLearningRate) else aggregator
+
+
+def held_by_aggregator(aggregator: object) -> tuple[str, Aggregator] | None:
+    """Return the field in which an aggregator holds another one, and that one; None: it does everything itself."""
+    held = ((one.name, getattr(aggregator, one.name)) for one in fields(aggregator)) if is_dataclass(aggregator) else ()
+    return next(((name, value) for name, value in held if isinstance(value, Aggregator)), None)
+
+
+def check_server(server: Aggregator) -> None:
+    """Raise a ValueError if a server optimiser has a way of its own to add up updates: it would play no part."""
+    if held_by_aggregator(server) is not None:
+        raise ValueError(
+            f"server: expected an aggregator of plain means, such as fedavg or fedyogi, got {type(server).__name__}, "
+            "whose own way to add up updates would play no part"
+        )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from auxo.core.aggregators import (
     ServerState,
     StreamedSum,
     check_positive,
+    check_server,
     check_update_shape,
 )
 from auxo.core.settings import setting
@@ -96,6 +97,7 @@ class QFedAvg:
             raise ValueError(f"q: expected a number >= 0, got {self.q}")
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
+        check_server(self.server)
 
     @property
     def asks_for_loss(self) -> bool:

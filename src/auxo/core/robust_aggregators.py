@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, Report, ServerState, check_update_shape
+from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, Report, ServerState, check_server, check_update_shape
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
@@ -109,6 +109,9 @@ class Median:
 
     server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
 
+    def __post_init__(self) -> None:
+        check_server(self.server)
+
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: that of the server."""
         return self.server.initial(weights)
@@ -136,6 +139,7 @@ class TrimmedMean:
 
     def __post_init__(self) -> None:
         _check_share("trimmed", self.trimmed)
+        check_server(self.server)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: that of the server."""
@@ -162,6 +166,7 @@ class Krum:
 
     def __post_init__(self) -> None:
         _check_share("hostile", self.hostile)
+        check_server(self.server)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: that of the server."""
@@ -189,6 +194,7 @@ class MultiKrum:
 
     def __post_init__(self) -> None:
         _check_share("hostile", self.hostile)
+        check_server(self.server)
         if self.kept < 0:
             raise ValueError(f"kept: expected a number of updates, or 0, got {self.kept}")
 
