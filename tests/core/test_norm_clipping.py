@@ -11,6 +11,10 @@ from auxo.core.types import Float32Array, FloatArray
 WEIGHTS = np.zeros(2, dtype=np.float32)
 
 
+def float32(values: list[float]) -> Float32Array:
+    return np.array(values, dtype=np.float32)
+
+
 def moved_by(clipped: Clipped, *updates: Float32Array) -> FloatArray | None:
     total = clipped.accumulate(clipped.initial(WEIGHTS))
     for update in updates:
@@ -20,14 +24,14 @@ def moved_by(clipped: Clipped, *updates: Float32Array) -> FloatArray | None:
 
 def test_an_update_beyond_the_bound_is_shortened_to_it_by_hand() -> None:
     # |(3, 4)| = 5, so it becomes (0.6, 0.8); (0.6, 0) is short enough. Their mean is (0.6, 0.4).
-    movement = moved_by(Clipped(longest=1.0), np.float32([3, 4]), np.float32([0.6, 0]))
+    movement = moved_by(Clipped(longest=1.0), float32([3, 4]), float32([0.6, 0]))
 
     assert movement is not None
     np.testing.assert_allclose(movement, [0.6, 0.4], rtol=1e-6)
 
 
 def test_updates_within_the_bound_keep_their_bits_and_none_is_changed() -> None:
-    updates = [np.float32([0.3, 0.1]), np.float32([3, 4])]
+    updates = [float32([0.3, 0.1]), float32([3, 4])]
     before = [update.copy() for update in updates]
     plain = FedAvg().accumulate(FedAvg().initial(WEIGHTS))
     for update in updates:
@@ -43,7 +47,7 @@ def test_updates_within_the_bound_keep_their_bits_and_none_is_changed() -> None:
 
 def test_it_goes_with_any_aggregator_and_its_state() -> None:
     clipped = Clipped(longest=1.0, aggregator=Median(server=FedYogi()))
-    movement = moved_by(clipped, np.float32([30, 40]), np.float32([0.1, 0.2]), np.float32([0, 0]))
+    movement = moved_by(clipped, float32([30, 40]), float32([0.1, 0.2]), float32([0, 0]))
 
     assert movement is not None
     np.testing.assert_allclose(movement, [0.1, 0.2], rtol=1e-6)

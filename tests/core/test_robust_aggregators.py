@@ -98,7 +98,7 @@ def test_distances_do_not_drown_in_what_all_updates_have_in_common() -> None:
 
 
 def test_of_equals_krum_takes_the_first() -> None:
-    assert krum_choice([np.float32([1]), np.float32([2]), np.float32([3])], share=0.0, kept=1).tolist() == [0]
+    assert krum_choice([np.full(1, value, dtype=np.float32) for value in (1, 2, 3)], share=0.0, kept=1).tolist() == [0]
 
 
 def test_of_two_updates_nobody_can_say_which_is_the_stranger() -> None:

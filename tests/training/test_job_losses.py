@@ -1,6 +1,6 @@
 """Losses of many jobs at a model: those of each job alone, whichever way they are worked out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -121,5 +121,3 @@ def test_a_trainer_of_ones_own_is_asked_job_by_job() -> None:
 
     assert asked == [10, 20]
     assert found.tolist() == job_losses(trainer, weights, FLAT, jobs).tolist()
-
-

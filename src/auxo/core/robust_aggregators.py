@@ -15,7 +15,7 @@ from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, Report, Serve
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
-_NUMBERS_AT_ONCE = 2**20  # that are looked at in float64; our choice
+_NUMBERS_AT_ONCE = 2**20  # that are looked at; our choice
 _FEWEST_COMPARED = 3  # updates: of two nobody can say which is the stranger
 _ABOUT_SERVER = "What moves the model by the result; its weighting plays no part."
 _ABOUT_HOSTILE = "Share of a round's updates that may be hostile, below a half."
@@ -51,7 +51,8 @@ def coordinate_median(updates: Sequence[Float32Array]) -> FloatArray:
     >>> coordinate_median([np.float32([1, 9]), np.float32([2, 0]), np.float32([30, 1])])
     array([2., 1.])
     """
-    return np.concatenate([np.median(some, axis=0) for some in _columns(updates)])
+    low, high = (len(updates) - 1) // 2, len(updates) // 2
+    return np.concatenate([some[:, [low, high]].mean(axis=1, dtype=np.float64) for some in _sorted(updates)])
 
 
 def trimmed_mean(updates: Sequence[Float32Array], share: float) -> FloatArray:
@@ -62,8 +63,8 @@ def trimmed_mean(updates: Sequence[Float32Array], share: float) -> FloatArray:
     """
     n, cut = len(updates), _whole(share, len(updates))
     if cut == 0:
-        return np.concatenate([some.mean(axis=0) for some in _columns(updates)])
-    return np.concatenate([np.sort(some, axis=0)[cut : n - cut].mean(axis=0) for some in _columns(updates)])
+        return np.concatenate([some.mean(axis=0, dtype=np.float64) for some in _columns(updates)])
+    return np.concatenate([some[:, cut : n - cut].mean(axis=1, dtype=np.float64) for some in _sorted(updates)])
 
 
 def krum_scores(updates: Sequence[Float32Array], hostile: int) -> FloatArray:
@@ -75,7 +76,7 @@ def krum_scores(updates: Sequence[Float32Array], hostile: int) -> FloatArray:
     n = len(updates)
     products = np.zeros((n, n))
     for some in _columns(updates):
-        apart = some - some.mean(axis=0)  # or what all have in common would hide the differences
+        apart = some - some.mean(axis=0, dtype=np.float64)  # or what all have in common would hide the differences
         products += apart @ apart.T
     squares = np.diag(products)
     distances = np.maximum(squares[:, np.newaxis] + squares - 2 * products, 0.0)
@@ -214,11 +215,22 @@ class MultiKrum:
         return self.server.step(state, movement, rate_scale)
 
 
-def _columns(updates: Sequence[Float32Array]) -> Iterator[FloatArray]:
-    """Yield (updates, some parameters) in float64, parameters in their order: a few at a time take little memory."""
+def _columns(updates: Sequence[Float32Array]) -> Iterator[Float32Array]:
+    """Yield (updates, some parameters), parameters in their order: a few at a time take little memory."""
     n_params, width = len(updates[0]), max(1, _NUMBERS_AT_ONCE // len(updates))
     for first in range(0, n_params, width):
-        yield np.array([update[first : first + width] for update in updates], dtype=np.float64)
+        yield np.array([update[first : first + width] for update in updates])
+
+
+def _sorted(updates: Sequence[Float32Array]) -> Iterator[Float32Array]:
+    """Yield (some parameters, updates), each parameter's values in ascending order.
+
+    Numbers side by side are sorted three times as fast as found by their rank; measured.
+    """
+    for some in _columns(updates):
+        values = np.ascontiguousarray(some.T)
+        values.sort(axis=1)
+        yield values
 
 
 def _mean_of(updates: Sequence[Float32Array], rows: IntArray) -> FloatArray:

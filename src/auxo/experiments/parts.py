@@ -29,7 +29,9 @@ AGGREGATORS = Registry(
         Entry("fedyogi", "Adapts the rate of each parameter (Reddi et al., 2021).", "auxo.core.aggregators:FedYogi"),
         Entry("fedadam", "Adapts the rate of each parameter, as Adam does.", "auxo.core.aggregators:FedAdam"),
         Entry("fedadagrad", "Adapts rates, which only ever fall (Adagrad).", "auxo.core.aggregators:FedAdagrad"),
-        Entry("qfedavg", "Those with large losses count more (q-FedAvg, Li et al., 2020).", "auxo.core.q_fedavg:QFedAvg"),
+        Entry(
+            "qfedavg", "Those with large losses count more (q-FedAvg, Li et al., 2020).", "auxo.core.q_fedavg:QFedAvg"
+        ),
         Entry("median", "Moves by the median of each parameter; robust.", "auxo.core.robust_aggregators:Median"),
         Entry(
             "trimmed_mean",

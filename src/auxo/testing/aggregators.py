@@ -198,7 +198,7 @@ def state_goes_through_the_codec(aggregator: Aggregator) -> None:
 
 @CONTRACT.promise
 def states_can_be_averaged(aggregator: Aggregator) -> None:
-    """The slots keep their number and shape, and a step from the mean of two states is finite: trials take such steps."""
+    """Slots keep their number and shape, and a step from the mean of two states, as trials take it, is finite."""
     early, late = aggregator.initial(_weights()), _later(aggregator)
     found = [slot.shape for slot in late.slots]
     expect(found == [(_PARAMETERS,)] * len(early.slots), f"{len(early.slots)} slots of ({_PARAMETERS},)", found)
@@ -208,8 +208,8 @@ def states_can_be_averaged(aggregator: Aggregator) -> None:
         steps=late.steps,
     )
     after = aggregator.step(mean, _moved_by(aggregator, mean))
-    is_finite = all(bool(np.isfinite(array).all()) for array in (after.weights, *after.slots))
-    expect(is_finite, "a finite state", "another")
+    is_finite = np.isfinite(after.weights).all() and all(np.isfinite(slot).all() for slot in after.slots)
+    expect(bool(is_finite), "a finite state", "another")
 
 
 @CONTRACT.promise

@@ -6,10 +6,10 @@ machines, and two runs on one, train in the same way and get the same bits.
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.kernels import Stacking, Unstackable, build_stacked, find_stackings
 from auxo.training.local_samples import PADDING, local_batches
-from auxo.training.objective import CLASSIFICATION, Objective
+from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.trainer import Batching, Job, LocalTraining
 from auxo.training.vmap_training import VmapTraining
 
@@ -52,18 +52,8 @@ class TrainsTogether(Protocol):
         """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
         ...
 
-
-@runtime_checkable
-class TellsLogits(Protocol):
-    """What trains participants, and may also know a faster way than the module's to what it makes of samples."""
-
-    @property
-    def has_logits(self) -> bool:
-        """Return whether it does."""
-        ...
-
-    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Callable[[Tensor], Tensor]]:
-        """Lend what returns the logits of one participant's samples at the weights that all are sent."""
+    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:
+        """Lend what makes logits of one participant's samples at these weights; None: the module is as fast."""
         ...
 
 

@@ -93,7 +93,9 @@ def _losses_of(
     """Return the losses of each job at the models it is asked about, in that order: a call for each model."""
     found = [[np.nan] * len(numbers) for numbers in asked]
     for number in sorted({one for numbers in asked for one in numbers}):
-        places = [(row, place) for row, numbers in enumerate(asked) for place, one in enumerate(numbers) if one == number]
+        places = [
+            (row, place) for row, numbers in enumerate(asked) for place, one in enumerate(numbers) if one == number
+        ]
         losses = mean_losses(models[number], [jobs[row] for row, _ in places])
         for (row, place), loss in zip(places, losses.tolist(), strict=True):
             found[row][place] = loss

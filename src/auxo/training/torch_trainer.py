@@ -17,10 +17,10 @@ from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TellsLogits, TrainsTogether, choose_batching
+from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
 from auxo.training.job_losses import mean_loss, samples_of
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
-from auxo.training.objective import CLASSIFICATION, Objective
+from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
@@ -176,7 +176,7 @@ class TorchTrainer:
         """
         self._check_weights(weights)
         found = np.zeros(len(jobs))
-        kernels = self._together if isinstance(self._together, TellsLogits) and self._together.has_logits else None
+        kernels = None if self._together is None else self._together.logits_at(weights)
         by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.reports_loss]
         by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.reports_loss]
         with _one_thread(), torch.inference_mode():
@@ -185,13 +185,11 @@ class TorchTrainer:
                 self._module.eval()
                 found[by_module] = self._mean_losses(self._module, data, [jobs[row] for row in by_module])
             if kernels is not None and by_kernels:
-                with kernels.logits_at(weights) as logits:
+                with kernels as logits:
                     found[by_kernels] = self._mean_losses(logits, data, [jobs[row] for row in by_kernels])
         return found
 
-    def _mean_losses(
-        self, logits: Callable[[torch.Tensor], torch.Tensor], data: FederatedData, jobs: Sequence[Job]
-    ) -> list[float]:
+    def _mean_losses(self, logits: Logits, data: FederatedData, jobs: Sequence[Job]) -> list[float]:
         """Return the mean loss of each job's samples under logits that a function gives for them."""
         means = []
         for x, y in samples_of(data, jobs):

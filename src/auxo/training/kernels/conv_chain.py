@@ -73,7 +73,7 @@ class ConvChain:
     def logits(self, sgd: ParticipantsSgd, x: Tensor) -> Tensor:
         """Return the logits for all samples of one participant, with weights that stay as they are."""
         flat = []
-        for images in x.reshape(-1, *self._shape(x.shape[1:])).split(_IMAGES_AT_ONCE):
+        for images in torch.split(x.reshape(-1, *self._shape(x.shape[1:])), _IMAGES_AT_ONCE):
             y = images.permute(2, 3, 0, 1)
             for number, stage in enumerate(self.stages):
                 y, _ = stage.forward(sgd, 0, y, needs_dx=number > 0)

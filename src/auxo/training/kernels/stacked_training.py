@@ -1,7 +1,7 @@
 """Local training of several participants side by side, each with the weights it would have alone."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from auxo.training.kernels.linear_chain import logit_gradient
 from auxo.training.kernels.match_sequential import Chain
 from auxo.training.kernels.stacked_module import StackedModule
 from auxo.training.kernels.stacked_parameter import StackedParameter
+from auxo.training.objective import Logits
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
@@ -75,16 +76,13 @@ class StackedTraining:
             sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
 
-    @property
-    def has_logits(self) -> bool:
-        """Return whether it can say what the model makes of samples faster than the module itself can."""
-        return isinstance(self.chain, ConvChain)
+    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:
+        """Lend what makes logits of one participant's samples at these weights; None: the module is as fast."""
+        return self._logits_of(self.chain, weights) if isinstance(self.chain, ConvChain) else None
 
     @contextmanager
-    def logits_at(self, weights: Float32Array) -> Iterator[Callable[[Tensor], Tensor]]:
-        """Lend what returns the logits of one participant's samples at the weights that all are sent."""
-        chain, sgd = self.chain, self.stacked.sgd
-        assert isinstance(chain, ConvChain)  # noqa: S101 - has_logits says so
+    def _logits_of(self, chain: ConvChain, weights: Float32Array) -> Iterator[Logits]:
+        sgd = self.stacked.sgd
         start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         weights_of = {one.offset: one.of(start).unsqueeze(0) for one in self.stacked.parameters}
         chain.set_memory_format(weights_of)
