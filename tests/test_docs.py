@@ -15,9 +15,9 @@ from typer.main import get_command
 import auxo
 from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskFailure, TaskResult
 from auxo.algorithms.base import OneCohort
-from auxo.core.q_fedavg import QFedAvg
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
+from auxo.core.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
