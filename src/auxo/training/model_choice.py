@@ -18,12 +18,22 @@ Otherwise a choice between models might depend on who else chooses.
 """
 
 
+MeanScores = Callable[[Float32Array, Sequence[Job]], FloatArray]
+"""Returns the mean score of each job's samples at these weights, most often the share whose class is right."""
+
+
 def train_offered(
-    models: Sequence[Float32Array], jobs: Sequence[Job], train: Train, mean_losses: MeanLosses, out: Float32Array | None
+    models: Sequence[Float32Array],
+    jobs: Sequence[Job],
+    train: Train,
+    mean_losses: MeanLosses,
+    out: Float32Array | None,
+    mean_scores: MeanScores | None = None,
 ) -> Iterator[LocalUpdate]:
     """Yield one update for each job, in order; of several ``models`` each job trains the one it names or likes best.
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
+    Without ``mean_scores`` judges tell losses only.
     """
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
@@ -33,9 +43,11 @@ def train_offered(
         updates = list(train(models[choices[0]], jobs, out))
     else:
         updates = _trained(choices, models, jobs, train, out)
-    judged = _judged(jobs, [update.examples for update in updates], models, mean_losses)
+    samples = [update.examples for update in updates]
+    judged = _judged(jobs, samples, models, mean_losses)
+    scored = _judged(jobs, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
     for row, update in enumerate(updates):
-        yield replace(update, model=choices[row], loss=losses[row], held_out=judged[row])
+        yield replace(update, model=choices[row], loss=losses[row], held_out=judged[row], held_out_scores=scored[row])
 
 
 def _trained(
@@ -66,7 +78,7 @@ def _looked(
     asked: list[list[int]] = []  # of each job: models whose losses it works out
     for job, name in zip(jobs, named, strict=True):
         asked.append([*range(len(models))][: job.choices] if name < 0 else [name] * job.reports_loss)
-    found = _losses_of(jobs, asked, models, mean_losses)
+    found = _means_of(jobs, asked, models, mean_losses)
     best = [
         name if name >= 0 else asked[row][int(np.argmin(np.nan_to_num(found[row], nan=np.inf)))]
         for row, name in enumerate(named)
@@ -76,27 +88,27 @@ def _looked(
 
 
 def _judged(
-    jobs: Sequence[Job], samples: Sequence[int], models: Sequence[Float32Array], mean_losses: MeanLosses
+    jobs: Sequence[Job], samples: Sequence[int], models: Sequence[Float32Array], means: MeanLosses | MeanScores
 ) -> list[tuple[float, ...]]:
-    """Return the losses that jobs were asked for, on the half of its samples that each does not train on, if it has."""
+    """Return what jobs were asked for, on the half of its samples that each does not train on, if it has."""
     asked = [
         list(job.held_out) if job.fold is not None and count >= 2 else []
         for job, count in zip(jobs, samples, strict=True)
     ]
     others = [job if job.fold is None else replace(job, fold=1 - job.fold) for job in jobs]
-    return [tuple(losses) for losses in _losses_of(others, asked, models, mean_losses)]
+    return [tuple(found) for found in _means_of(others, asked, models, means)]
 
 
-def _losses_of(
-    jobs: Sequence[Job], asked: Sequence[Sequence[int]], models: Sequence[Float32Array], mean_losses: MeanLosses
+def _means_of(
+    jobs: Sequence[Job], asked: Sequence[Sequence[int]], models: Sequence[Float32Array], means: MeanLosses | MeanScores
 ) -> list[list[float]]:
-    """Return the losses of each job at the models it is asked about, in that order: a call for each model."""
+    """Return the mean losses or scores of each job at the models it is asked about, in that order: a call for each model."""
     found = [[np.nan] * len(numbers) for numbers in asked]
     for number in sorted({one for numbers in asked for one in numbers}):
         places = [
             (row, place) for row, numbers in enumerate(asked) for place, one in enumerate(numbers) if one == number
         ]
-        losses = mean_losses(models[number], [jobs[row] for row, _ in places])
-        for (row, place), loss in zip(places, losses.tolist(), strict=True):
-            found[row][place] = loss
+        told = means(models[number], [jobs[row] for row, _ in places])
+        for (row, place), mean in zip(places, told.tolist(), strict=True):
+            found[row][place] = mean
     return found
