@@ -102,7 +102,7 @@ def _judged(
 def _means_of(
     jobs: Sequence[Job], asked: Sequence[Sequence[int]], models: Sequence[Float32Array], means: MeanLosses | MeanScores
 ) -> list[list[float]]:
-    """Return the mean losses or scores of each job at the models it is asked about, in that order: a call for each model."""
+    """Return the mean losses or scores of each job at the models it is asked about, in that order, model by model."""
     found = [[np.nan] * len(numbers) for numbers in asked]
     for number in sorted({one for numbers in asked for one in numbers}):
         places = [
