@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
+from auxo.core.partial_uploads import without
 from auxo.core.types import Float32Array
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
@@ -40,7 +41,10 @@ class InProcess:
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out)
+        for job, update in zip(jobs, train_offered(models, jobs, self._train_one, self._mean_loss, out), strict=True):
+            if job.skipped:
+                update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
+            yield update
 
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)

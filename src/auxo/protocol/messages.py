@@ -43,6 +43,8 @@ class Task:
     offered: tuple[CohortId, ...]  # names of the models that are offered: most often ``cohort`` alone
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
     held_out: tuple[CohortId, ...] = ()  # models to judge by samples that the participant does not train on
+    work: float = 1.0  # times the usual passes over its samples
+    skipped: tuple[int, ...] = ()  # places of the model's tensors that need not be sent; in the update they are 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class TaskResult:
     trained: CohortId | None = None  # whose model, where several were offered
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
     held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
+    took_s: float | None = None  # seconds from the task to the result; None: nobody has measured
+    training_s: float | None = None  # of these, local training; None: nobody has measured
 
 
 @dataclass(frozen=True)

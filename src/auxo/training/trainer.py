@@ -72,6 +72,7 @@ class Job:
     reports_loss: bool = False  # at the model it is sent, before training
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
     held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
+    skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
 
 
 @dataclass(frozen=True)
