@@ -36,7 +36,7 @@ def turnout(  # noqa: PLR0913 - columns, by name
         answered=answered,
         examples=np.where(answered, np.broadcast_to(np.asarray(examples, dtype=np.int64), count), 0),
         loss=loss,
-        squared_loss=loss**2,
+        squared_loss=np.full(count, NEVER),
         length=np.where(answered, column(lengths), np.nan),
         times=Times(column(seconds) + gone, column(epoch_s) + gone, column(upload_s) + gone, is_late),
     )

@@ -38,6 +38,7 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
@@ -78,6 +79,7 @@ class Gathered:
     aggregated: IntArray  # participants whose update moves a model
     misfits: int  # valid and in time, but not admitted
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+    squared_losses: FloatArray | None = None  # (len(rows),) mean of the squares behind ``losses``; NaN: not known
     unusual: tuple[
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
@@ -94,15 +96,22 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(
-    update: object, examples: object, loss: float | None, fingerprint: Fingerprint, held_out: tuple[float, ...] = ()
+def examine(  # one argument for each thing that an answer says
+    update: object,
+    examples: object,
+    loss: float | None,
+    fingerprint: Fingerprint,
+    held_out: tuple[float, ...] = (),
+    squared_loss: float | None = None,
 ) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    return Examined(values, Report(count, loss, held_out), fingerprint.of(values), relative_length(values, count))
+    return Examined(
+        values, Report(count, loss, held_out, squared_loss), fingerprint.of(values), relative_length(values, count)
+    )
 
 
 def gather(
@@ -121,6 +130,7 @@ def gather(
     late: list[bool] = []
     model: list[int] = []
     losses: list[float] = []
+    squared: list[float] = []
     held_out: list[tuple[float, ...]] = []
     directions: list[FloatArray] = []
     lengths: list[float] = []
@@ -135,7 +145,9 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
+        examined = answer.examined or examine(
+            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.squared_loss
+        )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
@@ -143,6 +155,7 @@ def gather(
         late.append(answer.late)
         model.append(answer.model)
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
+        squared.append(np.nan if examined.report.squared_loss is None else examined.report.squared_loss)
         held_out.append(examined.report.held_out)
         directions.append(examined.direction)
         length = examined.length * float(np.sqrt(examined.report.examples))
@@ -164,6 +177,7 @@ def gather(
         late=np.array(late, dtype=np.bool_),
         model=np.array(model, dtype=np.int64),
         losses=np.array(losses, dtype=np.float64),
+        squared_losses=np.array(squared, dtype=np.float64),
         held_out=_filled(held_out),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,

@@ -1,7 +1,7 @@
 """The simplest engine: participants train in this process."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.partial_uploads import without
-from auxo.core.types import Float32Array
+from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
@@ -41,20 +41,29 @@ class InProcess:
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        for job, update in zip(jobs, train_offered(models, jobs, self._train_one, self._mean_loss, out), strict=True):
+        squares: dict[tuple[int, int], float] = {}  # mean squared losses, by job and weights
+
+        def mean_loss(weights: Float32Array, job: Job) -> float:
+            losses = self._losses(weights, job)
+            with np.errstate(over="ignore"):  # of a model that has diverged
+                squares[id(job), id(weights)] = _mean(losses**2)
+            return _mean(losses)
+
+        for job, update in zip(jobs, train_offered(models, jobs, self._train_one, mean_loss, out), strict=True):
             if job.skipped:
                 update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
-            yield update
+            square = squares.get((id(job), id(models[update.model])))
+            yield update if square is None else replace(update, squared_loss=square)
 
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
 
-    def _mean_loss(self, weights: Float32Array, job: Job) -> float:
+    def _losses(self, weights: Float32Array, job: Job) -> FloatArray:
         positions = local_positions(self.data, job)
         if len(positions) == 0:
-            return 0.0  # any model is as good as any other
+            return np.zeros(0)
         x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
-        return float(self.trainer.losses(weights, x, self.data.answers(y)).mean())
+        return self.trainer.losses(weights, x, self.data.answers(y))
 
     def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""
@@ -73,3 +82,7 @@ class InProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Do nothing; there is nothing to stop."""
+
+
+def _mean(losses: FloatArray) -> float:
+    return float(losses.mean()) if len(losses) else 0.0  # without samples any model is as good as any other

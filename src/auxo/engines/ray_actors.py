@@ -85,7 +85,9 @@ class TrainerActor:
         return [
             (
                 update.model,
-                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out),
+                examine(
+                    update.delta, update.examples, update.loss, self._fingerprint, update.held_out, update.squared_loss
+                ),
             )
             for update in updates
         ]

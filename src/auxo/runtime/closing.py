@@ -133,7 +133,7 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
 
 def turnout_of(closing: Closing, gathered: Gathered) -> Turnout:
     """Return what a selector hears of a round: all its participants, with what has come of those that answered."""
-    clients, rows = closing.participants.clients, gathered.rows
+    clients, rows, squared = closing.participants.clients, gathered.rows, gathered.squared_losses
 
     def column(values: FloatArray) -> FloatArray:
         filled = np.full(len(clients), np.nan)
@@ -147,7 +147,7 @@ def turnout_of(closing: Closing, gathered: Gathered) -> Turnout:
         answered=answered,
         examples=examples,
         loss=column(gathered.losses),
-        squared_loss=np.full(len(clients), np.nan),
+        squared_loss=column(np.full(len(rows), np.nan) if squared is None else squared),
         length=column(gathered.lengths * np.sqrt(gathered.examples)),
         times=closing.times or Times.unknown(len(clients)),
     )
@@ -158,5 +158,12 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
     for row, late, answer in zip(training.rows, training.late, answers, strict=True):
         if not isinstance(answer, TrainFailure):
             yield Returned(
-                int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss, answer.held_out
+                int(row),
+                answer.delta,
+                answer.examples,
+                bool(late),
+                answer.model,
+                answer.loss,
+                answer.held_out,
+                answer.squared_loss,
             )

@@ -358,6 +358,7 @@ def _sort_out(
                     result.examples,
                     model=names.index(trained),
                     loss=_finite(result.loss),
+                    squared_loss=_finite(result.squared_loss),
                     held_out=_held_out(opened.tasks[row], result),
                 )
             )
@@ -378,7 +379,7 @@ def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
 
 def _said(result: TaskResult) -> str:
     """Return all that a result says besides its update, so that what is no number equals itself."""
-    return repr((result.examples, result.trained, result.loss, result.held_out))
+    return repr((result.examples, result.trained, result.loss, result.squared_loss, result.held_out))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
