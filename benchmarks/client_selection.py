@@ -76,6 +76,7 @@ class Record:
     curve: tuple[tuple[float, float, float], ...]  # hours, accuracy, device hours
     hours_to_uniform: float | None = None  # until uniform selection's last accuracy; None: never
     device_hours_to_uniform: float | None = None
+    in_time: float | None = None  # accuracy when the first of the selectors had done its rounds
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,18 @@ def with_targets(records: Sequence[Record]) -> list[Record]:
     targets = {(one.population, one.method, one.seed): one.accuracy for one in records if one.selector == "uniform"}
     found = []
     for one in records:
+        mine = [other for other in records if _alike(one, other)]
+        soonest = min(other.hours for other in mine)
+        in_time = [accuracy for hours, accuracy, _ in one.curve if hours <= soonest]
         target = targets.get((one.population, one.method, one.seed), float("inf"))
         reached = next(((hours, spent) for hours, accuracy, spent in one.curve if accuracy >= target), (None, None))
-        found.append(replace(one, hours_to_uniform=reached[0], device_hours_to_uniform=reached[1]))
+        to_uniform = {"hours_to_uniform": reached[0], "device_hours_to_uniform": reached[1]}
+        found.append(replace(one, in_time=in_time[-1] if in_time else None, **to_uniform))
     return found
+
+
+def _alike(one: Record, other: Record) -> bool:
+    return (one.population, one.method, one.seed) == (other.population, other.method, other.seed)
 
 
 def cost(known: int, online: int) -> Cost:
@@ -158,13 +167,14 @@ def turnout(clients: "np.ndarray[tuple[int], np.dtype[np.int64]]", rng: np.rando
 
 def table_of(records: Sequence[Record]) -> Table:
     """Return a line for each run."""
-    shown = Table(
-        "population", "method", "selector", "seed", "accuracy", "ARI", "hours", "hours to uniform's", "device h"
-    )
+    shown = Table("population", "method", "selector", "seed", "accuracy", "ARI", "hours")
+    for name in ("hours to uniform's", "in the same time", "device hours"):
+        shown.add_column(name)
     for one in records:
         to_uniform = "never" if one.hours_to_uniform is None else f"{one.hours_to_uniform:.2f}"
         ari = "" if one.ari is None else f"{one.ari:.2f}"
-        figures = (f"{one.accuracy:.3f}", ari, f"{one.hours:.2f}", to_uniform, f"{one.device_hours:.1f}")
+        in_time = "" if one.in_time is None else f"{one.in_time:.3f}"
+        figures = (f"{one.accuracy:.3f}", ari, f"{one.hours:.2f}", to_uniform, in_time, f"{one.device_hours:.1f}")
         shown.add_row(one.population, one.method, one.selector, str(one.seed), *figures)
     return shown
 
