@@ -125,8 +125,8 @@ def with_targets(records: Sequence[Record]) -> list[Record]:
         in_time = [accuracy for hours, accuracy, _ in one.curve if hours <= soonest]
         target = targets.get((one.population, one.method, one.seed), float("inf"))
         reached = next(((hours, spent) for hours, accuracy, spent in one.curve if accuracy >= target), (None, None))
-        to_uniform = {"hours_to_uniform": reached[0], "device_hours_to_uniform": reached[1]}
-        found.append(replace(one, in_time=in_time[-1] if in_time else None, **to_uniform))
+        done = replace(one, hours_to_uniform=reached[0], device_hours_to_uniform=reached[1])
+        found.append(replace(done, in_time=in_time[-1] if in_time else None))
     return found
 
 

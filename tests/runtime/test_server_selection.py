@@ -148,7 +148,7 @@ ROWS = rows_of("a", "b")
 def test_of_times_told_twice_the_longest_counts_and_strangers_and_failures_say_nothing() -> None:
     tasks = [Task("a", ROOT, 1, None, (ROOT,)), Task("b", ROOT, 1, None, (ROOT,), work=2.0)]
     update = np.zeros(1, dtype=np.float32)
-    said = [
+    said: list[TaskResult | TaskFailure] = [
         TaskResult("b", ROOT, 1, update, 1, took_s=9.0, training_s=8.0),
         TaskResult("b", ROOT, 1, update, 1, took_s=5.0, training_s=1.0),
         TaskResult("x", ROOT, 1, update, 1, took_s=5.0),

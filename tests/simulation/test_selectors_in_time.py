@@ -165,6 +165,7 @@ def test_work_that_is_asked_for_is_done_and_charged_and_times_are_told_for_the_u
     assert opened is not None
     asked = opened.participants
     assert asked.skipped is not None
+    assert asked.epochs is not None
 
     np.testing.assert_array_equal(asked.epochs, [3, 6] * 7 + [3])
     assert asked.skipped[1::2].any()
