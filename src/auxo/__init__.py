@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from auxo.api.simulate import load, simulate
     from auxo.core.affinity import AffinitySettings
     from auxo.core.aggregators import FedAvg, FedYogi
+    from auxo.core.oort import Oort
+    from auxo.core.pyramidfl import PyramidFL
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
@@ -31,6 +33,8 @@ __all__ = [
     "FedAvg",
     "FedYogi",
     "FinishedRun",
+    "Oort",
+    "PyramidFL",
     "Rejection",
     "Server",
     "Task",
@@ -52,6 +56,8 @@ _PLACES = {
     "FedAvg": "auxo.core.aggregators:FedAvg",
     "FedYogi": "auxo.core.aggregators:FedYogi",
     "FinishedRun": "auxo.api.finished_run:FinishedRun",
+    "Oort": "auxo.core.oort:Oort",
+    "PyramidFL": "auxo.core.pyramidfl:PyramidFL",
     "Rejection": "auxo.runtime.server:Rejection",
     "Server": "auxo.runtime.server:Server",
     "Task": "auxo.protocol.messages:Task",
