@@ -16,7 +16,7 @@ from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer, scoring
 
 _JOBS_AT_ONCE = 32  # our choice: as many updates are held at the same time, at most
 _BYTES_AT_ONCE = 32 * 2**20  # and no more of them than this, or a single one
@@ -49,7 +49,8 @@ class InProcess:
                 squares[id(job), id(weights)] = _mean(losses**2)
             return _mean(losses)
 
-        for job, update in zip(jobs, train_offered(models, jobs, self._train_one, mean_loss, out), strict=True):
+        trained = train_offered(models, jobs, self._train_one, mean_loss, out, self._mean_score)
+        for job, update in zip(jobs, trained, strict=True):
             if job.skipped:
                 update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
             square = squares.get((id(job), id(models[update.model])))
@@ -64,6 +65,16 @@ class InProcess:
             return np.zeros(0)
         x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
         return self.trainer.losses(weights, x, self.data.answers(y))
+
+    def _mean_score(self, weights: Float32Array, job: Job) -> float:
+        positions = local_positions(self.data, job)
+        if len(positions) == 0:
+            return 0.0
+        x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
+        own = scoring(self.trainer)
+        if own is not None:
+            return float(own.scores(weights, x, self.data.answers(y)).mean())
+        return float((self.trainer.predict(weights, x) == y).mean())
 
     def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""

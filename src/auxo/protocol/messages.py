@@ -60,6 +60,7 @@ class TaskResult:
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
     squared_loss: float | None = None  # mean of the squares of the same losses; None: not worked out
     held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
+    held_out_scores: tuple[float, ...] | None = None  # and its score there, such as accuracy; None: not worked out
     took_s: float | None = None  # seconds from the task to the result; None: nobody has measured
     training_s: float | None = None  # of these, local training; None: nobody has measured
 
