@@ -26,24 +26,15 @@ from auxo.experiments.sameness import (
     settings_text,
     versions,
 )
+from auxo.files.checkpoint_pace import work_between
 from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept, Unusable
 from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.events import Event, RoundClosed
 from auxo.simulation.virtual_time import SimulationState
 
-_MOST_SHARE = 0.02  # of the time that goes into checkpoints, however long one takes; our choice
 _LONG = (".clients.", ".busy_until_s", ".coordinator.table", ".ended[")  # columns of clients, and what does not change
 
 OnNote = Callable[[str], None]
-
-
-def work_between(wanted_s: float, took_s: float) -> float:
-    """Return the seconds of work before the next checkpoint; those of a large state take long, and come less often.
-
-    >>> work_between(30.0, 0.2), round(work_between(30.0, 2.0))
-    (30.0, 98)
-    """
-    return max(wanted_s, took_s * (1 / _MOST_SHARE - 1))
 
 
 class ResumeRefused(ConfigError):  # noqa: N818 - it says what happened
