@@ -155,7 +155,16 @@ def _is_of_own_code(error: Exception, config: Config) -> bool:
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
     """Say in which method a run failed and what there is of it, before the traceback."""
-    summary = directory.read_summary() if directory.path.is_dir() else None
+    if not directory.path.is_dir() or not directory.methods():
+        return
+    if isinstance(error, OSError) and not _is_of_own_code(error, config):  # a full disk, most often
+        typer.echo(
+            f"auxo: the run could not go on; what was done so far is in {directory.path}; once the cause below is "
+            f"mended, go on with: auxo resume {directory.path}",
+            err=True,
+        )
+        return
+    summary = directory.read_summary()
     if summary is None:
         return
     begun = set(directory.methods()) - set(summary.finished)
