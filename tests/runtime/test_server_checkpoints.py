@@ -9,7 +9,7 @@ import pytest
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.runtime.server_checkpoints import ServerCheckpoints
 from tests.files.test_checkpoint_store import FullDisk
-from tests.runtime.test_server import Loop, new_server
+from tests.runtime.test_server import LEAVES, Loop, everybody, new_server
 
 
 def records(loop: Loop) -> dict[str, "np.ndarray[tuple[int], np.dtype[np.uint8]]"]:
@@ -113,3 +113,25 @@ def test_one_is_due_after_the_time_asked_for_or_less_often_where_it_takes_long(t
     slow.clock = lambda: next(times)
     slow.save(new_server())
     assert [slow.is_due for _ in range(3)] == [False, False, True]
+
+
+def test_clients_that_live_on_never_hear_of_a_partition_that_a_crash_undoes(tmp_path: Path) -> None:
+    # Kept seldom, but always before anybody is told of a partition, as the docs have it; then the server crashes.
+    server, clients, rounds, partitions = new_server(), Loop().clients, 0, 0
+    with ServerCheckpoints(tmp_path) as kept:
+        while not server.is_over:
+            for cohort, check_ins in server.match([client.check_in() for client in clients]).items():
+                known = server.cohorts
+                feedback = server.close_round(cohort, everybody(server.open_round(cohort, check_ins)))
+                is_partitioned, rounds = server.cohorts != known, rounds + 1
+                if is_partitioned or rounds % 4 == 0:
+                    kept.save(server)
+                for one in feedback:
+                    clients[int(one.client)].receive(one)
+                if is_partitioned or rounds % 7 == 0:
+                    partitions += is_partitioned
+                    server = new_server()
+                    kept.restore(server)
+                    break  # what was going on is gone
+    assert partitions == 2
+    assert set(server.match([client.check_in(explore=False) for client in clients], everybody=True)) == set(LEAVES)

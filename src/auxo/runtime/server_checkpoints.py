@@ -125,6 +125,9 @@ class ServerCheckpoints:
     ) -> bool:
         """Write a checkpoint now; return whether it was written: a disk without room is told, and the loop goes on.
 
+        After a partition, do so before the feedback goes out: clients that have heard of cohorts which a crash undoes
+        would refuse what the server says then.
+
         Args:
             server: between rounds; rounds that are open are lost, and simply opened again.
             about: what else to keep, as JSON holds it.
