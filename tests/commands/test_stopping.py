@@ -1,5 +1,6 @@
 """Signals that end a command: what they turn into, and what is left behind."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def test_a_run_whose_output_nobody_reads_has_its_report(tmp_path: Path) -> None:
     found = subprocess.run(["/bin/bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
     assert "Traceback" not in found.stderr
     assert (tmp_path / "there" / "report.html").is_file()
+
+
+def test_a_run_goes_on_when_nobody_reads_how_it_goes(tmp_path: Path) -> None:
+    settings = " ".join([*SMALL, "--set", "training.rounds=6", "--set", "'methods=[\"base\"]'"])
+    program = f"{sys.executable} -m auxo run {settings} --out there 2>&1 | head -1"
+    found = subprocess.run(["/bin/bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert "Traceback" not in found.stdout + found.stderr
+    assert (tmp_path / "there" / "report.html").is_file()
+    assert json.loads((tmp_path / "there" / "summary.json").read_text(encoding="utf-8"))["status"] == "finished"
 
 
 def test_a_run_without_room_on_the_disk_names_the_file_says_how_to_go_on_and_leaves_nothing_half(
