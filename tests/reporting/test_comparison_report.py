@@ -10,7 +10,7 @@ import pytest
 from auxo.experiments.comparison import compare
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import CohortScore, Evaluated
-from auxo.reporting.comparison_report import write_comparison_report
+from auxo.reporting.comparison_report import comparison_page, write_comparison_report
 from auxo.reporting.plain_figure import Dot, Figure, Stroke, Words, as_pdf, as_svg
 from tests.experiments.made_summaries import made_method, made_summary
 
@@ -109,3 +109,18 @@ def test_a_figure_as_svg_says_the_same() -> None:
     root = ET.fromstring(as_svg(FIGURE).decode())  # noqa: S314 - our own
     assert [child.tag.rpartition("}")[2] for child in root] == ["title", "polyline", "circle", "text"]
     assert root[-1].text == "a (b) \\ ± \N{MINUS SIGN}1 <"
+
+
+def test_of_several_contenders_the_first_is_the_headline_and_what_they_brought_stands_side_by_side() -> None:
+    seeds = [
+        made_summary(seed, base=made_method(0.5), auxo=made_method(0.6, cohorts=2), ifca=made_method(0.4, cohorts=3))
+        for seed in range(3)
+    ]
+    page = comparison_page(compare(seeds), [])
+    assert "<h1>Auxo is better than the base, beyond chance.</h1>" in page
+    assert "<p>IFCA is worse than the base, beyond chance.</p>" in page
+    section = re.search(r"What they brought</h2>(.*?)</section>", page, re.DOTALL)
+    assert section is not None
+    assert re.findall(r'scope="row">([^<]+)<', section[1]) == ["Auxo", "IFCA"]
+    assert "3, 3, 3" in section[1]
+    assert page.count("beyond chance") == 2

@@ -14,9 +14,9 @@ from auxo.experiments.comparison import FEWEST_SEEDS, Comparison, Row
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
 from auxo.files.atomic_write import write_whole
-from auxo.reporting.comparison_tables import findings, signed, title_of
+from auxo.reporting.comparison_tables import brought, explained, findings, signed, title_of, verdicts
 from auxo.reporting.markup import Markup, escaped, tag
-from auxo.reporting.method_names import words_for
+from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.page import page, scrolling, section
 from auxo.reporting.plain_figure import RULE, SOFT, Dot, Figure, Stroke, Words, as_pdf, as_svg, svg_markup
@@ -59,16 +59,36 @@ def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
 def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
     """Return the page."""
     title = f"Auxo comparison: {comparison.population}"
-    told = findings(comparison)
+    told, (headline, *others) = findings(comparison), verdicts(comparison)
+    lines = [*others, *told[: len(told) - 1 - len(others)]]
+    names = contenders(comparison.methods)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
-        tag("h1", escaped(_sentence(told[-1]))),
-        *(tag("p", escaped(_sentence(line))) for line in told[:-1]),
+        tag("h1", escaped(_sentence(headline))),
+        *(tag("p", escaped(_sentence(line))) for line in lines),
+        *([_brought(comparison, names)] if len(names) > 1 else []),
         section("Measures", _table(comparison)),
         *(_section(plot) for plot in plots),
         section("Runs", _runs(comparison)),
     ]
     return page(title, parts)
+
+
+def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
+    """Return what several methods brought, side by side."""
+    columns = brought(comparison, names)
+    head = tag("tr", *(tag("th", escaped(name.replace("\n", " ")), scope="col") for name in ("", *columns)))
+    rows = [
+        tag(
+            "tr",
+            tag("th", escaped(words_for(name).name), scope="row"),
+            *(tag("td", escaped(cells[place])) for cells in columns.values()),
+        )
+        for place, name in enumerate(names)
+    ]
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
+    notes = [tag("p", escaped(_sentence(line)), class_="soft") for line in explained(comparison, names)]
+    return tag("section", tag("h2", escaped("What they brought")), table, *notes)
 
 
 def _sentence(line: str) -> str:
