@@ -227,6 +227,11 @@ class TorchTrainer:
                 found[rows] = self.objective.scores(outputs, torch.from_numpy(np.array(y[rows])))
         return found
 
+    def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return what the model gives for each row of ``x``, (rows, outputs)."""
+        found = [outputs.to(torch.float64).numpy() for outputs in self._logits(weights, x)]
+        return np.concatenate(found) if found else np.zeros((0, 0))
+
     def module(self, weights: Float32Array) -> nn.Module:
         """Return a module of its own with these weights, ready to predict."""
         self._check_weights(weights)

@@ -173,6 +173,10 @@ class ScoresSamples(Protocol):
         """Return the score of each row of ``x``; larger is better."""
         ...
 
+    def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return what the model gives for each row of ``x``, (rows, outputs)."""
+        ...
+
 
 def score_name(task: Task, metric: str | None = None) -> str:
     """Return what the score of a task is called, or one of the user's own by its import path.
