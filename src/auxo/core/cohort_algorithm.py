@@ -280,6 +280,35 @@ class SaysWhyNot(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run has to offer to a method, as far as it is known before it starts."""
+
+    clients: int  # in the population
+    participants: int  # that a round wants, over all cohorts together
+    rounds: int
+    obstacles: tuple[str, ...] = ()  # settings that keep clients away from rounds, each as "key = value"
+
+    @property
+    def is_everybody_reachable(self) -> bool:
+        """Return whether every client can take part in every round, and will finish it."""
+        return not self.obstacles
+
+
+@runtime_checkable
+class Refuses(Protocol):
+    """A method that cannot be run under all circumstances, and says so beforehand rather than being something else."""
+
+    def why_not(self, circumstances: Circumstances) -> str | None:
+        """Return why it cannot be run: what it needs, what there is, and what to change; None: it can be run."""
+        ...
+
+
+def why_refused(method: object, circumstances: Circumstances) -> str | None:
+    """Return why a method, or an algorithm of it, cannot be run; None: it can, or it never refuses."""
+    return method.why_not(circumstances) if isinstance(method, Refuses) else None
+
+
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:
