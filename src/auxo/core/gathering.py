@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -44,11 +44,29 @@ class Returned:
 class Admission(Protocol):
     """Decides, answer by answer, who may move which model."""
 
-    def place(self, row: int, examined: Examined, model: int) -> int | None:
+    def place(self, row: int, examined: Examined, model: int) -> "int | Rebased | None":
         """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
         None: it moves none.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """Another model than was trained is moved, towards what the participant has come to."""
+
+    model: int
+    update: Float32Array  # (parameters,) what it has come to, minus that model
+
+
+@runtime_checkable
+class KeepsUpdates(Protocol):
+    """An admission of a round whose updates `close` wants to see: they are kept, participants x parameters of them."""
+
+    @property
+    def keeps_updates(self) -> bool:
+        """Return whether it does."""
         ...
 
 
@@ -59,6 +77,17 @@ class AdmitAll:
     def place(self, row: int, examined: Examined, model: int) -> int | None:
         """Return the model that was trained."""
         return model
+
+
+@dataclass(frozen=True)
+class AdmitNone:
+    """No update moves a model; the round is for what they tell."""
+
+    keeps_updates: bool = False  # see `KeepsUpdates`
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return that none is moved."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -82,6 +111,7 @@ class Gathered:
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
+    updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
 
     @property
     def used(self) -> int:
@@ -122,6 +152,7 @@ def gather(
     model: list[int] = []
     losses: list[float] = []
     held_out: list[tuple[float, ...]] = []
+    kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     lengths: list[float] = []
     examples: list[int] = []
@@ -144,6 +175,8 @@ def gather(
         model.append(answer.model)
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
         held_out.append(examined.report.held_out)
+        if kept is not None:
+            kept.append(examined.update.copy())
         directions.append(examined.direction)
         length = examined.length * float(np.sqrt(examined.report.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
@@ -155,6 +188,9 @@ def gather(
         moved = admission.place(answer.row, examined, answer.model)
         if moved is None:
             misfits += 1
+        elif isinstance(moved, Rebased):
+            length = float(np.linalg.norm(moved.update.astype(np.float64)))
+            usual_only.offer(Move(answer.row, moved.model, moved.update, examined.report, length))
         else:
             usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
     usual_only.finish()
@@ -174,6 +210,7 @@ def gather(
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
+        updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
 
 
