@@ -158,7 +158,7 @@ class FlHc:
         )
 
     def cut(self, updates: FloatArray, most: int) -> IntArray:
-        """Return the cluster of each update, the largest first; at most ``most`` of them, or cohorts would starve."""
+        """Return the cluster of each update, the largest first, then by first member; at most ``most`` of them, or cohorts would starve."""
         wanted = min(self.groups or len(updates), most, len(updates))
         if len(updates) == 1 or wanted == 1:
             return np.zeros(len(updates), dtype=np.int64)
@@ -173,5 +173,6 @@ class FlHc:
             found = by_distance.fit_predict(features)
         if found is None or found.max() >= wanted:
             found = AgglomerativeClustering(wanted, metric=kind, linkage=self.linkage).fit_predict(features)
-        order = np.argsort(-np.bincount(found), kind="stable")
-        return np.argsort(order)[found]
+        _, first = np.unique(found, return_index=True)
+        order = np.lexsort((first, -np.bincount(found)))
+        return np.asarray(np.argsort(order)[found])

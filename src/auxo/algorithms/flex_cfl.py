@@ -46,6 +46,7 @@ from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 
 _ITERATIONS = 20  # of K-means, as in the authors' code
+_ROUNDING = 1e-12  # of the largest square; what is below is rounding of the arithmetic, and no direction
 _STARTS = 10  # of K-means, as was scikit-learn's default then
 
 
@@ -204,7 +205,8 @@ def decomposed_cosines(updates: Float32Array | FloatArray, directions: int) -> F
     products = values @ values.T  # as many rows as updates, however large the model is
     squares, vectors = np.linalg.eigh(products)
     order = np.argsort(-squares, kind="stable")[:directions]
-    along = vectors[:, order] * np.sqrt(np.maximum(squares[order], 0.0))
+    is_real = squares[order] > _ROUNDING * squares.max()
+    along = vectors[:, order] * np.sqrt(np.where(is_real, squares[order], 0.0))
     lengths = np.sqrt(np.diag(products))
     return np.asarray(along / np.where(lengths > 0, lengths, 1.0)[:, None])
 
@@ -214,7 +216,7 @@ def group(updates: Float32Array | FloatArray, groups: int, seed: int) -> IntArra
     if groups == 1:
         return np.zeros(len(updates), dtype=np.int64)
     features = decomposed_cosines(updates, groups)
-    distinct = len(np.unique(features.round(12), axis=0))
+    distinct = len(np.unique(features.round(6), axis=0))
     means = KMeans(min(groups, distinct), n_init=_STARTS, max_iter=_ITERATIONS, random_state=seed)
     return np.asarray(means.fit_predict(features), dtype=np.int64)
 
