@@ -158,7 +158,10 @@ class FlHc:
         )
 
     def cut(self, updates: FloatArray, most: int) -> IntArray:
-        """Return the cluster of each update, the largest first, then by first member; at most ``most`` of them, or cohorts would starve."""
+        """Return the cluster of each update, the largest first; at most ``most`` of them, or cohorts would starve.
+
+        Of clusters as large as each other the one with the earlier update comes first.
+        """
         wanted = min(self.groups or len(updates), most, len(updates))
         if len(updates) == 1 or wanted == 1:
             return np.zeros(len(updates), dtype=np.int64)

@@ -44,7 +44,7 @@ class Returned:
 class Admission(Protocol):
     """Decides, answer by answer, who may move which model."""
 
-    def place(self, row: int, examined: Examined, model: int) -> "int | Rebased | None":
+    def place(self, row: int, examined: Examined, model: int) -> "int | Belongs | None":
         """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
         None: it moves none.
@@ -53,11 +53,11 @@ class Admission(Protocol):
 
 
 @dataclass(frozen=True)
-class Rebased:
-    """Another model than was trained is moved, towards what the participant has come to."""
+class Belongs:
+    """A participant has trained one model, and belongs to another."""
 
     model: int
-    update: Float32Array  # (parameters,) what it has come to, minus that model
+    update: Float32Array | None = None  # (parameters,) moves that model: what it came to, minus it; None: nothing does
 
 
 @runtime_checkable
@@ -111,6 +111,7 @@ class Gathered:
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
+    placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
 
     @property
@@ -156,6 +157,7 @@ def gather(
     directions: list[FloatArray] = []
     lengths: list[float] = []
     examples: list[int] = []
+    placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
@@ -184,15 +186,17 @@ def gather(
         lengths.append(examined.length)
         examples.append(examined.report.examples)
         if answer.late:
+            placed.append(-1)
             continue
         moved = admission.place(answer.row, examined, answer.model)
-        if moved is None:
+        placed.append(moved.model if isinstance(moved, Belongs) else -1 if moved is None else moved)
+        if isinstance(moved, int):
+            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
+        elif moved is None or moved.update is None:
             misfits += 1
-        elif isinstance(moved, Rebased):
+        else:
             length = float(np.linalg.norm(moved.update.astype(np.float64)))
             usual_only.offer(Move(answer.row, moved.model, moved.update, examined.report, length))
-        else:
-            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
@@ -210,6 +214,7 @@ def gather(
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
+        placed=np.array(placed, dtype=np.int64),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
 

@@ -32,6 +32,10 @@ METHODS = Registry(
             "auxo.algorithms.flex_cfl:FlexCfl",
         ),
         Entry("ifca", "Clients try K models in every round and train the best (IFCA).", "auxo.algorithms.ifca:Ifca"),
+        Entry(
+            "fesem", "Clients belong to the nearest of K models (FeSEM, multi-center).", "auxo.algorithms.fesem:FeSem"
+        ),
+        Entry("icfl", "Clusters that clients join one by one, and that split and merge.", "auxo.algorithms.icfl:Icfl"),
     ),
     (CohortAlgorithm, NeedsGroups),
     "methods",

@@ -20,7 +20,7 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, Examined, Gathered, KeepsUpdates, Rebased
+from auxo.core.gathering import Admission, Belongs, Examined, Gathered, KeepsUpdates
 from auxo.core.matching import CheckIns, Matched, Matching
 from auxo.core.own_state import OwnState
 from auxo.core.types import CohortId
@@ -179,7 +179,7 @@ class _WatchedAdmission:
     inner: Admission
     guard: Guard
 
-    def place(self, row: int, examined: Examined, model: int) -> int | Rebased | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
         with self.guard(examined):
             return self.inner.place(row, examined, model)
 
