@@ -47,7 +47,7 @@ def test_a_second_cut_keeps_clients_apart_by_their_ids_and_not_by_their_places_i
     right = CohortId("0.1")
     state, _ = toy.round(state, right)
     # The mean update of 12, 13 and 14 is (-4, 0), which is 4 long: the cohort moves.
-    assert models(state)["0.1"] == [-4.0, 0.0]
+    assert models(state)[right] == [-4.0, 0.0]
 
     state, closed = toy.round(state, right)
     # Now their updates are (0, 3) twice and (0, -6): the mean vanishes, and 14 points the other way.
@@ -65,7 +65,7 @@ def test_a_cohort_of_two_is_not_cut() -> None:
     state, _ = toy.round(state, left)  # updates are (0, 1) and (0, -1)
 
     assert state.tree.leaves == ("0.0", "0.1")
-    assert models(state)["0.0"] == [6.0, 0.0]
+    assert models(state)[left] == [6.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_client_that_was_away_compares_models_and_belongs_where_the_best_is() 
             assert set(opened.participants.offered) == {left, right}
             after, _ = toy.round(state, cohort, clients=[10, 11, 12, 13, 14])
             assert own(ClientTable, after.table).of(np.array([13])).tolist() == [2]
-            assert models(after)["0.0"] == [6.0, 0.0]  # a stranger does not move a model that it does not want
+            assert models(after)[left] == [6.0, 0.0]  # a stranger does not move a model that it does not want
 
 
 def test_where_not_everybody_can_be_there_it_refuses_and_says_what_to_change() -> None:

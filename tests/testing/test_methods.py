@@ -8,9 +8,12 @@ import pytest
 from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.cfl import Cfl
+from auxo.algorithms.fesem import FeSem
 from auxo.algorithms.fl_hc import FlHc
 from auxo.algorithms.flex_cfl import FlexCfl
+from auxo.algorithms.icfl import Icfl
 from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.kfed import KFed
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
 from auxo.algorithms.random_groups import RandomGroups
@@ -70,6 +73,7 @@ EAGER: Mapping[
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
     "cfl": Cfl(eps_1=1e6, eps_2=0.0, first_split=2),
     "fl+hc": FlHc(after=2, threshold=0.9),
+    "kfed": KFed(cohorts=2),
     "fl+hc of three": FlHc(after=1, groups=3, metric="l2", linkage="ward"),
 }
 CONTRACT: Mapping[str, tuple[Method, ...]] = {
@@ -86,6 +90,9 @@ CONTRACT: Mapping[str, tuple[Method, ...]] = {
         FlexCfl(1),
     ),
     "ifca": (Ifca(), Ifca(cohorts=1)),
+    "fesem": (FeSem(cohorts=3), FeSem(cohorts=1)),
+    "icfl": (Icfl(), Icfl(most=4, attach=0.0, gap=0.0, smallest=1, merge=0.0, wait=1)),
+    "kfed": (KFed(cohorts=2), KFed(cohorts=3, centres=2), KFed(cohorts=1)),
 }
 PARTS = {f"{name} {number}": part for name, parts in CONTRACT.items() for number, part in enumerate(parts, 1)}
 
@@ -356,6 +363,10 @@ def no_steps(opening: Opening, plan: Plan) -> Plan:
     return replace(plan, steps=0)
 
 
+def no_centres(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, centres=0)
+
+
 def nearest_of_nothing(opening: Opening, plan: Plan) -> Plan:
     return replace(plan, model=np.full_like(plan.model, NEAREST))
 
@@ -397,6 +408,7 @@ BROKEN: list[tuple[Check[Method], Method]] = [
     (methods.plans_for_the_selected, Bent(planned=offers_a_stranger)),
     (methods.plans_for_the_selected, Bent(planned=fails_for_nobody)),
     (methods.plans_for_the_selected, Bent(planned=no_steps)),
+    (methods.plans_for_the_selected, Bent(planned=no_centres)),
     (methods.plans_for_the_selected, Bent(planned=nearest_of_nothing)),
     (methods.plans_for_the_selected, Bent(planned=pre_trains_no_such_model)),
     (methods.plans_for_the_selected, Bent(planned=pre_trains_without_references)),

@@ -92,6 +92,7 @@ class Plan:
     held_out: IntArray | None = None  # (rows, most) models each judges by samples it does not train on; -1: no more
     steps: int | None = None  # of SGD that all do in place of epochs over their samples; None: these
     pre_training: PreTraining | None = None  # of those whose model is `NEAREST`
+    centres: int | None = None  # of their samples that all send instead of training; None: they train
 
     def check(self, selected: int, tree: CohortTree, held: int = 0) -> None:
         """Check that the plan can be carried out.
@@ -135,6 +136,8 @@ class Plan:
         for name, steps in (("steps", self.steps), ("pre_training.steps", None if first is None else first.steps)):
             if steps is not None and not 1 <= steps <= MOST_STEPS:
                 raise ValueError(f"plan.{name}: expected a number from 1 to {MOST_STEPS}, got {steps}")
+        if self.centres is not None and self.centres < 1:
+            raise ValueError(f"plan.centres: expected at least 1, got {self.centres}")
         if first is None:
             return
         if len(first.references) != len(self.offered) or not all(
@@ -165,6 +168,7 @@ class Participants:
     held_out: IntArray | None = None
     steps: int | None = None
     pre_training: PreTraining | None = None
+    centres: int | None = None
 
 
 @dataclass(frozen=True)

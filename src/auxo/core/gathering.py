@@ -38,6 +38,7 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    centres: FloatArray | None = None  # of its samples, where it was asked for those
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
@@ -112,6 +113,7 @@ class Gathered:
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
+    centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
 
     @property
@@ -126,14 +128,20 @@ class Gathered:
 
 
 def examine(
-    update: object, examples: object, loss: float | None, fingerprint: Fingerprint, held_out: tuple[float, ...] = ()
+    update: object,
+    examples: object,
+    loss: float | None,
+    fingerprint: Fingerprint,
+    held_out: tuple[float, ...] = (),
+    centres: FloatArray | None = None,
 ) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    return Examined(values, Report(count, loss, held_out), fingerprint.of(values), relative_length(values, count))
+    report = Report(count, loss, held_out, centres)
+    return Examined(values, report, fingerprint.of(values), relative_length(values, count))
 
 
 def gather(
@@ -151,12 +159,10 @@ def gather(
     rows: list[int] = []
     late: list[bool] = []
     model: list[int] = []
-    losses: list[float] = []
-    held_out: list[tuple[float, ...]] = []
+    reports: list[Report] = []
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     lengths: list[float] = []
-    examples: list[int] = []
     placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
     misfits = 0
@@ -168,15 +174,16 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
+        examined = answer.examined or examine(
+            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.centres
+        )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
         rows.append(answer.row)
         late.append(answer.late)
         model.append(answer.model)
-        losses.append(np.nan if examined.report.loss is None else examined.report.loss)
-        held_out.append(examined.report.held_out)
+        reports.append(examined.report)
         if kept is not None:
             kept.append(examined.update.copy())
         directions.append(examined.direction)
@@ -184,7 +191,6 @@ def gather(
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
         lengths.append(examined.length)
-        examples.append(examined.report.examples)
         if answer.late:
             placed.append(-1)
             continue
@@ -203,18 +209,19 @@ def gather(
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         model=np.array(model, dtype=np.int64),
-        losses=np.array(losses, dtype=np.float64),
-        held_out=_filled(held_out),
+        losses=np.array([np.nan if one.loss is None else one.loss for one in reports], dtype=np.float64),
+        held_out=_filled([one.held_out for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
-        examples=np.array(examples, dtype=np.int64),
+        examples=np.array([one.examples for one in reports], dtype=np.int64),
         aggregated=np.array([row for row, _, _ in moves], dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
         placed=np.array(placed, dtype=np.int64),
+        centres=tuple(one.centres for one in reports),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
 

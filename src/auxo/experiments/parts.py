@@ -36,6 +36,7 @@ METHODS = Registry(
             "fesem", "Clients belong to the nearest of K models (FeSEM, multi-center).", "auxo.algorithms.fesem:FeSem"
         ),
         Entry("icfl", "Clusters that clients join one by one, and that split and merge.", "auxo.algorithms.icfl:Icfl"),
+        Entry("kfed", "K groups by one-shot clustering of clients' inputs (k-FED).", "auxo.algorithms.kfed:KFed"),
     ),
     (CohortAlgorithm, NeedsGroups),
     "methods",

@@ -94,6 +94,7 @@ def open_round(
         plan.held_out,
         plan.steps,
         plan.pre_training,
+        plan.centres,
     )
     return Opened(state, participants, plan.hears_late)
 

@@ -22,7 +22,7 @@ class Work:
     trained: IntArray  # samples passed through training, every epoch counted
     compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
     downloads: IntArray  # models
-    uploads: IntArray | None = None  # updates; None: one each
+    uploads: IntArray | FloatArray | None = None  # updates, or parts of one; None: one each
 
     @staticmethod
     def plain(trained: IntArray) -> "Work":

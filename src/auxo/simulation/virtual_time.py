@@ -6,6 +6,7 @@ A cohort's model does not change in between, so training when the round closes g
 Other leaves' models, which some participants compare it with, are those of the time when it closes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -207,6 +208,9 @@ class Simulation:
         samples = world.data.train.counts(clients)
         asks = self.rules.asks_for_loss
         work = _work(opened.participants, samples, np.full(len(clients), world.epochs), asks, world.batch_size)
+        if opened.participants.centres is not None:  # a pass over their samples, and no model goes to and fro
+            sent = opened.participants.centres * math.prod(world.data.x.shape[1:]) / self.rules.n_params
+            work = Work(0 * samples, samples, 0 * samples, np.full(len(clients), sent))
         took_s = durations_s(world.devices, clients, work, model_bytes)
         epochs = None
         if world.sends_partial_work and world.epochs > 1:
@@ -263,6 +267,7 @@ class Simulation:
                 len(asked.offered),
                 () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
                 asked.steps,
+                asked.centres,
                 asked.pre_training if asked.model[row] == NEAREST else None,
             )
             for row, visit in zip(rows, visits, strict=True)
@@ -414,6 +419,8 @@ def _work(
 def _downloads(participants: Participants) -> IntArray:
     """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
     trained = np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
+    if participants.centres is not None:
+        return np.zeros(len(participants.clients), dtype=np.int64)
     return np.asarray(np.maximum(trained, _judged(participants)) + (participants.model == NEAREST))
 
 

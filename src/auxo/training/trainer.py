@@ -75,6 +75,7 @@ class Job:
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
     held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
     steps: int | None = None  # of SGD, in place of epochs
+    centres: int | None = None  # of its samples that it sends, and then it does not train
     pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
 
 
@@ -87,6 +88,7 @@ class LocalUpdate:
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
+    centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 
 
 class Trainer(Protocol):
