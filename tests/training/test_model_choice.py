@@ -143,7 +143,7 @@ def test_a_job_that_is_asked_for_its_loss_reports_it_also_with_one_model() -> No
 def test_who_pre_trains_trains_the_model_whose_reference_its_update_is_nearest_to() -> None:
     # The models are 10, 20 and 30 everywhere; what follows is what is pre-trained, and a direction for each.
     first = np.array([1.0, 0.0, 0.0], dtype=np.float32)
-    references = [np.float32([0, 1, 0]), np.float32([0, 0, 0]), np.float32([0, 0, 5])]
+    references = list(np.array([[0, 1, 0], [0, 0, 0], [0, 0, 5]], dtype=np.float32))
     asked = PreTraining(steps=7, model=3, references=(4, 5, 6))
     seen: list[tuple[float, int | None]] = []
 
@@ -151,7 +151,7 @@ def test_who_pre_trains_trains_the_model_whose_reference_its_update_is_nearest_t
         for job in jobs:
             seen.append((float(weights[0]), job.steps))
             # Pre-training leads client 0 up, and client 1 a little down and to the side.
-            delta = np.float32([9, 2, 1] if job.client_row == 0 else [9, -3, -2])
+            delta = np.array([9, 2, 1] if job.client_row == 0 else [9, -3, -2], dtype=np.float32)
             yield LocalUpdate(delta if job.steps == 7 else weights, examples=1)
 
     jobs = [Job(row, 0, None, model=-2, pre_training=asked) for row in (0, 1)]

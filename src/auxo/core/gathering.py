@@ -158,7 +158,7 @@ def gather(
     usual = usual or UsualUpdates()
     rows: list[int] = []
     late: list[bool] = []
-    model: list[int] = []
+    trained: list[int] = []
     reports: list[Report] = []
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
@@ -182,7 +182,7 @@ def gather(
             continue
         rows.append(answer.row)
         late.append(answer.late)
-        model.append(answer.model)
+        trained.append(answer.model)
         reports.append(examined.report)
         if kept is not None:
             kept.append(examined.update.copy())
@@ -195,20 +195,20 @@ def gather(
             placed.append(-1)
             continue
         moved = admission.place(answer.row, examined, answer.model)
-        placed.append(moved.model if isinstance(moved, Belongs) else -1 if moved is None else moved)
-        if isinstance(moved, int):
-            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
-        elif moved is None or moved.update is None:
+        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, examined.update)
+        placed.append(-1 if model is None else model)
+        if model is None or update is None:
             misfits += 1
-        else:
-            length = float(np.linalg.norm(moved.update.astype(np.float64)))
-            usual_only.offer(Move(answer.row, moved.model, moved.update, examined.report, length))
+            continue
+        if update is not examined.update:
+            length = float(np.linalg.norm(update.astype(np.float64)))
+        usual_only.offer(Move(answer.row, model, update, examined.report, length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
-        model=np.array(model, dtype=np.int64),
+        model=np.array(trained, dtype=np.int64),
         losses=np.array([np.nan if one.loss is None else one.loss for one in reports], dtype=np.float64),
         held_out=_filled([one.held_out for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
