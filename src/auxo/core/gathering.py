@@ -140,7 +140,7 @@ def examine(
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    report = Report(count, loss, held_out, centres)
+    report = Report(count, loss, held_out, centres=centres)
     return Examined(values, report, fingerprint.of(values), relative_length(values, count))
 
 
@@ -175,7 +175,7 @@ def gather(
     usual_only = UsualOnly(usual, move)
     for answer in returned:
         examined = answer.examined or examine(
-            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.centres
+            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, centres=answer.centres
         )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))

@@ -139,5 +139,5 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.model,
                 answer.loss,
                 answer.held_out,
-                answer.centres,
+                centres=answer.centres,
             )
