@@ -91,6 +91,7 @@ class TrainerActor:
                     update.loss,
                     self._fingerprint,
                     update.held_out,
+                    update.held_out_scores,
                     centres=update.centres,
                 ),
             )
