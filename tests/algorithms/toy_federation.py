@@ -11,7 +11,7 @@ from auxo.core.cohort_algorithm import NEAREST, CohortAlgorithm, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import CheckIns
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId, Float32Array
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.runtime.closing import Closed, Training, close_round, closing_of, models_of, returned_by
 from auxo.runtime.coordinator import act, start
 from auxo.runtime.federation import Federation
@@ -52,7 +52,7 @@ class Toy:
         closing = closing_of(self.rules, opened.state, cohort, opened.participants)
         jobs = _jobs(closing.participants)
         training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models_of(closing))
-        answers = train_offered(models_of(closing), jobs, self._train, self._mean_loss, None)
+        answers = train_offered(models_of(closing), jobs, self._train, self._mean_losses, None)
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
         return act(self.rules, opened.state, closing, closed.outcome), closed
@@ -63,8 +63,8 @@ class Toy:
             delta: Float32Array = (way * (np.array(self.targets[job.client_row]) - weights)).astype(np.float32)
             yield LocalUpdate(delta, 1)
 
-    def _mean_loss(self, weights: Float32Array, job: Job) -> float:
-        return float(((np.array(self.targets[job.client_row]) - weights) ** 2).sum())
+    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return np.array([((np.array(self.targets[job.client_row]) - weights) ** 2).sum() for job in jobs])
 
 
 def _jobs(asked: Participants) -> list[Job]:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.aggregators import Aggregator, FedAdagrad, FedAdam, FedAvg, FedYogi
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.norm_clipping import Clipped
+from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
+from auxo.core.robust_aggregators import Median
 from auxo.core.trial import Judgements, Trial, TrialSettings, prune, routes_of
 from auxo.core.types import FloatArray
 
@@ -90,8 +93,12 @@ def test_a_single_absurd_loss_neither_makes_nor_hides_a_partition() -> None:
     assert prune(trial(losing), SETTINGS).nodes == (6,)
 
 
-@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
-def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggregator: FedAvg | FedYogi) -> None:
+@pytest.mark.parametrize(
+    "aggregator",
+    [FedAvg(), FedYogi(), FedAdam(), FedAdagrad(), QFedAvg(learning_rate=0.1), Median(server=FedAdam()), Clipped()],
+    ids=str,
+)
+def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggregator: Aggregator) -> None:
     server = aggregator.initial(np.array([1.0, 2.0, 3.0], dtype=np.float32))
     move = np.array([0.1, -0.2, 0.3])
     begun = Trial.begin(FOUR, np.array([0.4, 0.3, 0.2, 0.1]), server)

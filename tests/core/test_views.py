@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auxo.core.aggregators import FedAvg
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.fingerprint import Fingerprint, unit_rows
 from auxo.core.layers import Layer
 from auxo.core.pool import Pool, PooledRound, start_clustering
 from auxo.core.rng import stream
+from auxo.core.search import CohortNow, Search, Seen, look
+from auxo.core.trial import TrialSettings
 from auxo.core.types import FloatArray, IntArray
 from auxo.core.views import View, structure, without_frequencies
 
@@ -62,6 +65,32 @@ def test_groups_that_differ_in_their_frequencies_alone_are_looked_at_as_they_are
     assert purity(directions, share, group, SETTINGS) > 0.95
 
 
+def looked_at(directions: FloatArray, outputs: FloatArray) -> Search:
+    """Return the search after four rounds of these updates."""
+    search, count = Search(), len(directions) // 4
+    now = CohortNow(FedAvg().initial(np.zeros(3, dtype=np.float32)), round=4, share=count)
+    for rows in np.array_split(np.arange(len(directions)), 4):
+        seen = Seen(
+            directions[rows],
+            outputs[rows],
+            np.zeros(WIDTH, dtype=np.int64),
+            np.full(len(rows), -1),
+            np.full(len(rows), -1),
+        )
+        search = look(search, seen, now, SETTINGS, TrialSettings(), stream(0, "cluster")).search
+    return search
+
+
+def test_where_updates_show_no_structure_a_cohort_goes_on_pooling() -> None:
+    directions, outputs, _ = made(groups=0.0, frequencies=0.0)
+
+    found = looked_at(directions, outputs)
+
+    assert not found.follows
+    assert found.pool == Pool()
+    assert looked_at(*made(groups=1.0, frequencies=1.0)[:2]).follows
+
+
 @given(st.integers(0, 50))
 def test_what_is_left_has_nothing_to_do_with_the_outputs(seed: int) -> None:
     directions, outputs, _ = made(1.0, 3.0, seed, count=100)
@@ -93,8 +122,8 @@ def test_structure_is_one_without_clusters_and_more_with_them() -> None:
 
     assert structure(cloud, halves, 3, stream(1, "k")) == pytest.approx(1, abs=0.2)
     assert structure(clusters, halves, 3, stream(1, "k")) > 1.3
-    assert structure(cloud[:8], halves[:8], 3, stream(1, "k")) == 1
-    assert structure(np.ones((60, 3)), halves[:60], 3, stream(1, "k")) == 1
+    assert structure(cloud[:8], halves[:8], 3, stream(1, "k")) == np.inf  # too few to tell
+    assert structure(np.ones((60, 3)), halves[:60], 3, stream(1, "k")) == 0
 
 
 def test_outputs_are_how_the_last_layers_biases_move() -> None:

@@ -55,6 +55,7 @@ class Started:
 
     clustering: ClusteringState
     view: View
+    structure: float  # that the pool shows in it, see `auxo.core.views.structure`
 
 
 def start_clustering(
@@ -69,7 +70,7 @@ def start_clustering(
     Updates are viewed with or without what class frequencies explain, whichever shows more structure.
     """
     directions = np.concatenate([one.directions for one in pool.rounds]).astype(np.float64)
-    view = _view(pool, directions, settings, blocks, rng)
+    view, shown = _view(pool, directions, settings, blocks, rng)
     points = cluster_space(view.of(directions, _outputs(pool)), blocks, np.zeros(directions.shape[1]))
     if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
         return None
@@ -77,16 +78,15 @@ def start_clustering(
 
     seed = int(rng.integers(2**31))
     found = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
-    return Started(ClusteringState(generation + 1, found.cluster_centers_), view)
+    return Started(ClusteringState(generation + 1, found.cluster_centers_), view, shown)
 
 
 def _view(
     pool: Pool, directions: FloatArray, settings: ClusteringSettings, blocks: IntArray | None, rng: np.random.Generator
-) -> View:
+) -> tuple[View, float]:
+    """Return the view with more structure, and how much that is."""
     outputs = _outputs(pool)
     other = without_frequencies(directions, outputs) if settings.views == "both" else None
-    if other is None:
-        return View()
     number = np.repeat(np.arange(len(pool.rounds)), [len(one.directions) for one in pool.rounds])
     shown = [
         structure(
@@ -95,9 +95,9 @@ def _view(
             settings.clusters,
             rng,
         )
-        for view in (View(), other)
+        for view in (View(), *((other,) if other else ()))
     ]
-    return other if shown[1] > shown[0] else View()
+    return (other, shown[1]) if other and shown[1] > shown[0] else (View(), shown[0])
 
 
 def _outputs(pool: Pool) -> FloatArray:

@@ -16,6 +16,7 @@ _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
 _POINTS = 1000  # that structure is looked for among; more make it slower and hardly surer; our choice
 _STARTS = 3  # of K-means, when structure is looked for; our choice
+_POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     """Return how much more clusters explain than they would of a cloud without any, spread in the same directions.
 
     Centres of one half of the points are held against the other half. What they explain there is divided by what is
-    explained of as many normal points with the same principal axes: 1 where there are no clusters.
+    explained of as many normal points with the same principal axes: about 1 where there are no clusters, and infinity
+    where there are too few points to tell.
 
     Args:
         points: (updates, width) of length one.
@@ -66,8 +68,8 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     if len(points) > _POINTS:
         kept = np.sort(rng.permutation(len(points))[:_POINTS])
         points, halves = points[kept], halves[kept]
-    if min(halves.sum(), (~halves).sum()) < 2 * clusters:
-        return 1.0
+    if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
+        return float("inf")
     centred = points - points.mean(axis=0)
     variances, axes = np.linalg.eigh(centred @ centred.T)
     spread = np.sqrt(np.maximum(variances, 0.0))
@@ -76,7 +78,7 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     seed = int(rng.integers(2**31))
     found = _explained(axes * spread, halves, clusters, seed)
     by_chance = _explained(cloud / np.where(lengths > 0, lengths, 1.0), halves, clusters, seed)
-    return found / by_chance if by_chance > 0 else 1.0
+    return found / max(by_chance, 1 / len(points))  # nothing may be explained by chance, or less than nothing
 
 
 def _explained(points: FloatArray, first: BoolArray, clusters: int, seed: int) -> float:

@@ -9,11 +9,12 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.rng import random_bits
-from auxo.core.types import Float32Array
+from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
+from auxo.training.job_losses import job_losses
 from auxo.training.local_centres import local_centres
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
@@ -45,7 +46,7 @@ class InProcess:
         if any(job.centres is not None for job in jobs):  # then it is so for all
             yield from (self._centres(job, len(models[0])) for job in jobs)
             return
-        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out, self._mean_score)
+        yield from train_offered(models, jobs, self._train_one, self._mean_losses, out, self._mean_scores)
 
     def _centres(self, job: Job, n_params: int) -> LocalUpdate:
         """Return the centres of a client's samples, and that nothing moves."""
@@ -59,12 +60,11 @@ class InProcess:
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
 
-    def _mean_loss(self, weights: Float32Array, job: Job) -> float:
-        positions = local_positions(self.data, job)
-        if len(positions) == 0:
-            return 0.0  # any model is as good as any other
-        x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
-        return float(self.trainer.losses(weights, x, self.data.answers(y)).mean())
+    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return job_losses(self.trainer, weights, self.data, jobs)
+
+    def _mean_scores(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return np.array([self._mean_score(weights, job) for job in jobs])
 
     def _mean_score(self, weights: Float32Array, job: Job) -> float:
         positions = local_positions(self.data, job)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
-from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.aggregators import Aggregator, FedAvg, asks_for_loss
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
@@ -251,6 +251,9 @@ class Server:
         asked = _without_silent(opened.participants, cohort, results)
         closing = closing_of(self._rules, self._state, cohort, asked)
         answers, rejected = _sort_out(opened, closing, results)
+        if asks_for_loss(self._rules.aggregator):
+            rejected += [Rejection(opened.tasks[one.row].client, "NO_LOSS") for one in answers if one.loss is None]
+            answers = [one for one in answers if one.loss is not None]
         closed = close_round(self._rules, closing, iter(answers))
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]

@@ -143,6 +143,18 @@ class Trainer(Protocol):
 
 
 @runtime_checkable
+class TellsJobLosses(Protocol):
+    """A trainer that works out the losses of many jobs in one go; of others `Trainer.losses` is asked job by job."""
+
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+
+        Each has the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
+        """
+        ...
+
+
+@runtime_checkable
 class ScoresSamples(Protocol):
     """A trainer that may have another score than whether the class is right."""
 
