@@ -39,7 +39,7 @@ COMMANDS = (
     Listed(
         "list",
         "auxo.commands.list_parts:list_parts",
-        "List what a configuration can name: methods, aggregators, selectors, criteria, clients, models, populations.",
+        "List what a configuration can name: methods and other parts, models, populations.",
     ),
     Listed("config", "auxo.commands.config:config_app", "See and write configurations."),
     Listed(

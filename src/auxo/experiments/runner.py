@@ -8,13 +8,21 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
 from auxo.engines.in_process import InProcess
+from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
-from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.evaluation import Measured, Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
-from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.method_runs import (
+    MethodRun,
+    client_algorithm,
+    local_training,
+    method_runs,
+    needs_groups,
+    personaliser,
+)
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
@@ -275,8 +283,12 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
+    tuning = personaliser(config).tuning
+    personal = PersonalModels.by(tuning, trainer, data, local_training(config), config.seed)
+    measured = Measured(config.run.perplexity, personal)
+
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state, clients, config.run.perplexity)
+        scores = score_clients(trainer, data, simulation, state, clients, measured)
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 
