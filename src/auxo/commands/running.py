@@ -49,7 +49,9 @@ def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
     for method in map(short_name, config.methods):
-        if method not in summary.methods:
+        if method in summary.refused:
+            typer.echo(f"{method}: left out: {summary.refused[method]}")
+        elif method not in summary.methods:
             typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {report}")
     end_if_failed(summary)

@@ -26,6 +26,7 @@ from auxo.experiments.method_runs import (
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.refusals import refusal, refusals
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import make_stamp
@@ -92,7 +93,7 @@ def run_experiment(
     on_note: OnNote = lambda note: None,
     data: FederatedData | None = None,
 ) -> Summary:
-    """Run all methods of a configuration and record them; methods that the data do not allow are left out.
+    """Run all methods of a configuration and record them; methods that the data do not allow, or that refuse, are left out.
 
     A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
     ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
@@ -121,6 +122,10 @@ def _run_all(
         raise ConfigError(
             f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
         )
+    refused = refusals(methods, config, data.n_clients)
+    methods = [method for method in methods if method not in refused]
+    if not methods:
+        raise ConfigError("methods: none of them can be run. " + "; ".join(_refused_words(refused)))
     inner = _in_process(config, data)
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
@@ -130,6 +135,8 @@ def _run_all(
     said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
     for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
         on_note(note)
+    for words in _refused_words(refused):
+        on_note(words)
     why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config)) is not None}
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
@@ -161,10 +168,10 @@ def _run_all(
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", finished, troubles)
+                _write_summary(config, data, directory, "interrupted", finished, troubles, refused)
         raise
     status: Status = "finished" if len(finished) == len(methods) else "failed"
-    summary = _write_summary(config, data, directory, status, finished, troubles)
+    summary = _write_summary(config, data, directory, status, finished, troubles, refused)
     checkpoints.clear()
     return summary
 
@@ -234,6 +241,9 @@ def run_method(
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
     """
+    why_not = refusal(method, config, data.n_clients)
+    if why_not is not None:
+        raise ConfigError(f"methods: {short_name(method)} {why_not}")
     if stage is None:
         inner = _in_process(config, data)
         with make_engine(config, inner, lambda note: None) as engine:
@@ -370,17 +380,24 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     return result.troubles
 
 
-def _write_summary(
+def _refused_words(refused: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{short_name(method)} is left out: {words}" for method, words in refused.items())
+
+
+def _write_summary(  # noqa: PLR0913, PLR0917 - one for each thing that it tells
     config: Config,
     data: FederatedData,
     directory: RunDirectory,
     status: Status,
     finished: list[str],
     troubles: Mapping[str, tuple[str, ...]],
+    refused: Mapping[str, str],
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
-    summary = replace(summarise(data.name, config.seed, status, events, finished, troubles), metric=metric)
+    told = {short_name(method): words for method, words in refused.items()}
+    summary = summarise(data.name, config.seed, status, events, finished, troubles)
+    summary = replace(summary, metric=metric, refused=told)
     summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
     directory.write_summary(summary)
     return summary

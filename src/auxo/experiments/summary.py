@@ -1,7 +1,7 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -89,6 +89,7 @@ class Summary:
     status: Status
     methods: dict[str, MethodSummary]  # by name, in the order they ran
     metric: str = "accuracy"  # what clients' scores are, here and in events, wherever accuracy is spoken of
+    refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
 
     @property
     def finished(self) -> dict[str, MethodSummary]:
