@@ -32,6 +32,8 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
             name = escape(words_for(method).name)
             table.add_row("" if place else title_of(row, comparison), name, _value(row, method), *difference)
         table.add_section()
+    for place, (method, why) in enumerate(comparison.refused.items()):
+        table.add_row("" if place else "refused", escape(words_for(method).name), escape(why))
     names = contenders(comparison.methods)
     lines = findings(comparison) + _explained(comparison, names)
     last = table if len(names) < 2 else _brought_table(comparison, names)
