@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from types import TracebackType
 from typing import Self
 
@@ -37,7 +37,7 @@ class ChildRuns:
         self._bar = self._progress.add_task("runs", total=total)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._told: set[tuple[str, str]] = set()  # troubles, which seeds often share
-        self._guard, self._is_over = Lock(), False
+        self._change, self._is_over = Condition(), False
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -47,17 +47,14 @@ class ChildRuns:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ask what is still running to end, as SIGTERM does: it keeps what it has done."""
-        with self._guard:
+        with self._change:
             self._is_over = True
-            running = list(self._running.values())
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            for process in self._running.values():
+                process.terminate()
+            if not self._change.wait_for(lambda: not self._running, _PATIENCE_S):
+                for process in self._running.values():
+                    process.kill()
+                self._change.wait_for(lambda: not self._running)
         self._progress.stop()
 
     def __call__(self, config: Config, directory: RunDirectory) -> Summary:
@@ -69,24 +66,30 @@ class ChildRuns:
         """
         name, started = str(directory.path.relative_to(self._within)), time.monotonic()
         with tempfile.TemporaryFile() as said:
-            code = self._ended(name, directory, said.fileno())
+            try:
+                code = self._begun(name, directory, said.fileno()).wait()
+                summary = directory.read_summary()
+                if code and not directory.methods():
+                    directory.discard()
+            finally:
+                with self._change:
+                    self._running.pop(name, None)
+                    self._change.notify_all()
             said.seek(0)
             words = said.read().decode(errors="replace").strip()
-        summary = directory.read_summary() if directory.path.is_dir() else None
+        if code == BAD_INPUT:
+            raise ConfigError(words.rpartition("auxo: ")[2] or f"{name}: the run could not be carried out")
         if code not in (0, FAILED) or summary is None:
-            if code == BAD_INPUT:
-                if not directory.methods():
-                    directory.discard()
-                raise ConfigError(words.rpartition("auxo: ")[2] or f"{name}: the run could not be carried out")
             raise RuntimeError(f"{name}: the run ended with code {code}:\n{words}")
         self._tell(name, summary, time.monotonic() - started)
         return summary
 
-    def _ended(self, name: str, directory: RunDirectory, said: int) -> int:
-        """Return the exit code of the run's process."""
+    def _begun(self, name: str, directory: RunDirectory, said: int) -> "subprocess.Popen[bytes]":
+        """Return the run's process, which has just started."""
         command = [sys.executable, "-m", "auxo", "resume", str(directory.path)]
-        with self._guard:
+        with self._change:
             if self._is_over:
+                directory.discard()
                 raise RuntimeError(f"{name}: not begun, because others were stopped")
             # In a session of its own: Ctrl-C is for this process, which then asks the others to end.
             process = subprocess.Popen(  # noqa: S603 - our own command
@@ -94,10 +97,7 @@ class ChildRuns:
             )
             self._running[name] = process
         self._describe()
-        code = process.wait()
-        with self._guard:
-            self._running.pop(name, None)
-        return code
+        return process
 
     def _tell(self, name: str, summary: Summary, took_s: float) -> None:
         self._progress.advance(self._bar)

@@ -16,7 +16,7 @@ from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.page import page, scrolling, section
 from auxo.reporting.plain_figure import RULE, SOFT, Dot, Figure, Stroke, Words, as_pdf, as_svg, svg_markup
-from auxo.reporting.race import race
+from auxo.reporting.race import Runner, race
 from auxo.reporting.svg import tick_step, ticks
 
 _COLOURS = {"base": "#6b7682", "auxo": "#0072b2", "oracle": "#009e73"}
@@ -147,16 +147,21 @@ def differences(comparison: Comparison) -> Plot | None:
 
 def curves(folder: Path, comparison: Comparison) -> Plot | None:
     """Return each method's score against time and against participations; None where no run was evaluated twice."""
+    colours = _colours(comparison.methods)
     found = {
-        words_for(method).name: [
-            evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events) for seed in comparison.seeds
-        ]
+        method: Runner(
+            words_for(method).name,
+            colours[method],
+            [
+                evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events)
+                for seed in comparison.seeds
+            ],
+        )
         for method in comparison.methods
     }
-    colours = {words_for(method).name: colour for method, colour in _colours(comparison.methods).items()}
     name = comparison.metric[0].upper() + comparison.metric[1:]
     caption = f"{name} against time, and against resources; mean over {counted(len(comparison.seeds), 'seed')}"
-    drawn = race(found, colours, comparison.metric, caption)
+    drawn = race(found, comparison.metric, caption)
     return None if drawn is None else Plot("curves", caption, *drawn)
 
 

@@ -18,7 +18,7 @@ from auxo.reporting.markup import escaped, tag
 from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted, number
 from auxo.reporting.page import page, scrolling, section
-from auxo.reporting.race import race
+from auxo.reporting.race import Runner, race
 
 _UNKNOWN = "-"
 _PALETTE = (
@@ -140,11 +140,16 @@ def _hours(seconds: float | None) -> str:
 
 
 def _picture(folder: Path, comparison: GridComparison) -> Plot | None:
-    curves = {
-        _label(row): [
-            evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
-            for seed in row.seeds
-        ]
+    colours = _colours(comparison.rows)
+    runners = {
+        _label(row): Runner(
+            _label(row),
+            colours[_label(row)],
+            [
+                evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
+                for seed in row.seeds
+            ],
+        )
         for row in comparison.rows
         if row.seeds
     }
@@ -152,7 +157,7 @@ def _picture(folder: Path, comparison: GridComparison) -> Plot | None:
         f"{comparison.metric[0].upper()}{comparison.metric[1:]} against time, and against resources; "
         f"mean over {counted(len(comparison.seeds), 'seed')}"
     )
-    drawn = race(curves, _colours(comparison.rows), comparison.metric, caption)
+    drawn = race(runners, comparison.metric, caption)
     return None if drawn is None else Plot("curves", caption, *drawn)
 
 

@@ -15,10 +15,16 @@ _TOP, _HEIGHT, _LEGEND = 28.0, 240.0, 18.0
 _POINTS = 100  # of a curve; our choice
 _HOUR_S = 3600.0
 
-Curves = Mapping[str, Sequence[Sequence[Evaluated]]]
-"""Evaluations by what their line is called, of one seed after another."""
-
 Cells = Sequence[Sequence[str | float | None]]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A line of the picture."""
+
+    name: str
+    colour: str
+    runs: Sequence[Sequence[Evaluated]]  # evaluations of one seed after another
 
 
 @dataclass(frozen=True)
@@ -34,26 +40,26 @@ _PANELS = (
 )
 
 
-def race(curves: Curves, colours: Mapping[str, str], metric: str, caption: str) -> tuple[Figure, Cells] | None:
+def race(runners: Mapping[str, Runner], metric: str, caption: str) -> tuple[Figure, Cells] | None:
     """Return the picture and the numbers in it, the headings first; None where nothing was evaluated twice.
 
     Args:
-        curves: what is drawn.
-        colours: of each line.
+        runners: what is drawn, by what the numbers call it.
         metric: what evaluations score.
         caption: what the picture is, for those who cannot see it.
     """
     means = {
-        panel.key: {name: mean for name, runs in curves.items() if (mean := _mean(runs, panel.of)) is not None}
+        panel.key: {name: mean for name, one in runners.items() if (mean := _mean(one.runs, panel.of)) is not None}
         for panel in _PANELS
     }
-    drawn = [name for name in curves if all(name in found for found in means.values())]
+    drawn = [name for name in runners if all(name in found for found in means.values())]
     if not drawn:
         return None
     scores = np.concatenate([y for found in means.values() for _, y in found.values()])
     low, high = float(scores.min()), float(scores.max())
     high = high if high > low else low + 1
     width = (_WIDTH - _LEFT - _RIGHT - _GAP) / 2
+    colours = {name: runners[name].colour for name in drawn}
     marks: list[Stroke | Dot | Words] = [Words(8, 14, f"{metric}, %", colour=SOFT)]
     rows: list[Sequence[str | float | None]] = [("method", "against", "x", metric)]
     for number, panel in enumerate(_PANELS):
@@ -62,7 +68,7 @@ def race(curves: Curves, colours: Mapping[str, str], metric: str, caption: str) 
         marks += _panel(found, colours, (left, left + width), (low, high), panel.name)
         rows += [(name, panel.key, a, b) for name, (x, y) in found.items() for a, b in zip(x, y, strict=True)]
     bottom = _TOP + _HEIGHT + 44
-    marks += [mark for place, name in enumerate(drawn) for mark in _legend(name, colours[name], place, bottom)]
+    marks += [mark for place, name in enumerate(drawn) for mark in _legend(runners[name], place, bottom)]
     height = bottom + _LEGEND * ((len(drawn) + 1) // 2) + 4
     return Figure(_WIDTH, height, marks, caption), rows
 
@@ -99,9 +105,9 @@ def _panel(
     return marks
 
 
-def _legend(name: str, colour: str, place: int, top: float) -> list[Stroke | Dot | Words]:
+def _legend(runner: Runner, place: int, top: float) -> list[Stroke | Dot | Words]:
     x, y = _LEFT + (place % 2) * (_WIDTH - _LEFT) / 2, top + _LEGEND * (place // 2) + 10
-    return [Dot(x, y - 4, colour), Words(x + 10, y, name)]
+    return [Dot(x, y - 4, runner.colour), Words(x + 10, y, runner.name)]
 
 
 def _mean(
