@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,17 +38,36 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    centres: FloatArray | None = None  # of its samples, where it was asked for those
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
 class Admission(Protocol):
     """Decides, answer by answer, who may move which model."""
 
-    def place(self, row: int, examined: Examined, model: int) -> int | None:
+    def place(self, row: int, examined: Examined, model: int) -> "int | Belongs | None":
         """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
         None: it moves none.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Belongs:
+    """A participant has trained one model, and belongs to another."""
+
+    model: int
+    update: Float32Array | None = None  # (parameters,) moves that model: what it came to, minus it; None: nothing does
+
+
+@runtime_checkable
+class KeepsUpdates(Protocol):
+    """An admission of a round whose updates `close` wants to see: they are kept, participants x parameters of them."""
+
+    @property
+    def keeps_updates(self) -> bool:
+        """Return whether it does."""
         ...
 
 
@@ -59,6 +78,17 @@ class AdmitAll:
     def place(self, row: int, examined: Examined, model: int) -> int | None:
         """Return the model that was trained."""
         return model
+
+
+@dataclass(frozen=True)
+class AdmitNone:
+    """No update moves a model; the round is for what they tell."""
+
+    keeps_updates: bool = False  # see `KeepsUpdates`
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return that none is moved."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -82,6 +112,9 @@ class Gathered:
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
+    placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
+    centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
+    updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
 
     @property
     def used(self) -> int:
@@ -95,14 +128,20 @@ class Gathered:
 
 
 def examine(
-    update: object, examples: object, loss: float | None, fingerprint: Fingerprint, held_out: tuple[float, ...] = ()
+    update: object,
+    examples: object,
+    loss: float | None,
+    fingerprint: Fingerprint,
+    held_out: tuple[float, ...] = (),
+    centres: FloatArray | None = None,
 ) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    return Examined(values, Report(count, loss, held_out), fingerprint.of(values), relative_length(values, count))
+    report = Report(count, loss, held_out, centres)
+    return Examined(values, report, fingerprint.of(values), relative_length(values, count))
 
 
 def gather(
@@ -120,11 +159,11 @@ def gather(
     rows: list[int] = []
     late: list[bool] = []
     model: list[int] = []
-    losses: list[float] = []
-    held_out: list[tuple[float, ...]] = []
+    reports: list[Report] = []
+    kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     lengths: list[float] = []
-    examples: list[int] = []
+    placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
@@ -135,45 +174,55 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
+        examined = answer.examined or examine(
+            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.centres
+        )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
         rows.append(answer.row)
         late.append(answer.late)
         model.append(answer.model)
-        losses.append(np.nan if examined.report.loss is None else examined.report.loss)
-        held_out.append(examined.report.held_out)
+        reports.append(examined.report)
+        if kept is not None:
+            kept.append(examined.update.copy())
         directions.append(examined.direction)
         length = examined.length * float(np.sqrt(examined.report.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
         lengths.append(examined.length)
-        examples.append(examined.report.examples)
         if answer.late:
+            placed.append(-1)
             continue
         moved = admission.place(answer.row, examined, answer.model)
-        if moved is None:
+        placed.append(moved.model if isinstance(moved, Belongs) else -1 if moved is None else moved)
+        if isinstance(moved, int):
+            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
+        elif moved is None or moved.update is None:
             misfits += 1
         else:
-            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
+            length = float(np.linalg.norm(moved.update.astype(np.float64)))
+            usual_only.offer(Move(answer.row, moved.model, moved.update, examined.report, length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
         model=np.array(model, dtype=np.int64),
-        losses=np.array(losses, dtype=np.float64),
-        held_out=_filled(held_out),
+        losses=np.array([np.nan if one.loss is None else one.loss for one in reports], dtype=np.float64),
+        held_out=_filled([one.held_out for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
-        examples=np.array(examples, dtype=np.int64),
+        examples=np.array([one.examples for one in reports], dtype=np.int64),
         aggregated=np.array([row for row, _, _ in moves], dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
+        placed=np.array(placed, dtype=np.int64),
+        centres=tuple(one.centres for one in reports),
+        updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
 
 

@@ -85,7 +85,7 @@ class TrainerActor:
         return [
             (
                 update.model,
-                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out),
+                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out, update.centres),
             )
             for update in updates
         ]

@@ -18,7 +18,26 @@ METHODS = Registry(
         Entry("auxo", "Finds cohorts of alike clients while it trains.", "auxo.algorithms.auxo:Auxo"),
         Entry("paper", "Auxo with every rule as the paper prints it.", "auxo.algorithms.paper:Paper"),
         Entry("oracle", "A model for each known group, to see what there is to gain.", "auxo.algorithms.oracle:Oracle"),
+        Entry(
+            "random",
+            "A model for each of K groups drawn at random: a reference.",
+            "auxo.algorithms.random_groups:RandomGroups",
+        ),
+        Entry("cfl", "Everybody in every round; cohorts are cut in two by cosines (CFL).", "auxo.algorithms.cfl:Cfl"),
+        Entry(
+            "fl+hc", "One pass over everybody, clustered once by a dendrogram (FL+HC).", "auxo.algorithms.fl_hc:FlHc"
+        ),
+        Entry(
+            "flexcfl",
+            "K groups by pre-training; newcomers join the nearest (FlexCFL).",
+            "auxo.algorithms.flex_cfl:FlexCfl",
+        ),
         Entry("ifca", "Clients try K models in every round and train the best (IFCA).", "auxo.algorithms.ifca:Ifca"),
+        Entry(
+            "fesem", "Clients belong to the nearest of K models (FeSEM, multi-center).", "auxo.algorithms.fesem:FeSem"
+        ),
+        Entry("icfl", "Clusters that clients join one by one, and that split and merge.", "auxo.algorithms.icfl:Icfl"),
+        Entry("kfed", "K groups by one-shot clustering of clients' inputs (k-FED).", "auxo.algorithms.kfed:KFed"),
     ),
     (CohortAlgorithm, NeedsGroups),
     "methods",

@@ -93,7 +93,7 @@ def run_experiment(
     on_note: OnNote = lambda note: None,
     data: FederatedData | None = None,
 ) -> Summary:
-    """Run all methods of a configuration and record them; those that the data do not allow, or that refuse, are not.
+    """Run all methods of a configuration and record them; those that the data forbid, or that refuse, are left out.
 
     A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
     ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
@@ -117,15 +117,7 @@ def _run_all(
     config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
 ) -> Summary:
     data = make_population(config) if data is None else data
-    methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
-    if not methods:
-        raise ConfigError(
-            f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
-        )
-    refused = refusals(methods, config, data.n_clients)
-    methods = [method for method in methods if method not in refused]
-    if not methods:
-        raise ConfigError("methods: none of them can be run. " + "; ".join(_refused_words(refused)))
+    methods, refused = _methods_to_run(config, data)
     inner = _in_process(config, data)
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
@@ -390,6 +382,23 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
     return result.troubles
+
+
+def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dict[str, str]]:
+    """Return the methods that are run, and those that refuse, with the reason.
+
+    Raises:
+        ConfigError: none is left to be run.
+    """
+    methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
+    if not methods:
+        raise ConfigError(
+            f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
+        )
+    refused = refusals(methods, config, data.n_clients)
+    if len(refused) == len(methods):
+        raise ConfigError("methods: none of them can be run. " + "; ".join(_refused_words(refused)))
+    return [method for method in methods if method not in refused], refused
 
 
 def _refused_words(refused: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import Opening, Participants, held_by
+from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.types import CohortId, IntArray
@@ -69,7 +69,8 @@ def open_round(
         return TooFew(len(rows))
     state = _noted(rules, state, cohort, len(rows))
     mine = rules.of(state, cohort)
-    chosen = _selected(rules, mine, check_ins, rows, rules.invited(state, cohort), rng)
+    invited = rules.invited(state, cohort)
+    chosen = rows if invited == EVERYBODY else _selected(rules, mine, check_ins, rows, invited, rng)
     selected = check_ins.take(chosen)
     plan = rules.algorithm.plan(
         Opening(
@@ -85,7 +86,15 @@ def open_round(
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
     participants = Participants(
-        selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes, plan.held_out
+        selected.clients[plan.rows],
+        plan.offered,
+        plan.fold,
+        plan.model,
+        plan.notes,
+        plan.held_out,
+        plan.steps,
+        plan.pre_training,
+        plan.centres,
     )
     return Opened(state, participants, plan.hears_late)
 

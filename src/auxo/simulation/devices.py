@@ -22,6 +22,7 @@ class Work:
     trained: IntArray  # samples passed through training, every epoch counted
     compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
     downloads: IntArray  # models
+    uploads: IntArray | FloatArray | None = None  # updates, or parts of one; None: one each
 
     @staticmethod
     def plain(trained: IntArray) -> "Work":
@@ -166,6 +167,18 @@ class EqualDevices:
         )
 
 
+def samples_of_steps(samples: IntArray, steps: int, batch_size: int) -> IntArray:
+    """Return how many samples go through so many steps of SGD, by how many each participant has.
+
+    The last batch of a pass over its samples may be a small one.
+
+    >>> samples_of_steps(np.array([4, 10, 1, 0]), steps=5, batch_size=4)
+    array([20, 18,  5,  0])
+    """
+    a_pass = np.maximum(-(-samples // batch_size), 1)
+    return np.asarray(steps // a_pass * samples + np.minimum(steps % a_pass * batch_size, samples))
+
+
 def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) -> FloatArray:
     """Return how long each participant takes to download its models, train and upload its update.
 
@@ -188,7 +201,9 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
     model_bits = _BITS_PER_BYTE * model_bytes
     passes = work.trained + work.compared / _PASSES_OF_TRAINING
     compute_s: FloatArray = devices.compute_s_per_sample[rows] * passes
-    return compute_s + work.downloads * model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
+    uploads = 1 if work.uploads is None else work.uploads
+    download_s: FloatArray = work.downloads * model_bits / devices.download_bps[rows]
+    return compute_s + download_s + uploads * model_bits / devices.upload_bps[rows]
 
 
 def _check_population(n_clients: int) -> None:

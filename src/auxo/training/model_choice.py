@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from auxo.core.cohort_algorithm import NEAREST, PreTraining
 from auxo.core.types import Float32Array
 from auxo.training.trainer import Job, LocalUpdate
 
@@ -28,7 +29,8 @@ def train_offered(
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
         return
-    seen = [_looked(job, models, mean_loss) for job in jobs]
+    nearest = _nearest(models, jobs, train)
+    seen = [_looked(job, models, mean_loss, nearest.get(row)) for row, job in enumerate(jobs)]
     updates: dict[int, LocalUpdate] = {}
     for number, weights in enumerate(models):
         rows = [row for row, (choice, _) in enumerate(seen) if choice == number]
@@ -47,15 +49,36 @@ def _named(job: Job, models: Sequence[Float32Array]) -> int:
     return 0 if job.model < 0 and len(models[: job.choices]) == 1 else job.model
 
 
-def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[int, float | None]:
+def _looked(
+    job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss, nearest: int | None
+) -> tuple[int, float | None]:
     """Return the model that a job trains, and its loss there if it has worked that out."""
-    named = _named(job, models)
+    named = _named(job, models) if nearest is None else nearest
     if named >= 0:
         loss = mean_loss(models[named], job) if job.reports_loss else np.nan
         return named, loss if np.isfinite(loss) else None
     losses = [mean_loss(weights, job) for weights in models[: job.choices]]
     best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
     return best, losses[best] if np.isfinite(losses[best]) else None
+
+
+def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) -> dict[int, int]:
+    """Return, for each row of a job that pre-trains, the model whose reference is nearest to what comes of that."""
+    rows: dict[PreTraining, list[int]] = {}
+    for row, job in enumerate(jobs):
+        if job.model == NEAREST and job.pre_training is not None:
+            rows.setdefault(job.pre_training, []).append(row)
+    found = {}
+    for first, some in rows.items():
+        references = np.stack([models[number] for number in first.references]).astype(np.float64)
+        lengths = np.linalg.norm(references, axis=1)
+        before = [replace(jobs[row], model=0, steps=first.steps, pre_training=None) for row in some]
+        for row, update in zip(some, train(models[first.model], before, None), strict=True):
+            # One at a time, see `MeanLoss`. All angles are to the same update, whose length does not matter.
+            along = references @ update.delta.astype(np.float64)
+            cosines = np.divide(along, lengths, out=np.full(len(lengths), -np.inf), where=lengths > 0)
+            found[row] = int(np.argmax(np.nan_to_num(cosines, nan=-np.inf)))
+    return found
 
 
 def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[float, ...]:
