@@ -110,8 +110,8 @@ def test_what_is_done_is_kept_by_all_that_it_follows_from(tmp_path: Path) -> Non
     assert kept.find(Cell("concept", "ifca", methods.FEDAVG, 0, 2, ("ifca.warm_start=1",))) is None
 
 
-def test_settings_are_those_of_the_population_or_of_everywhere_or_none() -> None:
-    table = methods.read_table()
+def test_settings_are_those_of_the_population_or_of_everywhere_or_none(tmp_path: Path) -> None:
+    table = tuned_settings.read_table(tmp_path / "tuned.json")
     assert tuned_for("concept", ("fedavg", "ifca"), table) == ("ifca.warm_start=20",)
     assert tuned_for("nested", ("ifca",), table) == ("ifca.warm_start=1",)
     assert tuned_for("concept", ("fedyogi",), table) == ()

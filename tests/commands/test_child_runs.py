@@ -17,10 +17,12 @@ _PATIENCE_S = 120.0
 @pytest.mark.slow
 def test_a_comparison_that_is_stopped_ends_its_runs_and_each_keeps_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY.replace("rounds = 3", "rounds = 100000"), encoding="utf-8")
-    command = [sys.executable, "-m", "auxo", "compare", "study.toml", "--seeds", "2", "--jobs", "2", "--out", "out"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as comparison:
+    study, out = str(tmp_path / "study.toml"), str(tmp_path / "out")
+    command = [sys.executable, "-m", "auxo", "compare", study, "--seeds", "2", "--jobs", "2", "--out", out]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as comparison:  # noqa: S603 - our own
         seeds = [tmp_path / "out" / f"seed-{seed}" for seed in range(2)]
         wait_for([seed / "base" / "events.jsonl" for seed in seeds], comparison)
+        assert running(seeds[0])
         comparison.send_signal(signal.SIGTERM)
         assert comparison.wait(_PATIENCE_S) == 128 + signal.SIGTERM
     for seed in seeds:
@@ -29,7 +31,7 @@ def test_a_comparison_that_is_stopped_ends_its_runs_and_each_keeps_what_it_has(t
         assert summary.status == "interrupted"
         with locked_directory(seed):
             pass
-    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if str(seeds[0]).encode() in read(one)]
+    assert not running(seeds[0])
 
 
 def wait_for(files: list[Path], process: "subprocess.Popen[str]") -> None:
@@ -40,6 +42,11 @@ def wait_for(files: list[Path], process: "subprocess.Popen[str]") -> None:
         except subprocess.TimeoutExpired:
             continue
         raise AssertionError(f"ended too soon, with code {process.returncode}")
+
+
+def running(directory: Path) -> list[Path]:
+    """Return the processes that were told to run in a directory."""
+    return [one for one in Path("/proc").glob("[0-9]*/cmdline") if str(directory).encode() in read(one)]
 
 
 def read(path: Path) -> bytes:
