@@ -6,8 +6,8 @@ import pytest
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.cfl import Cfl, bipartition
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.client_table import ClientTable
 from auxo.core.cohort_algorithm import EVERYBODY, LEAST_LOSS, Circumstances, why_refused
+from auxo.core.cohort_table import CohortTable
 from auxo.core.own_state import own
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
@@ -54,7 +54,7 @@ def test_a_second_cut_keeps_clients_apart_by_their_ids_and_not_by_their_places_i
     assert closed.gathered.used == 3
     assert state.tree.leaves == ("0.0", "0.1.0", "0.1.1")
     assert cohorts_of(state, toy) == {10: "0.0", 11: "0.0", 12: "0.1.0", 13: "0.1.0", 14: "0.1.1"}
-    assert own(ClientTable, state.table).clients.tolist() == [10, 11, 12, 13, 14]
+    assert own(CohortTable, state.table).clients.tolist() == [10, 11, 12, 13, 14]
 
 
 def test_a_cohort_of_two_is_not_cut() -> None:
@@ -115,7 +115,7 @@ def test_everybody_is_wanted_in_every_round() -> None:
 def test_a_client_that_was_away_compares_models_and_belongs_where_the_best_is() -> None:
     toy = Toy(replace(AUTHORS, eps_1=2.0, smallest=4), TARGETS)
     state, _ = toy.round(toy.start(ORIGIN), clients=[10, 11, 12, 14])  # the mean update is (1, -0.75)
-    assert own(ClientTable, state.table).of(np.array([13])).tolist() == [-1]
+    assert own(CohortTable, state.table).of(np.array([13])).tolist() == [-1]
     left, right = (CohortId(name) for name in ("0.0", "0.1"))
     state, _ = toy.round(state, left, clients=[10, 11])
     state, _ = toy.round(state, right, clients=[12, 14])  # the models are (6, 0) and (-4, -1.5) now
@@ -127,7 +127,7 @@ def test_a_client_that_was_away_compares_models_and_belongs_where_the_best_is() 
             assert opened.participants.model.tolist() == [LEAST_LOSS]
             assert set(opened.participants.offered) == {left, right}
             after, _ = toy.round(state, cohort, clients=[10, 11, 12, 13, 14])
-            assert own(ClientTable, after.table).of(np.array([13])).tolist() == [2]
+            assert own(CohortTable, after.table).of(np.array([13])).tolist() == [2]
             assert models(after)[left] == [6.0, 0.0]  # a stranger does not move a model that it does not want
 
 

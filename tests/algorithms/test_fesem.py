@@ -6,7 +6,7 @@ import pytest
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.fesem import FeSem
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.client_table import ClientTable
+from auxo.core.cohort_table import CohortTable
 from auxo.core.own_state import own
 from auxo.core.types import ROOT
 from auxo.protocol.codec import to_bytes
@@ -30,7 +30,7 @@ def test_clients_are_first_dealt_to_centres_which_become_their_members_means() -
         for number in (0, 1)
     ]
     assert list(models(state).values()) == [[pytest.approx(mean)] for mean in means]
-    assert own(ClientTable, state.table).cohort.tolist() == [1 + centre for centre in dealt]
+    assert own(CohortTable, state.table).cohort.tolist() == [1 + centre for centre in dealt]
 
 
 def test_then_each_belongs_to_the_centre_nearest_to_its_trained_model_and_moves_it_there() -> None:
@@ -42,7 +42,7 @@ def test_then_each_belongs_to_the_centre_nearest_to_its_trained_model_and_moves_
         leaf: replace(state.cohorts[leaf], server=FedAvg().initial(np.array([weight], dtype=np.float32)))
         for leaf, weight in ((left, 0.0), (right, 4.0))
     }
-    table = ClientTable(np.array([1, 2, 3]), np.array([1, 2, 1], dtype=np.int32))
+    table = CohortTable(np.array([1, 2, 3]), np.array([1, 2, 1], dtype=np.int32))
     state, closed = toy.round(replace(state, cohorts=centres, table=table))
 
     # Trained models are 0 (from 0), 10 (from 4) and 3 (from 0): 3 is nearer to 4 than to 0.

@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.flex_cfl import FlexCfl, decomposed_cosines, group, mixed
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.client_table import ClientTable
 from auxo.core.cohort_algorithm import NEAREST
+from auxo.core.cohort_table import CohortTable
 from auxo.core.own_state import own
 from auxo.core.rng import stream
 from auxo.core.types import ROOT
@@ -62,7 +62,7 @@ def test_the_cold_start_makes_models_and_directions_of_the_groups_by_plain_means
     held = state.cohorts[state.tree.leaves[0]].memory.held_models()  # type: ignore[attr-defined]  # it holds models
     assert held[0].tolist() == [0.0, 0.0]
     assert sorted(one.tolist() for one in held[1:]) == [[0.0, 6.0], [9.0, 0.0]]
-    table = own(ClientTable, state.table)
+    table = own(CohortTable, state.table)
     assert table.clients.tolist() == FIRST_FOUR
     assert table.cohort[0] == table.cohort[1] != table.cohort[2] == table.cohort[3]
 
@@ -113,7 +113,7 @@ def test_pre_training_is_charged_once_for_each_client() -> None:
     assert everybody.downloads == CLIENTS + 2 * PARTICIPANTS
 
     some = run(FlexCfl(groups=2, sample=4, steps=3), 5, world=NO_DROPOUT, overcommit=0.0).state
-    known = len(own(ClientTable, some.coordinator.table).clients)
+    known = len(own(CohortTable, some.coordinator.table).clients)
     assert some.spent.wasted_participations == 8  # pre-training moves no model
     assert some.spent.participations == 4 * PARTICIPANTS
     assert known > 40

@@ -95,7 +95,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         ),
         (
             'methods=["base", "best"]',
-            "methods: expected a method (base, auxo, paper, oracle, ifca) or an import path, g",
+            "methods: expected a method (base, auxo, paper, oracle, random, cfl, fl+hc, flexcfl",
         ),
         ('methods=["base", "axo"]', 'got "axo"; did you mean "auxo"?'),
         ("methods=[]", "methods: expected a list of one or more values, each a string, got []"),

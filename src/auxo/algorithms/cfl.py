@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.cluster import AgglomerativeClustering
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_table import ByTable, ClientTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_algorithm import (
     EVERYBODY,
     Circumstances,
@@ -29,6 +28,7 @@ from auxo.core.cohort_algorithm import (
     stepped,
 )
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.comparing import of_own_model
 from auxo.core.gathering import Admission, AdmitAll, Gathered
@@ -73,7 +73,7 @@ class Cfl:
         "below sqrt((1 - gamma_max) / 2) (paper). Not set: without that guard, as in the authors' code.",
     )
 
-    own_states = (ClientTable, LargestMean)
+    own_states = (CohortTable, LargestMean)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Cfl:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=ClientTable.empty())
+        return Start((initial(0),), table=CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return the longest mean update so far, which children inherit."""

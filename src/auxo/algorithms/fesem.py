@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_table import UNKNOWN, ByTable, ClientTable
 from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
 from auxo.core.matching import Matching
@@ -34,7 +34,7 @@ class FeSem:
 
     cohorts: int = setting(4, "Centres (K); the method has to be told.")
 
-    own_states = (ClientTable,)
+    own_states = (CohortTable,)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -49,9 +49,9 @@ class FeSem:
     def begin(self, initial: InitialModel) -> Start:
         """Return the same model for all centres: the first participants, who are dealt to them, set them apart."""
         if self.cohorts == 1:
-            return Start((initial(0),), table=ClientTable.empty())
+            return Start((initial(0),), table=CohortTable.empty())
         alike = Partition(tuple(range(self.cohorts)), (1 / self.cohorts,) * self.cohorts)
-        return Start((initial(0),), alike, ClientTable.empty())
+        return Start((initial(0),), alike, CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is nothing to remember: the centres are the models."""
@@ -72,7 +72,7 @@ class FeSem:
         if self.cohorts == 1:
             return plan
         drawn = (random_bits(0, "fesem", clients) % np.uint64(self.cohorts)).astype(np.int64)
-        known = own(ClientTable, opening.table).of(clients)
+        known = own(CohortTable, opening.table).of(clients)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
         return replace(plan, model=np.where(known == UNKNOWN, drawn, known - first))
 
@@ -94,7 +94,7 @@ class FeSem:
         said = gathered.placed >= 0
         positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
         clients = closing.participants.clients[gathered.rows[said]]
-        table = own(ClientTable, closing.table).assigned(clients, positions[gathered.placed[said]])
+        table = own(CohortTable, closing.table).assigned(clients, positions[gathered.placed[said]])
         return Outcome(states, table=table)
 
 

@@ -18,7 +18,6 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_table import ByTable, ClientTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_algorithm import (
     EVERYBODY,
     Circumstances,
@@ -32,6 +31,7 @@ from auxo.core.cohort_algorithm import (
     stepped,
 )
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.comparing import of_own_model
 from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
@@ -72,7 +72,7 @@ class FlHc:
     )
     linkage: Linkage = setting("average", "How far apart clusters are; ward goes with l2 only.")
 
-    own_states = (ClientTable,)
+    own_states = (CohortTable,)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class FlHc:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=ClientTable.empty())
+        return Start((initial(0),), table=CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is nothing to remember."""
@@ -153,7 +153,7 @@ class FlHc:
         return Outcome(
             states,
             Partition(tuple(range(len(shares))), tuple(shares.tolist())),
-            table=own(ClientTable, closing.table).assigned(clients, children),
+            table=own(CohortTable, closing.table).assigned(clients, children),
             notes=RoundNotes(children=len(shares)),
         )
 

@@ -21,7 +21,6 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from auxo.core.aggregators import Aggregator, ServerState
-from auxo.core.client_table import UNKNOWN, ByTable, ClientTable
 from auxo.core.cohort_algorithm import (
     MOST_STEPS,
     NEAREST,
@@ -36,6 +35,7 @@ from auxo.core.cohort_algorithm import (
     stepped,
 )
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
 from auxo.core.matching import Matching
@@ -77,7 +77,7 @@ class FlexCfl:
         0.0, "How much of the other groups' models is mixed into a group's after a round (eta_G); 0: nothing."
     )
 
-    own_states = (ClientTable, Directions)
+    own_states = (CohortTable, Directions)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -105,9 +105,9 @@ class FlexCfl:
     def begin(self, initial: InitialModel) -> Start:
         """Return the initial model for each group, and a table of nobody."""
         if self.groups == 1:
-            return Start((initial(0),), table=ClientTable.empty())
+            return Start((initial(0),), table=CohortTable.empty())
         alike = Partition(tuple(range(self.groups)), (1 / self.groups,) * self.groups)
-        return Start((initial(0),), alike, ClientTable.empty())
+        return Start((initial(0),), alike, CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return the initial model, which newcomers pre-train; there are no directions yet."""
@@ -133,7 +133,7 @@ class FlexCfl:
             return plan
         held = len(leaves)  # the first model that the cohort holds besides: the initial one
         references = tuple(held + 1 + number for number in range(self.groups))
-        cohort = own(ClientTable, opening.table).of(clients)
+        cohort = own(CohortTable, opening.table).of(clients)
         number = {opening.tree.index[leaf]: place for place, leaf in enumerate(leaves)}
         model = np.array([number.get(position, NEAREST) for position in cohort.tolist()], dtype=np.int64)
         return replace(plan, model=model, pre_training=PreTraining(self.steps, held, references))
@@ -183,9 +183,9 @@ def _mean(updates: Float32Array) -> Float32Array:
     return np.asarray(updates.sum(axis=0, dtype=np.float64) / max(len(updates), 1), dtype=np.float32)
 
 
-def _assigned(closing: Closing, rows: IntArray, groups: IntArray) -> ClientTable:
+def _assigned(closing: Closing, rows: IntArray, groups: IntArray) -> CohortTable:
     """Return the table in which participants that were in none belong to these groups."""
-    table, clients = own(ClientTable, closing.table), closing.participants.clients[rows]
+    table, clients = own(CohortTable, closing.table), closing.participants.clients[rows]
     new = table.of(clients) == UNKNOWN
     if not new.any():
         return table

@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.cluster import AgglomerativeClustering
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_table import UNKNOWN, ByTable, ClientTable
 from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, RoundNotes, Start, stepped
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
 from auxo.core.matching import Matching
@@ -65,7 +65,7 @@ class Icfl:
     merge: float = setting(0.9, "Cosine of two clusters' ways since the later was made, from which they are one.")
     wait: int = setting(5, "Rounds before a cluster can split or merge.")
 
-    own_states = (ClientTable, Clusters)
+    own_states = (CohortTable, Clusters)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Icfl:
     def begin(self, initial: InitialModel) -> Start:
         """Return leaves that are all alike; only the first is in use."""
         alike = Partition(tuple(range(self.most)), (1 / self.most,) * self.most)
-        return Start((initial(0),), alike, ClientTable.empty())
+        return Start((initial(0),), alike, CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is one cluster."""
@@ -103,7 +103,7 @@ class Icfl:
 
     def plan(self, opening: Opening) -> Plan:
         """Return that each trains the model of its cluster, a newcomer that of the largest."""
-        leaves, table = opening.tree.leaves, own(ClientTable, opening.table)
+        leaves, table = opening.tree.leaves, own(CohortTable, opening.table)
         plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
         used = own(Clusters, opening.state.memory).used
@@ -132,7 +132,7 @@ class Icfl:
             clusters = Clusters((closing.states[0].server.weights, *(idle,) * (self.most - 1)), (0,) * self.most)
         said = gathered.placed >= 0
         number_of = gathered.placed.copy()
-        table = own(ClientTable, closing.table)
+        table = own(CohortTable, closing.table)
         states, clusters = self._split(states, clusters, gathered, number_of)
         first = closing.tree.index[closing.participants.offered[0]]
         table = table.assigned(closing.participants.clients[gathered.rows[said]], first + number_of[said])
@@ -160,8 +160,8 @@ class Icfl:
         return states, clusters
 
     def _merge(
-        self, states: tuple[CohortState, ...], clusters: Clusters, table: ClientTable, first: int
-    ) -> tuple[tuple[CohortState, ...], Clusters, ClientTable]:
+        self, states: tuple[CohortState, ...], clusters: Clusters, table: CohortTable, first: int
+    ) -> tuple[tuple[CohortState, ...], Clusters, CohortTable]:
         """Return the clusters after those that have gone the same way have become one."""
         now = states[0].round
         for one, other in combinations(clusters.used, 2):

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_table import ByTable, ClientTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_algorithm import (
     EVERYBODY,
     Closing,
@@ -28,6 +27,7 @@ from auxo.core.cohort_algorithm import (
     stepped,
 )
 from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.comparing import of_own_model
 from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
@@ -46,7 +46,7 @@ class KFed:
     cohorts: int = setting(4, "Clusters (k); the method has to be told.")
     centres: int = setting(1, "Centres that each client sends (k'); with 1, its samples' mean.")
 
-    own_states = (ClientTable,)
+    own_states = (CohortTable,)
     client_half = None
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class KFed:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=ClientTable.empty())
+        return Start((initial(0),), table=CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is nothing to remember."""
@@ -119,7 +119,7 @@ class KFed:
         return Outcome(
             states,
             Partition(tuple(range(len(kinds))), tuple(shares.tolist())),
-            table=own(ClientTable, closing.table).assigned(clients, len(closing.tree.cohorts) + found),
+            table=own(CohortTable, closing.table).assigned(clients, len(closing.tree.cohorts) + found),
             notes=RoundNotes(children=len(kinds)),
         )
 

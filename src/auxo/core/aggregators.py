@@ -29,6 +29,7 @@ class Report:
     examples: int  # the participant's samples, see `TaskResult`
     loss: float | None = None  # mean over those it trained on at the model it was sent; None where nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it was not trained on, at the models it was asked about
+    held_out_scores: tuple[float, ...] = ()  # mean score of these samples; empty where nobody has said it
     centres: FloatArray | None = None  # (centres, width) of its samples, where it sends those in place of an update
 
 

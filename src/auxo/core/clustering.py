@@ -1,6 +1,7 @@
 """Online clustering of a cohort from one round's participants; labels travel with the clients (section 4.2)."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,11 @@ class ClusteringSettings:
     pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
     pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
     pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
+    views: Literal["both", "plain"] = setting(
+        "both",
+        "Look at updates also without what class frequencies explain, and take the view that shows more structure; or "
+        "only as they are.",
+    )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(
         10.0,

@@ -22,6 +22,7 @@ class Examined:
     report: Report
     direction: FloatArray  # the fingerprint
     length: float  # relative to the root of the examples
+    outputs: FloatArray = field(default_factory=lambda: np.zeros(0))  # see `Fingerprint.outputs`
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
     centres: FloatArray | None = None  # of its samples, where it was asked for those
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
@@ -112,6 +114,8 @@ class Gathered:
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
+    outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
+    held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
@@ -127,12 +131,14 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(
+def examine(  # noqa: PLR0913 - one for each thing that an answer says
     update: object,
     examples: object,
     loss: float | None,
     fingerprint: Fingerprint,
     held_out: tuple[float, ...] = (),
+    held_out_scores: tuple[float, ...] = (),
+    *,
     centres: FloatArray | None = None,
 ) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
@@ -140,8 +146,9 @@ def examine(
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    report = Report(count, loss, held_out, centres)
-    return Examined(values, report, fingerprint.of(values), relative_length(values, count))
+    report = Report(count, loss, held_out, held_out_scores, centres=centres)
+    length = relative_length(values, count)
+    return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
 
 
 def gather(
@@ -158,10 +165,11 @@ def gather(
     usual = usual or UsualUpdates()
     rows: list[int] = []
     late: list[bool] = []
-    model: list[int] = []
+    trained: list[int] = []
     reports: list[Report] = []
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
+    outputs: list[FloatArray] = []
     lengths: list[float] = []
     placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
@@ -175,18 +183,25 @@ def gather(
     usual_only = UsualOnly(usual, move)
     for answer in returned:
         examined = answer.examined or examine(
-            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.centres
+            answer.update,
+            answer.examples,
+            answer.loss,
+            fingerprint,
+            answer.held_out,
+            answer.held_out_scores,
+            centres=answer.centres,
         )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
         rows.append(answer.row)
         late.append(answer.late)
-        model.append(answer.model)
+        trained.append(answer.model)
         reports.append(examined.report)
         if kept is not None:
             kept.append(examined.update.copy())
         directions.append(examined.direction)
+        outputs.append(examined.outputs)
         length = examined.length * float(np.sqrt(examined.report.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
@@ -195,22 +210,23 @@ def gather(
             placed.append(-1)
             continue
         moved = admission.place(answer.row, examined, answer.model)
-        placed.append(moved.model if isinstance(moved, Belongs) else -1 if moved is None else moved)
-        if isinstance(moved, int):
-            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
-        elif moved is None or moved.update is None:
+        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, examined.update)
+        placed.append(-1 if model is None else model)
+        if model is None or update is None:
             misfits += 1
-        else:
-            length = float(np.linalg.norm(moved.update.astype(np.float64)))
-            usual_only.offer(Move(answer.row, moved.model, moved.update, examined.report, length))
+            continue
+        if update is not examined.update:
+            length = float(np.linalg.norm(update.astype(np.float64)))
+        usual_only.offer(Move(answer.row, model, update, examined.report, length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
-        model=np.array(model, dtype=np.int64),
+        model=np.array(trained, dtype=np.int64),
         losses=np.array([np.nan if one.loss is None else one.loss for one in reports], dtype=np.float64),
         held_out=_filled([one.held_out for one in reports]),
+        held_out_scores=_filled([one.held_out_scores for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
@@ -219,6 +235,7 @@ def gather(
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
+        outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
         placed=np.array(placed, dtype=np.int64),
         centres=tuple(one.centres for one in reports),

@@ -17,7 +17,7 @@ from auxo.runtime.federation import Federation
 from auxo.training.local_centres import local_centres
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer, scoring
 
 _JOBS_AT_ONCE = 32  # our choice: as many updates are held at the same time, at most
 _BYTES_AT_ONCE = 32 * 2**20  # and no more of them than this, or a single one
@@ -45,7 +45,7 @@ class InProcess:
         if any(job.centres is not None for job in jobs):  # then it is so for all
             yield from (self._centres(job, len(models[0])) for job in jobs)
             return
-        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out)
+        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out, self._mean_score)
 
     def _centres(self, job: Job, n_params: int) -> LocalUpdate:
         """Return the centres of a client's samples, and that nothing moves."""
@@ -65,6 +65,16 @@ class InProcess:
             return 0.0  # any model is as good as any other
         x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
         return float(self.trainer.losses(weights, x, self.data.answers(y)).mean())
+
+    def _mean_score(self, weights: Float32Array, job: Job) -> float:
+        positions = local_positions(self.data, job)
+        if len(positions) == 0:
+            return 0.0
+        x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
+        own = scoring(self.trainer)
+        if own is not None:
+            return float(own.scores(weights, x, self.data.answers(y)).mean())
+        return float((self.trainer.predict(weights, x) == y).mean())
 
     def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""

@@ -85,7 +85,15 @@ class TrainerActor:
         return [
             (
                 update.model,
-                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out, update.centres),
+                examine(
+                    update.delta,
+                    update.examples,
+                    update.loss,
+                    self._fingerprint,
+                    update.held_out,
+                    update.held_out_scores,
+                    centres=update.centres,
+                ),
             )
             for update in updates
         ]

@@ -139,5 +139,6 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.model,
                 answer.loss,
                 answer.held_out,
-                answer.centres,
+                answer.held_out_scores,
+                centres=answer.centres,
             )

@@ -92,9 +92,9 @@ def open_round(
         plan.model,
         plan.notes,
         plan.held_out,
-        plan.steps,
-        plan.pre_training,
-        plan.centres,
+        steps=plan.steps,
+        pre_training=plan.pre_training,
+        centres=plan.centres,
     )
     return Opened(state, participants, plan.hears_late)
 

@@ -266,9 +266,9 @@ class Simulation:
                 self.rules.asks_for_loss,
                 len(asked.offered),
                 () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
-                asked.steps,
-                asked.centres,
-                asked.pre_training if asked.model[row] == NEAREST else None,
+                steps=asked.steps,
+                centres=asked.centres,
+                pre_training=asked.pre_training if asked.model[row] == NEAREST else None,
             )
             for row, visit in zip(rows, visits, strict=True)
         ]

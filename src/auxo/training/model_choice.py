@@ -19,12 +19,22 @@ One job at a time: the last bits of a loss depend on what else is in a batch, an
 """
 
 
+MeanScore = Callable[[Float32Array, Job], float]
+"""Returns the mean score of a job's samples at these weights, most often the share whose class is right."""
+
+
 def train_offered(
-    models: Sequence[Float32Array], jobs: Sequence[Job], train: Train, mean_loss: MeanLoss, out: Float32Array | None
+    models: Sequence[Float32Array],
+    jobs: Sequence[Job],
+    train: Train,
+    mean_loss: MeanLoss,
+    out: Float32Array | None,
+    mean_score: MeanScore | None = None,
 ) -> Iterator[LocalUpdate]:
     """Yield one update for each job, in order; of several ``models`` each job trains the one it names or likes best.
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
+    Without ``mean_score`` judges tell losses only.
     """
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
@@ -39,8 +49,14 @@ def train_offered(
             if out is not None:
                 out[row] = delta
                 delta = out[row]
-            judged = _judged(jobs[row], update.examples, models, mean_loss)
-            updates[row] = replace(update, delta=delta, model=number, loss=seen[row][1], held_out=judged)
+            updates[row] = replace(
+                update,
+                delta=delta,
+                model=number,
+                loss=seen[row][1],
+                held_out=_judged(jobs[row], update.examples, models, mean_loss),
+                held_out_scores=_judged(jobs[row], update.examples, models, mean_score) if mean_score else (),
+            )
     yield from (updates[row] for row in range(len(jobs)))
 
 
@@ -81,9 +97,9 @@ def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) 
     return found
 
 
-def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[float, ...]:
-    """Return the losses that a job was asked for, on the half of its samples that it does not train on, if it has."""
+def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean: MeanLoss | MeanScore) -> tuple[float, ...]:
+    """Return what a job was asked for, on the half of its samples that it does not train on, if it has."""
     if job.fold is None or not job.held_out or samples < 2:
         return ()
     other = replace(job, fold=1 - job.fold)
-    return tuple(mean_loss(models[number], other) for number in job.held_out)
+    return tuple(mean(models[number], other) for number in job.held_out)

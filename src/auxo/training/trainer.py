@@ -88,6 +88,7 @@ class LocalUpdate:
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
+    held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
     centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 
 

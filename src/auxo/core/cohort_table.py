@@ -21,10 +21,10 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True)
-class ClientTable:
+class CohortTable:
     """A cohort for each client that was ever assigned to one.
 
-    >>> table = ClientTable.empty().assigned(np.array([7, 3]), np.array([1, 2])).assigned(np.array([7]), np.array([2]))
+    >>> table = CohortTable.empty().assigned(np.array([7, 3]), np.array([1, 2])).assigned(np.array([7]), np.array([2]))
     >>> table.of(np.array([3, 5, 7])).tolist()
     [2, -1, 2]
     """
@@ -33,9 +33,9 @@ class ClientTable:
     cohort: NDArray[np.int32]  # (clients,) position in the tree's cohorts, which stays as it is when the tree grows
 
     @staticmethod
-    def empty() -> "ClientTable":
+    def empty() -> "CohortTable":
         """Return a table of nobody."""
-        return ClientTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        return CohortTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))
 
     def of(self, clients: IntArray) -> IntArray:
         """Return the cohort of each of these clients, `UNKNOWN` for those that are not in the table."""
@@ -44,18 +44,18 @@ class ClientTable:
         at = np.searchsorted(self.clients, clients).clip(max=len(self.clients) - 1)
         return np.where(self.clients[at] == clients, self.cohort[at], UNKNOWN).astype(np.int64)
 
-    def assigned(self, clients: IntArray, cohorts: IntArray) -> "ClientTable":
+    def assigned(self, clients: IntArray, cohorts: IntArray) -> "CohortTable":
         """Return the table after these clients, all different, were assigned to these cohorts."""
         everybody = np.union1d(self.clients, clients)
         cohort = np.empty(len(everybody), dtype=np.int32)
         cohort[np.searchsorted(everybody, self.clients)] = self.cohort
         cohort[np.searchsorted(everybody, clients)] = cohorts
-        return ClientTable(everybody, cohort)
+        return CohortTable(everybody, cohort)
 
 
 def leaf_in_table(state: CoordinatorState, clients: IntArray) -> IntArray:
     """Return the leaf that the table has for each client; `UNKNOWN`: none, or a cohort that was partitioned since."""
-    found = own(ClientTable, state.table).of(clients)
+    found = own(CohortTable, state.table).of(clients)
     return np.where(_is_leaf(state.tree, found), found, UNKNOWN)
 
 
@@ -99,18 +99,18 @@ def newcomers_compare(opening: Opening, plan: Plan) -> Plan:
     """
     leaves = opening.tree.leaves
     clients = opening.selected.clients[plan.rows]
-    known = own(ClientTable, opening.table).of(clients) == opening.tree.index[opening.cohort]
+    known = own(CohortTable, opening.table).of(clients) == opening.tree.index[opening.cohort]
     if len(leaves) == 1 or known.all():
         return plan
     others = (leaf for leaf in leaves if leaf != opening.cohort)
     return replace(plan, offered=(opening.cohort, *others), model=np.where(known, plan.model, LEAST_LOSS))
 
 
-def with_newcomers(closing: Closing, gathered: Gathered) -> ClientTable:
+def with_newcomers(closing: Closing, gathered: Gathered) -> CohortTable:
     """Return the table after a leaf's round: those who had to compare models belong where they found the best."""
     compared = closing.participants.model[gathered.rows] == LEAST_LOSS
     if not compared.any():
-        return own(ClientTable, closing.table)
+        return own(CohortTable, closing.table)
     positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
     clients = closing.participants.clients[gathered.rows[compared]]
-    return own(ClientTable, closing.table).assigned(clients, positions[gathered.model[compared]])
+    return own(CohortTable, closing.table).assigned(clients, positions[gathered.model[compared]])
