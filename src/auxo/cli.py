@@ -27,7 +27,7 @@ COMMANDS = (
     Listed(
         "compare",
         "auxo.commands.compare:compare",
-        "Run an experiment with several seeds, over a grid of settings if asked, and compare its methods with the base.",
+        "Run an experiment with several seeds, or a grid of them, and compare its methods with the base.",
     ),
     Listed("report", "auxo.commands.report:report", "Write the report of a run again and print where it is."),
     Listed("place", "auxo.commands.place:place", "Tell clients that never trained which cohort they belong to."),

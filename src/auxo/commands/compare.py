@@ -75,7 +75,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Run an experiment with several seeds, over a grid of settings if asked, and compare its methods with the base.
+    """Run an experiment with several seeds, or a grid of them, and compare its methods with the base.
 
     CONFIG.toml is as for `auxo run`, or the name of a reference. Differences are paired by seed and come with 95 %
     confidence intervals. A method that cannot run in a configuration is shown with its reason. Ctrl-C keeps what is
