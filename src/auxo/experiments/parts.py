@@ -6,6 +6,7 @@ from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.partition import PartitionCriterion
+from auxo.core.personaliser import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
 from auxo.registry.registry import Entry, Registry
@@ -92,6 +93,16 @@ CLIENTS = Registry(
     (ClientAlgorithm,),
     "training.client",
 )
+PERSONALISERS = Registry(
+    "personaliser",
+    (
+        Entry("none", "Clients use the model of their cohort as it is.", "auxo.core.personaliser:AsItIs"),
+        Entry("ftfa", "Clients fine-tune all layers once training is done (FTFA).", "auxo.algorithms.ftfa:Ftfa"),
+        Entry("fine-tuning", "The same with all settings of its own.", "auxo.algorithms.fine_tuning:FineTuning"),
+    ),
+    (Personaliser,),
+    "training.personaliser",
+)
 
 KINDS: Mapping[str, Registry] = {
     "methods": METHODS,
@@ -99,15 +110,17 @@ KINDS: Mapping[str, Registry] = {
     "selectors": SELECTORS,
     "criteria": CRITERIA,
     "clients": CLIENTS,
+    "personalisers": PERSONALISERS,
 }
 """Every kind of part, by what a list of them is called."""
 
-_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
+_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS, PERSONALISERS)
 _CHOICES: Mapping[object, Registry] = {
     Aggregator: AGGREGATORS,
     Selector: SELECTORS,
     PartitionCriterion: CRITERIA,
     ClientAlgorithm: CLIENTS,
+    Personaliser: PERSONALISERS,
 }
 
 

@@ -1,6 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -8,20 +8,28 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
 from auxo.engines.in_process import InProcess
+from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
-from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.evaluation import Measured, Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
-from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.method_runs import (
+    MethodRun,
+    client_algorithm,
+    local_training,
+    method_runs,
+    needs_groups,
+    personaliser,
+)
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.refusals import refusal, refusals
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.stamp import make_stamp
+from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
@@ -117,24 +125,23 @@ def _run_all(
     _check_cohorts(config, every_run, inner.trainer, data.client_names)
     own = scoring(inner.trainer)
     said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
-    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said)), *_refused_words(refused)):
         on_note(note)
-    for said_why in _refused_words(refused):
-        on_note(said_why)
     why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config)) is not None}
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
     stamp = make_stamp(data)
     checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
-    found = _found(checkpoints, directory, runs, on_note)
-    finished = [] if found is None else list(found.finished)
+    done = _done_before(directory, runs, stamp)
+    found = _found(checkpoints, directory, runs, done, on_note)
+    finished = done if found is None else list(found.finished)
     troubles = {
         name: _words(_troubles(runs[name][0], directory.events(name).events, config, data)) for name in finished
     }
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
-            if found is None or directory.read_stamp() is None:  # one that goes on keeps its own
+            if (not finished and found is None) or directory.read_stamp() is None:  # one that goes on keeps its own
                 directory.write_inputs(stamp, data.preparation, ModelInputs.of(data))
             for method in methods:
                 name = short_name(method)
@@ -160,21 +167,34 @@ def _run_all(
     return summary
 
 
+def _done_before(directory: RunDirectory, methods: Iterable[str], stamp: Stamp) -> list[str]:
+    """Return the methods that have come to their end here, with the same data and versions of what computes."""
+    summary, before = directory.read_summary(), directory.read_stamp()
+    if summary is None or summary.status == "failed" or before is None:
+        return []
+    is_same = (before.data_sha256, before.versions) == (stamp.data_sha256, stamp.versions)
+    return [name for name in methods if is_same and name in summary.finished]
+
+
 def _found(
-    checkpoints: RunCheckpoints, directory: RunDirectory, runs: Mapping[str, Sequence[MethodRun]], on_note: OnNote
+    checkpoints: RunCheckpoints,
+    directory: RunDirectory,
+    runs: Mapping[str, Sequence[MethodRun]],
+    done: Sequence[str],
+    on_note: OnNote,
 ) -> Found | None:
-    """Return where an interrupted run goes on, with what it would do again out of the way."""
+    """Return where an interrupted run goes on, with what it would do again out of the way; what is ``done`` stays."""
     kinds = {
         method: tuple(dict.fromkeys(kind for run in some for kind in run.rules.own_states))
         for method, some in runs.items()
     }
     has_begun = bool(directory.methods())
     found = checkpoints.find(kinds)
-    directory.forget_methods(but=() if found is None else (*found.finished, found.method))
+    directory.forget_methods(but=done if found is None else (*found.finished, found.method))
     if found is not None:
         done = f"; {', '.join(found.finished)} finished before" if found.finished else ""
         on_note(f"{directory.path} goes on after round {found.round} of {found.method}{done}")
-    elif has_begun:
+    elif has_begun and not done:
         on_note(f"{directory.path} has no checkpoint yet, and begins anew")
     return found
 
@@ -277,8 +297,12 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
+    tuning = personaliser(config).tuning
+    personal = PersonalModels.by(tuning, trainer, data, local_training(config), config.seed)
+    measured = Measured(config.run.perplexity, personal)
+
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state, clients, config.run.perplexity)
+        scores = score_clients(trainer, data, simulation, state, clients, measured)
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 

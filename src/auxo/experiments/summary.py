@@ -72,6 +72,7 @@ class MethodSummary:
     are_cohorts_in_use: bool = False  # only those with clients are counted: events do not tell of others
     losers: Losers | None = None  # None for the base itself, and until both have finished
     troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, a failure first
+    tuning_device_s: float = 0.0  # device-seconds of clients that make models their own; not in device_s
 
     @property
     def brought(self) -> AgainstBase:
@@ -212,4 +213,5 @@ def _method_summary(
         against_base=against_base,
         are_cohorts_in_use=seen.are_counted_by_use,
         troubles=troubles,
+        tuning_device_s=last.tuning_device_s,
     )

@@ -194,8 +194,9 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
             raise ValueError(f"{name}: expected one value for each of {len(rows)} participants, got {len(values)}")
         if values.size and values.min() < 0:
             raise ValueError(f"{name}: expected values >= 0, got {values.min()}")
-    if upload.shape != rows.shape or not ((upload >= 0) & (upload <= 1)).all():
-        raise ValueError(f"upload: expected a share from 0 to 1 of each of {len(rows)} participants, got {upload}")
+    uploads = np.ones(len(rows)) if work.uploads is None else work.uploads
+    if uploads.shape != rows.shape or not (uploads >= 0).all():
+        raise ValueError(f"uploads: expected a number >= 0 for each of {len(rows)} participants, got {uploads}")
     if rows.size and not 0 <= rows.min() <= rows.max() < devices.n_clients:
         raise ValueError(f"rows: expected values in [0, {devices.n_clients}), got {rows.min()} to {rows.max()}")
     if model_bytes < 0:
@@ -204,7 +205,6 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
     passes = work.trained + work.compared / _PASSES_OF_TRAINING
     compute_s: FloatArray = devices.compute_s_per_sample[rows] * passes
     download_s: FloatArray = work.downloads * model_bits / devices.download_bps[rows]
-    uploads = 1 if work.uploads is None else work.uploads
     return compute_s + download_s + uploads * uploads_s(devices, rows, model_bytes)
 
 
