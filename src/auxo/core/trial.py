@@ -1,7 +1,8 @@
 """A partition on trial: branches of one cohort train models of their own, and clients' held-out samples judge them.
 
-Nothing is lost by trying. The mean of the branches' models is, to first order, the model that the cohort would have
-had, so it is the rival to beat, and what the cohort goes on with if no partition pays. What pays is what clients gain,
+Nothing is lost by trying. The cohort's own model goes on by the mean of the branches' movements, which is, to first
+order, what all participants would have sent for it, so it is the rival to beat, and what the cohort goes on with if no
+partition pays. What pays is what clients gain,
 in loss on samples that neither their model nor their label has seen: those who gain much, those who lose by having
 fewer participants, in one sum.
 """
@@ -131,6 +132,19 @@ class Trial:
         mean = _mean([part.weights for part in parts], weights).astype(np.float32)
         slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
         return ServerState(mean, slots, max(part.steps for part in parts))
+
+    def mean_movement(self, movements: tuple[FloatArray | None, ...]) -> FloatArray | None:
+        """Return what moves the cohort's own model, the rival, in a round: the mean of its branches' movements.
+
+        To first order it is what all participants would have sent for that model. Its optimiser goes on from its own
+        state: that of a mean of branches has seen the noise of their few participants, and would make smaller steps for
+        many rounds. None: nobody has trained.
+        """
+        moved = [branch for branch, movement in enumerate(movements) if movement is not None]
+        if not moved:
+            return None
+        known = [movement for movement in movements if movement is not None]
+        return _mean(known, np.array([self.weights[branch] for branch in moved]))
 
     def parted(self, cut: "Cut", generation: int) -> Partition:
         """Return the partition into the nodes of a cut, each with the model that it has had on trial."""

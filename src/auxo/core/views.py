@@ -15,7 +15,9 @@ from auxo.core.types import BoolArray, FloatArray
 _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
 _POINTS = 1000  # that structure is looked for among; more make it slower and hardly surer; our choice
+_AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
 _STARTS = 3  # of K-means, when structure is looked for; our choice
+_CLOUDS = 4  # without clusters that points are held against; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
 
 
@@ -72,12 +74,12 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
         return float("inf")
     centred = points - points.mean(axis=0)
     variances, axes = np.linalg.eigh(centred @ centred.T)
+    variances, axes = variances[-_AXES:], axes[:, -_AXES:]
     spread = np.sqrt(np.maximum(variances, 0.0))
-    cloud = rng.standard_normal(axes.shape) * (spread / np.sqrt(len(points)))
-    lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
     seed = int(rng.integers(2**31))
     found = _explained(axes * spread, halves, clusters, seed)
-    by_chance = _explained(cloud / np.where(lengths > 0, lengths, 1.0), halves, clusters, seed)
+    clouds = (rng.standard_normal(axes.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS))
+    by_chance = float(np.mean([_explained(cloud, halves, clusters, seed) for cloud in clouds]))
     return found / max(by_chance, 1 / len(points))  # nothing may be explained by chance, or less than nothing
 
 
