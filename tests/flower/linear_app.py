@@ -31,22 +31,20 @@ def fill(app: ClientApp, groups: int = 1, rate: float = 0.1) -> ClientApp:
         x, y, _, _ = data(int(context.node_config["partition-id"]), groups)
         some = half_of(message, len(x))
         x, y = x[some], y[some]
-        arrays = message.content["arrays"]
+        arrays = message.content.array_records["arrays"]
         w, b = (arrays[name].numpy() for name in ("w", "b"))
         loss = float(((x @ w.T + b - y) ** 2).mean())
         for _ in range(3):
             error = x @ w.T + b - y
             w, b = w - rate * 2 * error.T @ x / len(x), b - rate * 2 * error.mean(axis=0)
-        content = {
-            "arrays": ArrayRecord({"w": Array(w), "b": Array(b)}),
-            "metrics": MetricRecord({"train_loss": loss, "num-examples": len(x)}),
-        }
-        return Message(RecordDict(content), reply_to=message)
+        metrics = MetricRecord({"train_loss": loss, "num-examples": len(x)})
+        content = RecordDict({"arrays": ArrayRecord({"w": Array(w), "b": Array(b)}), "metrics": metrics})
+        return Message(content, reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         _, _, x, y = data(int(context.node_config["partition-id"]), groups)
-        arrays = message.content["arrays"]
+        arrays = message.content.array_records["arrays"]
         loss = float(((x @ arrays["w"].numpy().T + arrays["b"].numpy() - y) ** 2).mean())
         metrics = MetricRecord({"eval_loss": loss, "num-examples": len(x)})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)

@@ -62,7 +62,7 @@ class LocalGrid(Grid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         self.pulled += 1
-        replies = []
+        replies: list[Message] = []
         for name in message_ids:
             message = self.waiting.pop(name, None)
             if message is not None:

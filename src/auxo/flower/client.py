@@ -14,7 +14,7 @@ from flwr.clientapp.typing import ClientAppCallable, Mod
 from auxo.core.types import CohortId
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
-from auxo.flower.wire import CHECK_IN_ACTION, HALF, Answer, Asked, say, take_asked
+from auxo.flower.wire import CHECK_IN_ACTION, HALF, Answer, Asked, message_of, say, take_asked
 from auxo.protocol.messages import Task
 from auxo.runtime.client import Client
 
@@ -134,7 +134,7 @@ class ClientHalf:
             MessageType.EVALUATE,
         )  # fmt: skip
         try:
-            reply = app(Message(content=content, metadata=metadata), context)
+            reply = app(message_of(content, metadata), context)
         except Exception as error:  # noqa: BLE001 - the app's own code; without an answer it only judges nothing
             self._log_once("evaluate", f"the app's evaluation failed, so this client judges no models: {error!r:.300}")
             return None
@@ -158,8 +158,8 @@ class ClientHalf:
 class AuxoClientApp(ClientApp):
     """Flower's `ClientApp` with Auxo's client half around it; register ``train`` and ``evaluate`` as ever.
 
-    The node's mods run inside: they find what they would find without Auxo. The app's evaluation, which has samples that
-    the app does not train on, is what compares and judges models: its reply's metrics have to name a loss.
+    The node's mods run inside: they find what they would find without Auxo. The app's evaluation, which has samples
+    that the app does not train on, is what compares and judges models: its reply's metrics have to name a loss.
 
     Args:
         client_fn: see `ClientApp`.
@@ -250,4 +250,4 @@ def _no_app(message: Message, context: Context) -> Message:
 
 def _any_message() -> Message:
     metadata = Metadata(1, "1", 1, 2, "", "", 0.0, 1e12, MessageType.TRAIN)
-    return Message(content=RecordDict(), metadata=metadata)
+    return message_of(RecordDict(), metadata)

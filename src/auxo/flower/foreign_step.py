@@ -20,6 +20,7 @@ from auxo.core.types import Float32Array, FloatArray
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, mean_of
 from auxo.flower.strategy_state import mixed, recall, remembered
+from auxo.flower.wire import message_of
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class StrategyTable:
     """The strategies of all models, by number."""
 
     make: MakeStrategy
+    asks_cohort: bool = False  # what makes strategies looks at the cohort that they are for
     entries: dict[int, Entry] = field(default_factory=dict)
     _mixtures: dict[Kept, Entry] = field(default_factory=dict)
     _next: int = 0
@@ -111,7 +113,7 @@ class StrategyTable:
     def made_for(self, kept: OwnState, cohort: CohortSeen) -> Entry:
         """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
         entry = self.of(kept)
-        if entry.made_for != cohort:
+        if self.asks_cohort and entry.made_for != cohort:
             state = remembered(entry.strategy, self.make(entry.made_for))
             if state.others:  # what cannot be told from the outside stays, and so do settings of the cohort it was for
                 return entry
@@ -128,7 +130,7 @@ class StrategyTable:
         self._mixtures = {kept: entry for kept, entry in self._mixtures.items() if kept in some}
 
 
-class Movement(np.ndarray):  # type: ignore[type-arg]  # numpy's own class is meant
+class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """How far a strategy has moved a model, with what it has made."""
 
     after: Entry
@@ -222,7 +224,7 @@ def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
             values = (to[key].numpy().astype(np.float64) + (values - reply.start[key].numpy())).astype(values.dtype)
         moved[key] = Array(np.asarray(values))
     beside = {key: kept for key, kept in content.items() if key != name}
-    return Message(content=RecordDict({name: ArrayRecord(moved), **beside}), metadata=reply.message.metadata)
+    return message_of(RecordDict({name: ArrayRecord(moved), **beside}), reply.message.metadata)
 
 
 def _mean_metrics(metrics: Sequence[MetricRecord | None], weights: Sequence[float]) -> MetricRecord | None:
@@ -233,9 +235,9 @@ def _mean_metrics(metrics: Sequence[MetricRecord | None], weights: Sequence[floa
     total = sum(weight for _, weight in there)
     mean = MetricRecord()
     for name in there[0][0]:
-        values = [record.get(name) for record, _ in there]
-        if all(isinstance(value, int | float) for value in values):
-            mean[name] = sum(float(record[name]) * weight for record, weight in there) / total  # type: ignore[arg-type]
+        values = [value for record, _ in there if isinstance(value := record.get(name), int | float)]
+        if len(values) == len(there):
+            mean[name] = sum(value * weight for value, (_, weight) in zip(values, there, strict=True)) / total
     return mean
 
 

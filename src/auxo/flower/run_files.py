@@ -162,7 +162,7 @@ def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]
         state = remembered(entry.strategy, run.table.make(entry.made_for))
         if state.others:
             LOG.warning(
-                "checkpoints do not hold %s of %s, which is neither numbers nor arrays; a run that goes on has it as new",
+                "checkpoints do not hold %s of %s, neither numbers nor arrays; a run that goes on has it as new",
                 ", ".join(state.others),
                 type(entry.strategy).__name__,
             )
@@ -233,8 +233,8 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) 
         strategy = run.table.make(seen)
         if type(strategy).__name__ != said["kind"]:
             raise ValueError(
-                f"base: expected {said['kind']}, as in the checkpoint, got {type(strategy).__name__}; make the strategy "
-                "that the run was started with, or use another directory"
+                f"base: expected {said['kind']}, as in the checkpoint, got {type(strategy).__name__}; make the "
+                "strategy that the run was started with, or use another directory"
             )
         recall(strategy, Remembered(_states(arrays, f"{prefix}state/"), _plain(said["plain"])))
         run.table.put(int(number), Entry(strategy, model, seen, said["round"]))

@@ -78,7 +78,7 @@ class AuxoStrategy(Strategy):
             TypeError: the base makes no strategy of Flower's message API.
             ValueError: it is one that Auxo cannot work with; the message says why.
         """
-        self._make = _maker(base)
+        self._make, self._asks_cohort = _maker(base)
         self._participants, self._seed = participants, seed
         self._method = Auxo(cross_fit_share=1.0) if method is None else method
         if check_in not in ("piggyback", "query"):
@@ -138,7 +138,7 @@ class AuxoStrategy(Strategy):
                 LOG.warning("no partition is possible: %s", why_not)
         if self._total_rounds is None and getattr(self._method, "decides", "trial") == "criterion":
             LOG.warning("the method looks at the part of the run that is done: give total_rounds, or it waits")
-        table = StrategyTable(self._make)
+        table = StrategyTable(self._make, self._asks_cohort)
         first = CohortSeen(ROOT, self._participants)
         runs: list[CohortRun] = []
 
@@ -232,21 +232,21 @@ def check_base(strategy: object) -> None:
         inside = getattr(inside, "strategy", None)
 
 
-def _maker(base: Base) -> Callable[[CohortSeen], Strategy]:
-    """Return what makes a strategy for a cohort, however it was given."""
+def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:
+    """Return what makes a strategy for a cohort, however it was given, and whether it looks at the cohort."""
     if isinstance(base, Strategy):
         check_base(base)
-        return lambda cohort: copy.deepcopy(base)
+        return (lambda cohort: copy.deepcopy(base)), False
     if not callable(base):
-        check_base(base)
-    takes = [
+        raise TypeError(f"base: expected a strategy, or a callable that makes one, got {type(base).__name__}")
+    needed = [
         one
         for one in inspect.signature(base).parameters.values()
         if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
     ]
-    if takes:
-        return lambda cohort: base(cohort)  # type: ignore[call-arg]  # its signature says so
-    return lambda cohort: base()  # type: ignore[call-arg]
+    if needed:
+        return (lambda cohort: base(cohort)), True  # type: ignore[call-arg]  # noqa: PLW0108 - its signature says so
+    return (lambda cohort: base()), False  # type: ignore[call-arg]
 
 
 def _pause_of(grid: Grid) -> float:
@@ -256,6 +256,6 @@ def _pause_of(grid: Grid) -> float:
 
 def _not_by_round() -> NotImplementedError:
     return NotImplementedError(
-        "AuxoStrategy runs cohorts at their own pace: call its start(). To put a wrapper around a strategy, such as one "
-        "for differential privacy, put it inside: AuxoStrategy(lambda: Wrapper(FedAvg(...)), ...)"
+        "AuxoStrategy runs cohorts at their own pace: call its start(). To put a wrapper around a strategy, such as "
+        "one for differential privacy, put it inside: AuxoStrategy(lambda: Wrapper(FedAvg(...)), ...)"
     )

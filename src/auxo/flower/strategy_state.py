@@ -61,7 +61,7 @@ def recall(strategy: Strategy, state: Remembered) -> None:
 
 
 def mixed(strategies: Sequence[Strategy], weights: Sequence[float]) -> Strategy:
-    """Return a copy of the strategy of the largest weight whose arrays are the means of all: of moments, of momentum."""
+    """Return a copy of the strategy of the largest weight, with the means of all for its arrays: moments, momentum."""
     heaviest = max(range(len(strategies)), key=lambda place: weights[place])
     mixture = copy.deepcopy(strategies[heaviest])
     for path, value in list(_attributes(mixture)):

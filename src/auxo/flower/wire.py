@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.types import CohortId
@@ -125,6 +125,12 @@ def take_asked(message: Message) -> Asked | None:
         models,
         ConfigRecord() if evaluate is None else evaluate,
     )
+
+
+def message_of(content: RecordDict, metadata: Metadata) -> Message:
+    """Return a message with the metadata of another one."""
+    message: Message = Message(content=content, metadata=metadata)  # type: ignore[call-overload]  # not in its overloads
+    return message
 
 
 def say(content: RecordDict, check_in: CheckIn, answer: Answer | None) -> None:
