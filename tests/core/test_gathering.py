@@ -97,7 +97,7 @@ def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int,
     returned = [replace(one, loss=0.25) for one in answers(alike(6), late)]
     returned[3] = replace(returned[3], update=None)
     examined = [
-        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one.loss, FINGERPRINT))
+        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one, FINGERPRINT))
         for one in returned
     ]
     here, there = gathered(returned), gathered(examined)
@@ -110,7 +110,7 @@ def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int,
 
 def test_a_valid_update_is_examined_into_its_direction_and_its_length_over_the_root_of_the_examples() -> None:
     update = np.arange(N_PARAMS, dtype=np.float32)  # its squares sum to 55
-    seen = examine(update, 5, 0.5, FINGERPRINT)
+    seen = examine(update, 5, Returned(0, None, None, loss=0.5), FINGERPRINT)
 
     assert isinstance(seen, Examined)
     assert (seen.report.examples, seen.report.loss) == (5, 0.5)

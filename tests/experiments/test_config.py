@@ -88,7 +88,10 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         ("population.groups=[]", "population.groups: expected a whole number (at least 1) or a list of one or more"),
         ("training.aggregator=fedavgg", 'expected an aggregator (fedavg, fedyogi) or an import path, got "fedavgg"; d'),
         ("training.aggregator=fedavgg", 'did you mean "fedavg"?'),
-        ("training.selector=unifrom", 'training.selector: expected a selector (uniform) or an import path, got "unif'),
+        (
+            "training.selector=unifrom",
+            'training.selector: expected a selector (uniform, oort, pyramidfl) or an import path, got "unif',
+        ),
         (
             "training.client=fedprx",
             "training.client: expected a client algorithm (sgd, fedprox) or an import path, got",

@@ -25,7 +25,6 @@ from auxo import (
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.gathering import Gathered
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
@@ -34,6 +33,7 @@ from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector
+from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
@@ -772,7 +772,7 @@ class Listens:
 
     own_states = (Losses,)
 
-    def begin(self) -> Losses:
+    def begin(self, parent: OwnState | None = None) -> Losses:
         return Losses(np.zeros(0))
 
     def select(
@@ -780,8 +780,8 @@ class Listens:
     ) -> IntArray:
         return rows[:wanted]
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> Losses:
-        return Losses(gathered.losses)
+    def learn(self, memory: OwnState, turnout: Turnout) -> Losses:
+        return Losses(turnout.loss)
 
 
 REPORTED: Any = [0.5, 2, np.float32(0.25), None, "low", float("nan"), float("inf"), 10**30, 10**400, -1.0, 0.0, [1]]

@@ -81,11 +81,11 @@ class Bent:
             case _:
                 return update
 
-    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
         found = job_losses(self.inner, weights, data, jobs)
         if self.kind == "shares losses" and len(jobs):
-            found = found + 1e-9 * found.mean()
-        return found * 10 if self.kind == "sums losses" else found
+            found = [one + 1e-9 * np.concatenate(found).mean() for one in found]
+        return [one * 10 for one in found] if self.kind == "sums losses" else found
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         found = self.inner.predict(weights, x)

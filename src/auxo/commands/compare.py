@@ -26,6 +26,7 @@ from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.reporting.comparison_report import write_comparison_report
 from auxo.reporting.comparison_tables import comparison_over_seeds
+from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.report import write_report
 
 EXAMPLES = examples(
@@ -62,7 +63,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     config = load_config(config_file, all_overrides(overrides, population, engine, ray_address, data))
     check_json(json_file)
     folder = out or Path("runs") / f"{config.name}-seeds"
-    messages = Console(stderr=True)
+    messages = MessageConsole()
     tell_unused(config, messages)
 
     def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:

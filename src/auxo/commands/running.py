@@ -22,6 +22,7 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
+from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.method_names import contenders
 from auxo.reporting.method_names import words_for as words_for_method
 from auxo.reporting.progress import Budget, OnEvent, show_progress
@@ -33,7 +34,7 @@ from auxo.runtime.failures import TrainingFailed
 def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     """Run an experiment, show and report it."""
     check_json(json_file)
-    messages = Console(stderr=True)
+    messages = MessageConsole()
     tell_unused(config, messages)
     path = out or _free_directory(config)
     with no_empty_folders(path):
@@ -155,7 +156,16 @@ def _is_of_own_code(error: Exception, config: Config) -> bool:
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
     """Say in which method a run failed and what there is of it, before the traceback."""
-    summary = directory.read_summary() if directory.path.is_dir() else None
+    if not directory.path.is_dir() or not directory.methods():
+        return
+    if isinstance(error, OSError) and not _is_of_own_code(error, config):  # a full disk, most often
+        typer.echo(
+            f"auxo: the run could not go on; what was done so far is in {directory.path}; once the cause below is "
+            f"mended, go on with: auxo resume {directory.path}",
+            err=True,
+        )
+        return
+    summary = directory.read_summary()
     if summary is None:
         return
     begun = set(directory.methods()) - set(summary.finished)
@@ -190,7 +200,10 @@ def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
         if not is_announced:
             messages.print(words, highlight=False, markup=False, soft_wrap=True)
             is_announced = True
-        show(method, event)
+        try:
+            show(method, event)
+        except BrokenPipeError:
+            messages.on_broken_pipe()
 
     return on_event
 

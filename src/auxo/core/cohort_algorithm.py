@@ -18,6 +18,7 @@ from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matching
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Decision, Keep, Outlook, Partition
+from auxo.core.turnout import Times
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 InitialModel = Callable[[int], Float32Array]
@@ -123,6 +124,8 @@ class Participants:
     model: IntArray
     notes: OwnState = NOTHING
     held_out: IntArray | None = None
+    epochs: IntArray | None = None  # passes over its samples that the selector asks of each; None: the usual ones
+    skipped: BoolArray | None = None  # (clients, tensors of the model) that each does not send; None: all are sent
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Closing:
     outlook: Outlook
     share: int  # updates that the round wants
     table: OwnState = NOTHING
+    times: Times | None = None  # of the participants; None: nobody has looked at a clock
 
     def is_for(self, leaf: CohortId) -> bool:
         """Return whether it is a round of this leaf; if not, its model was there to be compared, and stays as it is."""

@@ -40,6 +40,7 @@ class Returned:
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
+    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
     reply: object = None  # see `Report`
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
@@ -81,6 +82,7 @@ class Gathered:
     aggregated: IntArray  # participants whose update moves a model
     misfits: int  # valid and in time, but not admitted
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+    squared_losses: FloatArray | None = None  # (len(rows),) mean of the squares behind ``losses``; NaN: not known
     unusual: tuple[
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
@@ -99,21 +101,30 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(
-    update: object,
-    examples: object,
-    loss: float | None,
-    fingerprint: Fingerprint,
-    held_out: tuple[float, ...] = (),
-    held_out_scores: tuple[float, ...] = (),
-) -> Examined | Reason:
+class SaysOfUpdate(Protocol):
+    """What an answer says besides its update and its examples; see `Report`."""
+
+    @property
+    def loss(self) -> float | None: ...  # noqa: D102 - see `Report`, and so below
+
+    @property
+    def held_out(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
+    def held_out_scores(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
+    def squared_loss(self) -> float | None: ...  # noqa: D102
+
+
+def examine(update: object, examples: object, said: SaysOfUpdate, fingerprint: Fingerprint) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
+    report = Report(count, said.loss, said.held_out, said.held_out_scores, said.squared_loss)
     length = relative_length(values, count)
-    report = Report(count, loss, held_out, held_out_scores)
     return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
 
 
@@ -133,6 +144,7 @@ def gather(
     late: list[bool] = []
     model: list[int] = []
     losses: list[float] = []
+    squared: list[float] = []
     held_out: list[tuple[float, ...]] = []
     scores: list[tuple[float, ...]] = []
     directions: list[FloatArray] = []
@@ -149,9 +161,7 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(
-            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.held_out_scores
-        )
+        examined = answer.examined or examine(answer.update, answer.examples, answer, fingerprint)
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
@@ -161,6 +171,7 @@ def gather(
         late.append(answer.late)
         model.append(answer.model)
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
+        squared.append(np.nan if examined.report.squared_loss is None else examined.report.squared_loss)
         held_out.append(examined.report.held_out)
         scores.append(examined.report.held_out_scores)
         directions.append(examined.direction)
@@ -184,6 +195,7 @@ def gather(
         late=np.array(late, dtype=np.bool_),
         model=np.array(model, dtype=np.int64),
         losses=np.array(losses, dtype=np.float64),
+        squared_losses=np.array(squared, dtype=np.float64),
         held_out=_filled(held_out),
         held_out_scores=_filled(scores),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),

@@ -1,19 +1,20 @@
 """The simplest engine: participants train in this process."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
+from auxo.core.partial_uploads import without
 from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
-from auxo.training.job_losses import job_losses
+from auxo.training.job_losses import job_losses, mean
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer, scoring
@@ -41,13 +42,23 @@ class InProcess:
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        yield from train_offered(models, jobs, self._train_one, self._mean_losses, out, self._mean_scores)
+        squares: dict[tuple[int, int], float] = {}  # mean squared losses, by job and weights
+
+        def mean_losses(weights: Float32Array, some: Sequence[Job]) -> FloatArray:
+            losses = job_losses(self.trainer, weights, self.data, some)
+            with np.errstate(over="ignore"):  # of a model that has diverged
+                squares.update(((id(job), id(weights)), mean(one**2)) for job, one in zip(some, losses, strict=True))
+            return np.array([mean(one) for one in losses])
+
+        trained = train_offered(models, jobs, self._train_one, mean_losses, out, self._mean_scores)
+        for job, update in zip(jobs, trained, strict=True):
+            if job.skipped:
+                update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
+            square = squares.get((id(job), id(models[update.model])))
+            yield update if square is None else replace(update, squared_loss=square)
 
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
-
-    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
-        return job_losses(self.trainer, weights, self.data, jobs)
 
     def _mean_scores(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
         return np.array([self._mean_score(weights, job) for job in jobs])

@@ -92,5 +92,7 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
         overcommit=config.devices.overcommit,
         selector=selector,
         sketch_size=training.sketch_size,
-        layers=layers if training.fingerprint_by_unit else (),
+        layers=layers,
+        by_unit=training.fingerprint_by_unit,
+        epochs=training.epochs,
     )

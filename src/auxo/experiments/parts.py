@@ -47,7 +47,11 @@ AGGREGATORS = Registry(
 )
 SELECTORS = Registry(
     "selector",
-    (Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),),
+    (
+        Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),
+        Entry("oort", "Prefers high losses and the fast, explores (Lai et al., 2021).", "auxo.core.oort:Oort"),
+        Entry("pyramidfl", "Oort; the fast do more, uploads drop out (Li, 2022).", "auxo.core.pyramidfl:PyramidFL"),
+    ),
     (Selector,),
     "training.selector",
 )

@@ -29,12 +29,16 @@ class Federation:
     selector: Selector = field(default_factory=Uniform)
     sketch_size: int = 4096  # of fingerprints
     layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
+    by_unit: bool = True  # algorithms that see units are shown them
+    epochs: int = 1  # passes over a participant's samples; for selectors that ask some for more
 
     def __post_init__(self) -> None:
         if self.total_participants < 1:
             raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
         if self.total_rounds < 1:
             raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs: expected at least 1, got {self.epochs}")
         if self.layers:
             check_layers(self.layers, self.n_params)
         names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]
@@ -44,7 +48,7 @@ class Federation:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """Return the sketch that belongs to this federation."""
-        by_unit = isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
+        by_unit = self.by_unit and isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
         return Fingerprint(self.n_params, self.sketch_size, self.seed, self.layers if by_unit else ())
 
     @property

@@ -1,4 +1,4 @@
-"""How a round opens: check-ins -> match -> select -> plan, as one pure function over one state.
+"""How a round opens: check-ins -> match -> select -> plan -> work, as one pure function over one state.
 
 The simulation and `Server` open rounds by it, and so does whatever else runs cohorts.
 """
@@ -10,6 +10,8 @@ import numpy as np
 from auxo.core.cohort_algorithm import Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
+from auxo.core.partial_uploads import draw_skipped
+from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
 from auxo.runtime.federation import Federation
 
@@ -87,7 +89,24 @@ def open_round(
     participants = Participants(
         selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes, plan.held_out
     )
-    return Opened(state, participants, plan.hears_late)
+    return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
+
+
+def _with_work(
+    rules: Federation, state: CohortState, participants: Participants, share: int, rng: np.random.Generator
+) -> Participants:
+    """Return the participants with what the selector asks of each besides its plan, if it does.
+
+    Without layers nobody knows the model's tensors, and all of an update is sent.
+    """
+    if not isinstance(rules.selector, SetsWork):
+        return participants
+    count = len(participants.clients)
+    asked = rules.selector.work(state.selection, participants.clients, UsualWork(share, rules.epochs))
+    asked.check(count, type(rules.selector).__name__)
+    parts = (asked.upload < 1).any() and rules.layers
+    skipped = draw_skipped(asked.upload, len(rules.layers), rng) if parts else None
+    return replace(participants, epochs=asked.epochs, skipped=skipped)
 
 
 def _selected(

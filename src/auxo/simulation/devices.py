@@ -22,6 +22,7 @@ class Work:
     trained: IntArray  # samples passed through training, every epoch counted
     compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
     downloads: IntArray  # models
+    upload: FloatArray | None = None  # share of its update that each sends; None: all of it
 
     @staticmethod
     def plain(trained: IntArray) -> "Work":
@@ -181,6 +182,9 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
             raise ValueError(f"{name}: expected one value for each of {len(rows)} participants, got {len(values)}")
         if values.size and values.min() < 0:
             raise ValueError(f"{name}: expected values >= 0, got {values.min()}")
+    upload = np.ones(len(rows)) if work.upload is None else work.upload
+    if upload.shape != rows.shape or not ((upload >= 0) & (upload <= 1)).all():
+        raise ValueError(f"upload: expected a share from 0 to 1 of each of {len(rows)} participants, got {upload}")
     if rows.size and not 0 <= rows.min() <= rows.max() < devices.n_clients:
         raise ValueError(f"rows: expected values in [0, {devices.n_clients}), got {rows.min()} to {rows.max()}")
     if model_bytes < 0:
@@ -188,7 +192,13 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
     model_bits = _BITS_PER_BYTE * model_bytes
     passes = work.trained + work.compared / _PASSES_OF_TRAINING
     compute_s: FloatArray = devices.compute_s_per_sample[rows] * passes
-    return compute_s + work.downloads * model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
+    download_s = work.downloads * model_bits / devices.download_bps[rows]
+    return compute_s + download_s + upload * uploads_s(devices, rows, model_bytes)
+
+
+def uploads_s(devices: Devices, rows: IntArray, model_bytes: int) -> FloatArray:
+    """Return how long a whole update takes each of these clients to send."""
+    return np.asarray(_BITS_PER_BYTE * model_bytes / devices.upload_bps[rows])
 
 
 def _check_population(n_clients: int) -> None:

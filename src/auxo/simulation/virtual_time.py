@@ -16,8 +16,11 @@ from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered
 from auxo.core.matching import Matched
+from auxo.core.partial_uploads import sent_share
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
+from auxo.core.selectors import SetsWork
+from auxo.core.turnout import Times
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import (
@@ -36,7 +39,7 @@ from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Opened, TooFew, match, open_round
 from auxo.simulation.availability import Availability
 from auxo.simulation.client_side import ClientRules, ClientSide
-from auxo.simulation.devices import Devices, Work, durations_s
+from auxo.simulation.devices import Devices, Work, durations_s, uploads_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 from auxo.training.trainer import Job
 
@@ -58,6 +61,7 @@ class OpenRound:
     hears_late: bool
     spent_s: FloatArray  # device-seconds of each
     epochs: IntArray | None = None  # of each; None: all do all of them
+    times: Times | None = None  # that the selector hears of
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,13 @@ class Simulation:
     world: World
     on_event: Callable[[Event], None]
 
+    def __post_init__(self) -> None:
+        if isinstance(self.rules.selector, SetsWork) and self.rules.epochs != self.world.epochs:
+            raise ValueError(
+                f"rules.epochs: expected those of the world, {self.world.epochs}, got {self.rules.epochs}; a selector "
+                "that asks some for more work has to know what is usual"
+            )
+
     @property
     def _client_rules(self) -> ClientRules:
         return ClientRules(self.rules.algorithm.client_half)
@@ -197,16 +208,12 @@ class Simulation:
         """Ask the clock who of the selected will be kept, and until when everybody is busy."""
         pace, now, world = state.paces[cohort], state.clock_s, self.world
         clients = opened.participants.clients
-        model_bytes = self.rules.n_params * _BYTES_PER_PARAMETER
-        samples = world.data.train.counts(clients)
-        asks = self.rules.asks_for_loss
-        work = _work(opened.participants, samples, np.full(len(clients), world.epochs), asks)
-        took_s = durations_s(world.devices, clients, work, model_bytes)
-        epochs = None
-        if world.sends_partial_work and world.epochs > 1:
-            epochs = _epochs_in_time(took_s, world.devices.compute_s_per_sample[clients] * work.trained, world)
-            work = _work(opened.participants, samples, epochs, asks)
-            took_s = durations_s(world.devices, clients, work, model_bytes)
+        usual_s, usual = self._took(opened.participants, np.full(len(clients), world.epochs), None)
+        took_s, epochs = usual_s, usual if world.sends_partial_work and world.epochs > 1 else None
+        asked = opened.participants
+        if asked.epochs is not None:
+            share = None if asked.skipped is None else sent_share(asked.skipped, self.rules.layers)
+            took_s, epochs = self._took(asked, asked.epochs, share)
         online_for_s = world.availability.online_until_s(now, clients) - now
         fails_after_s = draw_failures_s(took_s, online_for_s, world.dropout, self._stream("drop-out", cohort, pace))
         wanted = self.rules.share(state.coordinator, cohort)
@@ -216,14 +223,42 @@ class Simulation:
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         state.busy_until_s[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
         number = self.rules.of(state.coordinator, cohort).round + 1
-        waits = OpenRound(now, number, opened.participants, kept, late, opened.hears_late, timing.spent_s, epochs)
+        times = self._times(asked, usual_s, kept, late)
+        waits = OpenRound(now, number, asked, kept, late, opened.hears_late, timing.spent_s, epochs, times)
         after = Pace(timing.closes_at_s, waits, futile=pace.futile, attempts=pace.attempts + 1)
         return replace(state, paces={**state.paces, cohort: after})
+
+    def _took(
+        self, participants: Participants, epochs: IntArray, upload: FloatArray | None
+    ) -> tuple[FloatArray, IntArray]:
+        """Return how long participants take for so many epochs, or those they can do before the deadline, and these."""
+        world, clients = self.world, participants.clients
+        model_bytes, samples = self.rules.n_params * _BYTES_PER_PARAMETER, world.data.train.counts(clients)
+        work = replace(_work(participants, samples, epochs, self.rules.asks_for_loss), upload=upload)
+        took_s = durations_s(world.devices, clients, work, model_bytes)
+        if not world.sends_partial_work:
+            return took_s, epochs
+        training_s = world.devices.compute_s_per_sample[clients] * work.trained
+        done = _epochs_in_time(took_s, training_s, epochs, world.deadline_s)
+        work = replace(_work(participants, samples, done, self.rules.asks_for_loss), upload=upload)
+        return durations_s(world.devices, clients, work, model_bytes), done
+
+    def _times(self, participants: Participants, usual_s: FloatArray, kept: BoolArray, late: BoolArray) -> Times:
+        """Return what the clock tells a selector; of those that failed it says nothing."""
+        world, clients = self.world, participants.clients
+        one = _work(participants, world.data.train.counts(clients), np.ones(len(clients), dtype=np.int64), False)
+        known = np.where(kept | late, 0.0, np.nan)
+        return Times(
+            usual_s=usual_s + known,
+            epoch_s=world.devices.compute_s_per_sample[clients] * one.trained + known,
+            upload_s=uploads_s(world.devices, clients, self.rules.n_params * _BYTES_PER_PARAMETER) + known,
+            late=late,
+        )
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
-        closing = closing_of(self.rules, state.coordinator, cohort, opened.participants)
+        closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
         state = replace(state, spent=state.spent + _spent(opened, closed))
         self._report_rejected(state, cohort, opened, closed.gathered)
@@ -252,6 +287,7 @@ class Simulation:
                 self.rules.asks_for_loss,
                 len(asked.offered),
                 () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
+                () if asked.skipped is None else tuple(np.flatnonzero(asked.skipped[row]).tolist()),
             )
             for row, visit in zip(rows, visits, strict=True)
         ]
@@ -367,11 +403,11 @@ class Simulation:
         return self.rules.algorithm.matching.place(state.coordinator, check_ins, rng)
 
 
-def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) -> IntArray:
-    """Return as many epochs as each participant can do before the deadline, but one at least."""
-    epoch_s, rest_s = training_s / world.epochs, took_s - training_s
-    possible = np.floor((world.deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).eps))
-    return np.clip(possible, 1, world.epochs).astype(np.int64)
+def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, epochs: IntArray, deadline_s: float) -> IntArray:
+    """Return as many of its epochs as each participant can do before the deadline, but one at least."""
+    epoch_s, rest_s = training_s / epochs, took_s - training_s
+    possible = np.floor((deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).eps))
+    return np.clip(possible, 1, epochs).astype(np.int64)
 
 
 def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool) -> Work:

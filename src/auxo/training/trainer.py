@@ -72,6 +72,7 @@ class Job:
     reports_loss: bool = False  # at the model it is sent, before training
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
     held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
+    skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class LocalUpdate:
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
+    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
 
 
 class Trainer(Protocol):
@@ -140,10 +142,10 @@ class Trainer(Protocol):
 class TellsJobLosses(Protocol):
     """A trainer that works out the losses of many jobs in one go; of others `Trainer.losses` is asked job by job."""
 
-    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
-        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
+        """Return, for each job, the losses of the samples that it trains on.
 
-        Each has the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
+        They have the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
         """
         ...
 
@@ -169,6 +171,10 @@ class ScoresSamples(Protocol):
 
     def scores(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
         """Return the score of each row of ``x``; larger is better."""
+        ...
+
+    def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return what the model gives for each row of ``x``, (rows, outputs)."""
         ...
 
 
