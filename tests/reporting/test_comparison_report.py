@@ -42,6 +42,7 @@ def evaluated(at: int, accuracy: float) -> Evaluated:
         matched_accuracy=accuracy,
         matched_ari=None,
         perplexity=None,
+        tuning_device_s=0.0,
     )
 
 

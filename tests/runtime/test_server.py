@@ -23,7 +23,10 @@ from auxo import (
     TaskResult,
 )
 from auxo.algorithms.base import OneCohort
+from auxo.algorithms.cfl import Cfl
+from auxo.algorithms.flex_cfl import FlexCfl
 from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.kfed import KFed
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
@@ -893,3 +896,19 @@ def test_a_method_with_several_models_may_begin_with_one_for_each() -> None:
 
 def test_clients_that_have_to_compare_models_are_in_nobodys_list() -> None:
     assert ifca_server().match(ONLINE, everybody=True) == {FIRST: [], SECOND: []}
+
+
+@pytest.mark.parametrize("method", [FlexCfl(groups=2, sample=2), KFed(cohorts=2)])
+def test_a_method_that_asks_for_more_than_a_task_can_say_is_refused(method: FlexCfl | KFed) -> None:
+    server = Server(np.zeros(3), participants=4, rounds=5, method=method)
+
+    with pytest.raises(
+        NotImplementedError, match=f"{type(method).__name__}: expected a method whose participants train"
+    ):
+        server.open_round(ROOT, [CheckIn(client) for client in range(4)])
+
+
+def test_a_method_that_wants_everybody_has_everybody_who_has_checked_in() -> None:
+    server = Server(np.zeros(3), participants=2, rounds=5, method=Cfl())
+
+    assert len(server.open_round(ROOT, [CheckIn(client) for client in range(7)])) == 7

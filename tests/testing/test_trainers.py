@@ -66,6 +66,8 @@ class Bent:
     def _other(self, job: Job) -> Job:
         if self.kind == "wholes":
             return replace(job, fold=None)
+        if self.kind == "own steps":
+            return replace(job, steps=None)
         return replace(job, epochs=None) if self.kind == "own pace" else job
 
     def _bent(self, update: LocalUpdate) -> LocalUpdate:
@@ -110,6 +112,7 @@ BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
     (trainers.trains_on_halves, trial("wholes")),
     (trainers.trains_on_halves, trial("modest")),
     (trainers.obeys_the_settings, trial("own pace")),
+    (trainers.obeys_the_settings, trial("own steps")),
     (trainers.a_client_without_samples_stays, trial("generous")),
     (trainers.divergence_is_a_value, trial("mends")),
     (trainers.predicts_every_row, trial("columns")),

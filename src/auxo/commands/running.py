@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -35,7 +35,7 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     """Run an experiment, show and report it."""
     check_json(json_file)
     messages = MessageConsole()
-    tell_unused(config, messages)
+    tell_unused([config], messages)
     path = out or _free_directory(config)
     with no_empty_folders(path):
         directory = RunDirectory.create(path, to_toml(config))
@@ -50,7 +50,9 @@ def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
     for method in map(short_name, config.methods):
-        if method not in summary.methods:
+        if method in summary.refused:
+            typer.echo(f"{method}: left out: {summary.refused[method]}")
+        elif method not in summary.methods:
             typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {report}")
     end_if_failed(summary)
@@ -102,9 +104,12 @@ def check_json(json_file: Path | None) -> None:
         )
 
 
-def tell_unused(config: Config, messages: Console) -> None:
-    """Say which sections are without effect: a file may hold them for other runs, but they may also be a mistake."""
-    for section, kind in config.unused_sections().items():
+def tell_unused(configs: Sequence[Config], messages: Console) -> None:
+    """Say which sections none has a use for: a file may hold them for other runs, but they may also be a mistake."""
+    unused = [config.unused_sections() for config in configs]
+    for section, kind in unused[0].items():
+        if not all(section in one for one in unused):
+            continue
         value = f'"{section}"' if kind is not METHODS else f'[..., "{section}"]'
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 

@@ -6,10 +6,11 @@ from auxo.core.aggregators import Aggregator, at_rate
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.layers import Layer
+from auxo.core.personaliser import Personaliser
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, PERSONALISERS, SELECTORS
 from auxo.population.federated_data import FederatedData
 from auxo.registry.registry import short_name
 from auxo.runtime.federation import Federation
@@ -75,6 +76,13 @@ def client_algorithm(config: Config) -> ClientAlgorithm:
     client = config.maker.make(CLIENTS, config.training.client)
     assert isinstance(client, ClientAlgorithm)  # noqa: S101
     return client
+
+
+def personaliser(config: Config) -> Personaliser:
+    """Return what clients do to the model of their cohort before they use it."""
+    found = config.maker.make(PERSONALISERS, config.training.personaliser)
+    assert isinstance(found, Personaliser)  # noqa: S101
+    return found
 
 
 def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:

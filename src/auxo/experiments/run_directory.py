@@ -192,6 +192,10 @@ class RunDirectory:
         """Return the complete resolved configuration."""
         return (self.path / _CONFIG).read_text(encoding="utf-8")
 
+    def replace_config(self, text: str) -> None:
+        """Write another configuration in place of the run's own: one that names more methods."""
+        write_whole(self.path / _CONFIG, text.encode())
+
     def methods(self) -> tuple[str, ...]:
         """Return the methods that have begun, each a folder with events, in the order of the configuration.
 

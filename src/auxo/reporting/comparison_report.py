@@ -2,14 +2,10 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
 from pathlib import Path
 
-import numpy as np
-
-from auxo.core.types import FloatArray
 from auxo.experiments.comparison import FEWEST_SEEDS, Comparison, Row
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
@@ -20,14 +16,13 @@ from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.page import page, scrolling, section
 from auxo.reporting.plain_figure import RULE, SOFT, Dot, Figure, Stroke, Words, as_pdf, as_svg, svg_markup
+from auxo.reporting.race import Runner, race
 from auxo.reporting.svg import tick_step, ticks
 
 _COLOURS = {"base": "#6b7682", "auxo": "#0072b2", "oracle": "#009e73"}
 _OTHERS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9")
 _WIDTH, _LEFT, _RIGHT = 820.0, 190.0, 70.0
 _CAP = 4.0  # half the height of the ends of an interval
-_LINE = 14.0  # from one line of words to the next
-_POINTS = 200  # of a curve; our choice
 
 
 @dataclass(frozen=True)
@@ -48,12 +43,17 @@ def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
     """
     plots = [plot for plot in (differences(comparison), curves(folder, comparison)) if plot is not None]
     for plot in plots:
-        (folder / "figures").mkdir(exist_ok=True)
-        for ending, content in (("svg", as_svg(plot.figure)), ("pdf", as_pdf(plot.figure)), ("csv", _csv(plot.rows))):
-            write_whole(folder / "figures" / f"{plot.name}.{ending}", content)
+        write_plot(folder, plot)
     path = folder / "report.html"
     write_whole(path, comparison_page(comparison, plots).encode())
     return path
+
+
+def write_plot(folder: Path, plot: Plot) -> None:
+    """Write a figure as SVG, PDF and CSV into the folder ``figures``."""
+    (folder / "figures").mkdir(exist_ok=True)
+    for ending, content in (("svg", as_svg(plot.figure)), ("pdf", as_pdf(plot.figure)), ("csv", _csv(plot.rows))):
+        write_whole(folder / "figures" / f"{plot.name}.{ending}", content)
 
 
 def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
@@ -68,7 +68,7 @@ def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
         *(tag("p", escaped(_sentence(line))) for line in lines),
         *([_brought(comparison, names)] if len(names) > 1 else []),
         section("Measures", _table(comparison)),
-        *(_section(plot) for plot in plots),
+        *(plot_section(plot) for plot in plots),
         section("Runs", _runs(comparison)),
     ]
     return page(title, parts)
@@ -95,7 +95,8 @@ def _sentence(line: str) -> str:
     return line[0].upper() + line[1:] + "."
 
 
-def _section(plot: Plot) -> Markup:
+def plot_section(plot: Plot) -> Markup:
+    """Return a figure for a page, with links to its files."""
     files = [
         tag("a", escaped(ending.upper()), href=f"figures/{plot.name}.{ending}") for ending in ("svg", "pdf", "csv")
     ]
@@ -125,6 +126,9 @@ def _table(comparison: Comparison) -> Markup:
             rows.append(
                 tag("tr", tag("th", escaped(title), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
             )
+    for place, (method, why) in enumerate(comparison.refused.items()):
+        title = tag("th", escaped("" if place else "refused"), scope="row")
+        rows.append(tag("tr", title, tag("td", escaped(words_for(method).name)), tag("td", escaped(why), colspan=2)))
     return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
@@ -167,84 +171,23 @@ def differences(comparison: Comparison) -> Plot | None:
 
 
 def curves(folder: Path, comparison: Comparison) -> Plot | None:
-    """Return each method's score by rounds of work, of all seeds and their mean; None if none was evaluated twice."""
+    """Return each method's score against time and against participations; None where no run was evaluated twice."""
+    colours = _colours(comparison.methods)
     found = {
-        method: curve for method in comparison.methods if (curve := _curve(folder, comparison, method)) is not None
-    }
-    if not found:
-        return None
-    height, top = 300.0, 16.0
-    low = min(float(y.min()) for _, y in found.values())
-    high = max(float(y.max()) for _, y in found.values())
-    step = tick_step(low, high if high > low else low + 1, 5)
-    # To the next ticks, so that no curve begins or ends at the edge.
-    low, high = floor(low / step) * step, ceil((high if high > low else low + 1) / step) * step
-    scale, axis, bottom = _x_axis(0.0, max(float(x.max()) for x, _ in found.values()), height, "rounds")
-    marks: list[Stroke | Dot | Words] = list(axis)
-
-    def up(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
-    for value in (low + step * np.arange(round((high - low) / step) + 1)).tolist():
-        marks.append(Stroke([(_LEFT, up(value)), (_WIDTH - _RIGHT, up(value))], RULE))
-        marks.append(Words(_LEFT - 8, up(value) + 4, f"{100 * value:.4g} %", "end", colour=SOFT))
-    colours, rows = _colours(comparison.methods), list[Sequence[str | float | None]]()
-    seeds = [f"seed {seed}" for seed in comparison.seeds]
-    rows.append(("method", "round", f"mean {comparison.metric}", *seeds))
-    for method, (x, of_seeds) in found.items():
-        across = [scale(a) for a in x.tolist()]
-        for y in of_seeds:
-            marks.append(Stroke(_points(across, y, up), _pale(colours[method])))
-        rows += [(method, *row) for row in np.vstack([x, of_seeds.mean(axis=0), of_seeds]).T.tolist()]
-    for method, (x, of_seeds) in found.items():  # in front of all seeds
-        across = [scale(a) for a in x.tolist()]
-        marks.append(Stroke(_points(across, of_seeds.mean(axis=0), up), colours[method], 2))
-    ends = {method: up(float(of_seeds[:, -1].mean())) for method, (_, of_seeds) in found.items()}
-    for method, at in _apart(ends).items():
-        marks.append(
-            Words(scale(float(found[method][0][-1])) + 8, at + 4, words_for(method).name, colour=colours[method])
+        method: Runner(
+            words_for(method).name,
+            colours[method],
+            [
+                evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events)
+                for seed in comparison.seeds
+            ],
         )
+        for method in comparison.methods
+    }
     name = comparison.metric[0].upper() + comparison.metric[1:]
-    caption = f"{name} by rounds: each of {counted(len(comparison.seeds), 'seed')} (pale), and their mean"
-    return Plot("curves", caption, Figure(_WIDTH, bottom + 44, marks, caption), rows)
-
-
-def _curve(folder: Path, comparison: Comparison, method: str) -> tuple[FloatArray, FloatArray] | None:
-    """Return rounds at which all seeds have been evaluated, and their scores there, (seeds, rounds)."""
-    of_seeds = []
-    for seed in comparison.seeds:
-        told = evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events)
-        of_seeds.append((np.array([one.round for one in told]), np.array([one.accuracy for one in told])))
-    if any(len(x) < 2 for x, _ in of_seeds):
-        return None
-    first, last = max(float(x[0]) for x, _ in of_seeds), min(float(x[-1]) for x, _ in of_seeds)
-    if first >= last:
-        return None
-    grid = np.linspace(first, last, _POINTS)
-    return grid, np.stack([np.interp(grid, x, y) for x, y in of_seeds])
-
-
-def _points(across: Sequence[float], y: FloatArray, up: Callable[[float], float]) -> list[tuple[float, float]]:
-    return [(a, up(b)) for a, b in zip(across, y.tolist(), strict=True)]
-
-
-def _apart(heights: Mapping[str, float]) -> dict[str, float]:
-    """Return heights for words that would else stand upon each other, from the top down."""
-    placed: dict[str, float] = {}
-    before = -_LINE
-    for name, height in sorted(heights.items(), key=lambda one: one[1]):
-        before = placed[name] = max(height, before + _LINE)
-    return placed
-
-
-def _pale(colour: str) -> str:
-    """Return a colour mixed with much white.
-
-    >>> _pale("#000000")
-    '#b2b2b2'
-    """
-    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - 0.3 * (255 - part)):02x}" for part in parts)
+    caption = f"{name} against time, and against resources; mean over {counted(len(comparison.seeds), 'seed')}"
+    drawn = race(found, comparison.metric, caption)
+    return None if drawn is None else Plot("curves", caption, *drawn)
 
 
 def _colours(methods: Iterable[str]) -> dict[str, str]:

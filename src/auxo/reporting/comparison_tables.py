@@ -31,9 +31,13 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
             difference = [_difference(row, method)] if BASE in comparison.methods else []
             name = escape(words_for(method).name)
             table.add_row("" if place else title_of(row, comparison), name, _value(row, method), *difference)
+        if row is comparison.accuracy:
+            for method in comparison.refused:
+                table.add_row("", escape(words_for(method).name), "refused")
         table.add_section()
     names = contenders(comparison.methods)
-    lines = findings(comparison) + explained(comparison, names)
+    refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
+    lines = refused + findings(comparison) + explained(comparison, names)
     last = table if len(names) < 2 else _brought_table(comparison, names)
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)

@@ -69,6 +69,7 @@ def closing_of(
         share=rules.share(state, cohort),
         table=state.table,
         times=times,
+        tree=state.tree,
     )
 
 
@@ -95,12 +96,19 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     # Models that the cohort holds itself are numbered after those of the leaves.
     before, more = len(participants.offered), len(offered) - len(participants.offered)
     leaf_now = np.array([*places, LEAST_LOSS])
-    held = participants.model >= before
-    model = np.where(held, participants.model + more, leaf_now[np.where(held, LEAST_LOSS, participants.model)])
+    held, unsure = participants.model >= before, participants.model < 0
+    model = np.where(held, participants.model + more, leaf_now[np.where(held | unsure, LEAST_LOSS, participants.model)])
+    model = np.where(unsure, participants.model, model)
     asked = participants.held_out
     if asked is not None:
         asked = np.where(asked >= before, asked + more, asked)
-    return replace(participants, offered=offered, model=model, held_out=asked)
+    first = participants.pre_training
+    if first is not None:  # what a leaf has become is found by the leaf's reference
+        firsts = [offered.index(leaves[0]) for leaves in became]
+        place = [one + more if one >= before else firsts[one] for one in (first.model, *first.references)]
+        references = [one for one, leaves in zip(place[1:], became, strict=True) for _ in leaves]
+        first = replace(first, model=place[0], references=tuple(references))
+    return replace(participants, offered=offered, model=model, held_out=asked, pre_training=first)
 
 
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
@@ -167,4 +175,5 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.held_out,
                 answer.held_out_scores,
                 answer.squared_loss,
+                centres=answer.centres,
             )

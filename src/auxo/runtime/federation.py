@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from auxo.core.aggregators import Aggregator, KeepsOwn, asks_for_loss
-from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
+from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wants
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.layers import Layer, check_layers
@@ -93,9 +93,27 @@ class Federation:
             raise ValueError(f"{name}.shares: expected one for each of {', '.join(openers)}, got {len(shares)}")
         return whole_shares(shares, self.total_participants)[openers.index(cohort)]
 
+    def wanted(self, state: CoordinatorState, cohort: CohortId) -> int:
+        """Return the updates that complete the cohort's next round: its share, unless the algorithm wants others.
+
+        `EVERYBODY`: those of all its clients.
+
+        Raises:
+            ValueError: the algorithm wants no update at all.
+        """
+        share = self.share(state, cohort)
+        if not isinstance(self.algorithm, Wants):
+            return share
+        wants = self.algorithm.wants(self.of(state, cohort), share)
+        if wants < 1 and wants != EVERYBODY:
+            name = type(self.algorithm).__name__
+            raise ValueError(f"{name}.wants: expected at least 1 update, or EVERYBODY, got {wants}")
+        return wants
+
     def invited(self, state: CoordinatorState, cohort: CohortId) -> int:
-        """Return how many clients to select for a cohort's round."""
-        return int(np.ceil(self.share(state, cohort) * (1 + self.overcommit)))
+        """Return how many clients to select for a cohort's round; `EVERYBODY`: all that it has."""
+        wanted = self.wanted(state, cohort)
+        return wanted if wanted == EVERYBODY else int(np.ceil(wanted * (1 + self.overcommit)))
 
     def progress(self, state: CoordinatorState, cohort: CohortId) -> float:
         """Return the share of the cohort's rounds that are done once the present one has closed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import Opening, Participants, held_by
+from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.partial_uploads import draw_skipped
@@ -71,7 +71,8 @@ def open_round(
         return TooFew(len(rows))
     state = _noted(rules, state, cohort, len(rows))
     mine = rules.of(state, cohort)
-    chosen = _selected(rules, mine, check_ins, rows, rules.invited(state, cohort), rng)
+    invited = rules.invited(state, cohort)
+    chosen = rows if invited == EVERYBODY else _selected(rules, mine, check_ins, rows, invited, rng)
     selected = check_ins.take(chosen)
     plan = rules.algorithm.plan(
         Opening(
@@ -87,7 +88,15 @@ def open_round(
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
     participants = Participants(
-        selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes, plan.held_out
+        selected.clients[plan.rows],
+        plan.offered,
+        plan.fold,
+        plan.model,
+        plan.notes,
+        plan.held_out,
+        steps=plan.steps,
+        pre_training=plan.pre_training,
+        centres=plan.centres,
     )
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
 
@@ -99,7 +108,8 @@ def _with_work(
 
     Without layers nobody knows the model's tensors, and all of an update is sent.
     """
-    if not isinstance(rules.selector, SetsWork):
+    has_its_own = participants.steps is not None or participants.centres is not None  # and epochs would undo it
+    if has_its_own or not isinstance(rules.selector, SetsWork):
         return participants
     count = len(participants.clients)
     asked = rules.selector.work(state.selection, participants.clients, UsualWork(share, rules.epochs))

@@ -238,6 +238,12 @@ class Server:
         select = stream(self._rules.seed, "select", cohort, self._turns)
         opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
         assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        ask = opened.participants
+        if (ask.steps, ask.pre_training, ask.centres) != (None, None, None):
+            raise NotImplementedError(
+                f"{type(self._rules.algorithm).__name__}: expected a method whose participants train once, in epochs, "
+                "got one that asks for steps, pre-training or centres, of which no task speaks; run it in a simulation"
+            )
         self._state, asked = opened.state, opened.participants
         names = _names(asked.offered, self._state.cohorts[asked.offered[0]])
         tasks = tuple(

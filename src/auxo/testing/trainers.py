@@ -150,12 +150,15 @@ def trains_on_halves(trial: TrainerTrial) -> None:
 
 @CONTRACT.promise
 def obeys_the_settings(trial: TrainerTrial) -> None:
-    """Epochs of a job stand for those of all, and another learning rate makes another update."""
+    """Epochs of a job stand for those of all, or its steps of SGD; another learning rate makes another update."""
     (plain,) = trial.updates([Job(0, 0, None)])
     (own,) = trial.updates([Job(0, 0, None, epochs=2)])
     (common,) = trial.updates([Job(0, 0, None)], LocalTraining(epochs=2))
     (slower,) = trial.updates([Job(0, 0, None)], LocalTraining(learning_rate=0.01))
+    a_pass = -(-int(trial.data.train.counts()[0]) // LocalTraining().batch_size)
+    (stepped,) = trial.updates([Job(0, 0, None, steps=2 * a_pass)])
     expect_same(common, own, "two epochs, whoever says so")
+    expect_same(common, stepped, "as many steps of SGD as two epochs have")
     expect(plain.delta.tobytes() != own.delta.tobytes(), "another update after two epochs", "the same")
     expect(plain.delta.tobytes() != slower.delta.tobytes(), "another update at another rate", "the same")
 

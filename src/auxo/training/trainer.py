@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from auxo.core.cohort_algorithm import PreTraining
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -67,12 +68,16 @@ class Job:
     client_row: int
     visit: int  # how often this client has trained before
     fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
-    model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
+    # Which of the models of its round it trains; -1: the one with the least loss on its samples; -2: see pre_training.
+    model: int = 0
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
     reports_loss: bool = False  # at the model it is sent, before training
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
     held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
     skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
+    steps: int | None = None  # of SGD, in place of epochs
+    centres: int | None = None  # of its samples that it sends, and then it does not train
+    pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class LocalUpdate:
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
+    centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 
 
 class Trainer(Protocol):
