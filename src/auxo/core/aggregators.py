@@ -10,6 +10,7 @@ from typing import Literal, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray
 
@@ -35,6 +36,7 @@ class Report:
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples; empty where nobody has said it
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
     centres: FloatArray | None = None  # (centres, width) of its samples, where it sends those in place of an update
+    reply: object = None  # the whole answer, for an aggregator that hands it to another framework; None: there is none
 
 
 def update_weight(weighting: Weighting, examples: int) -> float:
@@ -66,6 +68,16 @@ class AsksForLoss(Protocol):
 def asks_for_loss(part: object) -> bool:
     """Return whether a part wants to know participants' losses."""
     return isinstance(part, AsksForLoss) and part.asks_for_loss
+
+
+@runtime_checkable
+class KeepsOwn(Protocol):
+    """An aggregator that keeps more than arrays: `ServerState.own` is then there."""
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        """Return the kinds of what it keeps, for the codec."""
+        ...
 
 
 class Accumulator(Protocol):
@@ -165,6 +177,7 @@ class ServerState:
     weights: Float32Array  # (parameters,)
     slots: tuple[FloatArray, ...]  # optimiser state, each (parameters,), in the aggregator's own order
     steps: int
+    own: OwnState = NOTHING  # what the aggregator keeps that is no such array; it names the kind in its own_states
 
 
 @runtime_checkable

@@ -42,6 +42,7 @@ class Returned:
     held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
     centres: FloatArray | None = None  # of its samples, where it was asked for those
+    reply: object = None  # see `Report`
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
@@ -198,6 +199,8 @@ def gather(
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
+        if answer.reply is not None:
+            examined = replace(examined, report=replace(examined.report, reply=answer.reply))
         rows.append(answer.row)
         late.append(answer.late)
         trained.append(answer.model)

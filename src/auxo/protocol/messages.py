@@ -63,6 +63,7 @@ class TaskResult:
     held_out_scores: tuple[float, ...] | None = None  # and its score there, such as accuracy; None: not worked out
     took_s: float | None = None  # seconds from the task to the result; None: nobody has measured
     training_s: float | None = None  # of these, local training; None: nobody has measured
+    on_all: bool = False  # it has trained on all its samples, although it was asked for one half
 
 
 @dataclass(frozen=True)
