@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.core.rng import stream
+
 FEATURES, CLASSES, SAMPLES = 8, 4, 80
 RATE, BATCH = 0.1, 8
 Model = list[NDArray[np.float32]]
@@ -20,7 +22,7 @@ def group_of(partition: int) -> int:
 
 def samples_of(partition: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return the samples of a node: the same whenever it is asked."""
-    world, rng = np.random.Generator(np.random.PCG64(7)), np.random.Generator(np.random.PCG64(1000 + partition))
+    world, rng = stream(0, "world"), stream(0, "samples", partition)
     truth = world.normal(size=(FEATURES, CLASSES))
     x = rng.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
     y = (x @ truth).argmax(axis=1)

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -17,9 +18,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
-from auxo.flower.engine.wire import Receiver, Sender, reply_from_bytes, reply_to_bytes
+from auxo.flower.engine.wire import Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
 
-_AHEAD = 8  # messages that a worker has been given: it does not wait for this process between them; our choice
+_CHUNK = 16  # messages that go to a worker at once, at most; this and the next two are our choice
+_CHUNKS_AHEAD = 2  # that a worker has been given: it does not wait for this process between them
+_FLUSH_S = 0.005  # that a reply waits for others to travel with
 _HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
 
@@ -28,15 +31,15 @@ class _Worker:
     process: ForkProcess
     connection: Connection
     sender: Sender = field(default_factory=Sender)
-    given: dict[str, Message] = field(default_factory=dict)  # by id of the message, not answered yet
+    given: dict[str, Message] = field(default_factory=dict)  # by id of the message, in order, not answered yet
 
 
 @dataclass
 class Crew:
     """Forked workers. A node whose app has stored something stays with the worker that has it.
 
-    A worker that dies is replaced: what it was given is answered with an error, and its nodes start with an empty state, as
-    SuperNodes do that are started again.
+    A worker that dies is replaced. The first message that it has not answered is answered with an error, the others are
+    given out again; its nodes start with an empty state, as SuperNodes do that are started again.
     """
 
     nodes: SimulatedNodes
@@ -63,11 +66,6 @@ class Crew:
         """Have a message answered, when its node is free."""
         self._waiting.append(message)
 
-    @property
-    def is_idle(self) -> bool:
-        """Return whether nothing is waiting or under way."""
-        return not (self._waiting or self._busy)
-
     def replies(self, timeout_s: float) -> list[Message]:
         """Return what has been answered, and wait so long for a first one."""
         self._hand_out()
@@ -83,13 +81,14 @@ class Crew:
         found = []
         try:
             while worker.connection.poll():
-                reply, has_state = reply_from_bytes(worker.connection.recv_bytes())
-                message = worker.given.pop(reply.metadata.reply_to_message_id)
-                node = message.metadata.dst_node_id
-                self._busy.discard(node)
-                if has_state:
-                    self._home[node] = worker
-                found.append(reply)
+                for frame in unpacked(worker.connection.recv_bytes()):
+                    reply, has_state = reply_from_bytes(frame)
+                    message = worker.given.pop(reply.metadata.reply_to_message_id)
+                    node = message.metadata.dst_node_id
+                    self._busy.discard(node)
+                    if has_state:
+                        self._home[node] = worker
+                    found.append(reply)
         except (EOFError, OSError):
             found += self._replace(worker)
         return found
@@ -97,35 +96,55 @@ class Crew:
     def _replace(self, worker: _Worker) -> list[Message]:
         """Put a new worker in the place of a dead one, and return what is to be said in its name."""
         worker.process.join()
-        reason = f"the worker process of this node died (exit code {worker.process.exitcode})"
-        replies = [failed(message, ErrorCode.CLIENT_APP_CRASHED, reason) for message in worker.given.values()]
-        self._busy -= {message.metadata.dst_node_id for message in worker.given.values()}
-        self._home = {node: home for node, home in self._home.items() if home is not worker}
         worker.connection.close()
         self._crew[next(place for place, other in enumerate(self._crew) if other is worker)] = self._hire()
-        return replies
+        self._home = {node: home for node, home in self._home.items() if home is not worker}
+        unanswered = list(worker.given.values())
+        self._busy -= {message.metadata.dst_node_id for message in unanswered}
+        self._waiting.extendleft(reversed(unanswered[1:]))
+        reason = f"the worker process of this node died (exit code {worker.process.exitcode})"
+        return [failed(message, ErrorCode.CLIENT_APP_CRASHED, reason) for message in unanswered[:1]]
 
     def _hand_out(self) -> None:
         """Give workers what is waiting, in order, to each node one message at a time."""
+        while self._waiting:
+            # Large pieces first, small ones at the end: nobody waits long for the last.
+            size = min(_CHUNK, max(1, len(self._waiting) // (2 * self.workers)))
+            free = [worker for worker in self._crew if len(worker.given) <= (_CHUNKS_AHEAD - 1) * size]
+            chunks = self._chunks(free, size)
+            if not chunks:
+                return
+            for worker, messages in chunks:
+                self._send(worker, messages)
+
+    def _chunks(self, free: Sequence[_Worker], size: int) -> list[tuple[_Worker, list[Message]]]:
+        """Take what is waiting for free workers, at most so much for each."""
+        chunks: list[tuple[_Worker, list[Message]]] = [(worker, []) for worker in free]
         kept: list[Message] = []
         passed_over: set[int] = set()  # nodes whose messages stay in order
-        while self._waiting and any(len(worker.given) < _AHEAD for worker in self._crew):
+        while self._waiting and any(len(messages) < size for _, messages in chunks):
             message = self._waiting.popleft()
             node = message.metadata.dst_node_id
-            worker = self._home.get(node) or min(self._crew, key=lambda worker: len(worker.given))
-            if node in self._busy or node in passed_over or len(worker.given) >= _AHEAD:
+            home = self._home.get(node)
+            open_to_it = [
+                messages for worker, messages in chunks if len(messages) < size and (home is None or worker is home)
+            ]
+            if node in self._busy or node in passed_over or not open_to_it:
                 passed_over.add(node)
                 kept.append(message)
-            else:
-                self._send(worker, message)
+                continue
+            self._busy.add(node)
+            min(open_to_it, key=len).append(message)
         self._waiting.extendleft(reversed(kept))
+        return [(worker, messages) for worker, messages in chunks if messages]
 
-    def _send(self, worker: _Worker, message: Message) -> None:
-        self._busy.add(message.metadata.dst_node_id)
-        worker.given[message.metadata.message_id] = message
+    def _send(self, worker: _Worker, messages: Sequence[Message]) -> None:
+        frames = []
+        for message in messages:
+            worker.given[message.metadata.message_id] = message
+            frames += worker.sender.frames(message)
         try:
-            for frame in worker.sender.frames(message):
-                worker.connection.send_bytes(frame)
+            worker.connection.send_bytes(packed(frames))
         except OSError:  # it is dead; the next look at its connection finds out
             return
 
@@ -142,35 +161,44 @@ def _work(connection: Connection, nodes: SimulatedNodes, parent: int) -> None:
     """Be a worker until the parent is gone or kills us."""
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for us
-    _use_one_core()
-    frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+    threadpool_limits(1)
+    chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # Read ahead: a parent that waits to be read, while we wait for it to read, would wait for ever.
-    threading.Thread(target=_read_all, args=(connection, frames), daemon=True).start()
+    threading.Thread(target=_read_all, args=(connection, chunks), daemon=True).start()
     receiver = Receiver()
     TaskIdentity.task_id, TaskIdentity.run_id = RUN_ID, RUN_ID
-    while (frame := frames.get()) is not None:
+    while (chunk := chunks.get()) is not None:
+        try:
+            _answer(connection, nodes, receiver, unpacked(chunk))
+        except OSError:
+            return
+
+
+def _answer(connection: Connection, nodes: SimulatedNodes, receiver: Receiver, frames: Sequence[bytes]) -> None:
+    """Answer a chunk of messages; replies of fast apps travel together, those of slow ones at once."""
+    replies: list[bytes] = []
+    sent_s = time.monotonic()
+    for frame in frames:
         message = receiver.read(frame)
         if message is None:
             continue
         node = TaskIdentity.node_id = message.metadata.dst_node_id
         reply = nodes.answer(message)
-        try:
-            connection.send_bytes(reply_to_bytes(reply, has_state=nodes.has_state(node)))
-        except OSError:
-            return
+        replies.append(reply_to_bytes(reply, has_state=nodes.has_state(node)))
+        if time.monotonic() - sent_s > _FLUSH_S:
+            connection.send_bytes(packed(replies))
+            replies, sent_s = [], time.monotonic()
+    if replies:
+        connection.send_bytes(packed(replies))
 
 
-def _read_all(connection: Connection, frames: "queue.SimpleQueue[bytes | None]") -> None:
+def _read_all(connection: Connection, chunks: "queue.SimpleQueue[bytes | None]") -> None:
     try:
         while True:
-            frames.put(connection.recv_bytes())
+            chunks.put(connection.recv_bytes())
     except (EOFError, OSError):
-        frames.put(None)
-
-
-def _use_one_core() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
-    threadpool_limits(1)
+        chunks.put(None)
 
 
 def _end_with(parent: int) -> None:

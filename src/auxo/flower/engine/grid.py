@@ -24,8 +24,8 @@ _LOOK_AGAIN_S = 0.05  # that a pull waits for a first reply, in place of the sle
 class InProcessGrid(Grid):
     """Delivers messages to simulated nodes; use as a context manager.
 
-    With one worker, nodes run here, when their replies are pulled. With more, each is a process with one core. A node has
-    at most one message at a time, and keeps its state between messages. Replies come in the order of the messages.
+    With one worker, nodes run here, when their replies are pulled. With more, each is a process with one core. A node
+    has at most one message at a time, and keeps its state between messages. Replies come in the order of the messages.
     Nodes in ``absent`` are not there: they are not listed, and what is sent to them comes back as an error.
     """
 
@@ -37,7 +37,7 @@ class InProcessGrid(Grid):
     _sent: dict[str, Message] = field(default_factory=dict, init=False)  # by id, not run yet; with one worker
     _replies: dict[str, Message] = field(default_factory=dict, init=False)  # by id of the message, not pulled
     _messages: int = field(default=0, init=False)
-    _identity: tuple[int | None, ...] = field(default=(None, None, None), init=False)
+    _before: dict[str, int | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -49,7 +49,7 @@ class InProcessGrid(Grid):
             self._crew = Crew(self.nodes, self.workers)
             self._crew.start()
         # Flower's messages ask the process who it is.
-        self._identity = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
+        self._before = {name: getattr(TaskIdentity, name) for name in ("_task_id", "_run_id", "_node_id")}
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = RUN_ID, RUN_ID, SUPERLINK_NODE_ID
         return self
 
@@ -57,7 +57,8 @@ class InProcessGrid(Grid):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop the workers."""
-        TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = self._identity
+        for name, value in self._before.items():
+            setattr(TaskIdentity, name, value)
         if self._crew is not None:
             self._crew.stop()
             self._crew = None

@@ -35,7 +35,7 @@ class SimulatedNodes:
         return range(FIRST_NODE, FIRST_NODE + self.count)
 
     def answer(self, message: Message) -> Message:
-        """Return the reply of the node that a message is for; an app that raises replies with an error, as in Flower."""
+        """Return the reply of the node that a message is for; if its app raises, an error, as in Flower."""
         context = self.context(message.metadata.dst_node_id)
         kept = RecordDict(dict(context.state))
         try:

@@ -14,14 +14,14 @@ from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.serverapp import ServerApp
 from flwr.supercore.object_ref import load_app as load_component
 
+from auxo.files.errors import FileError
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import RUN_ID, ConfigValue, NodeConfig, SimulatedNodes, partitions
-
 
 _Half = TypeVar("_Half", ServerApp, ClientApp)
 
 
-class AppError(ValueError):
+class AppError(FileError):
     """A folder that holds no Flower app that can be run; the message says what is missing."""
 
 
@@ -47,7 +47,9 @@ def load_app(folder: Path) -> FlowerApp:
         described = settings["tool"]["flwr"]["app"]
         server, client = described["components"]["serverapp"], described["components"]["clientapp"]
     except OSError as error:
-        raise AppError(f"expected a Flower app in {folder}, but {file.name} cannot be read: {error.strerror}") from error
+        raise AppError(
+            f"expected a Flower app in {folder}, but {file.name} cannot be read: {error.strerror}"
+        ) from error
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise AppError(
             f"expected `serverapp` and `clientapp` in [tool.flwr.app.components] of {file}, got an error: {error}"
@@ -102,7 +104,7 @@ def _component(name: str, kind: type[_Half], folder: Path) -> _Half:
     module = sys.modules[name.partition(":")[0]]
     if folder not in Path(module.__file__ or "").resolve().parents:
         raise AppError(
-            f"{name}: expected a module below {folder}, but {module.__file__} of the same name has been imported before; "
-            "run each app in a process of its own"
+            f"{name}: expected a module below {folder}, but {module.__file__} of the same name has been imported "
+            "before; run each app in a process of its own"
         )
     return found

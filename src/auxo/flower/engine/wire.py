@@ -1,10 +1,11 @@
 """Messages as bytes between this process and its workers, by Flower's own protobuf; models that many share go once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app.message import make_message
 from flwr.common.serde import array_record_from_proto, array_record_to_proto, message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.recorddict_pb2 import ArrayRecord as ProtoArrayRecord
@@ -26,7 +27,9 @@ class Sender:
 
     def frames(self, message: Message) -> list[bytes]:
         """Return what to send for a message: models the worker does not know yet, and the message without them."""
-        frames, shared, rest = [], {}, {}
+        frames: list[bytes] = []
+        shared: dict[str, int] = {}
+        rest = RecordDict()
         for key, record in message.content.items():
             if not isinstance(record, ArrayRecord):
                 rest[key] = record
@@ -42,7 +45,7 @@ class Sender:
                 frames.append(_frame({"model": number, "forget": self._forgotten()}, blob))
             shared[key] = number
         order = list(message.content)
-        bare = message_to_proto(_with_content(message, RecordDict(rest))).SerializeToString()
+        bare = message_to_proto(_with_content(message, rest)).SerializeToString()
         frames.append(_frame({"shared": shared, "order": order}, bare))
         return frames
 
@@ -94,6 +97,25 @@ def reply_from_bytes(frame: bytes) -> tuple[Message, bool]:
     return message_from_proto(ProtoMessage.FromString(blob)), bool(header["state"])
 
 
+def packed(frames: Sequence[bytes]) -> bytes:
+    """Return several frames as one.
+
+    >>> unpacked(packed([b"one", b"", b"three"]))
+    [b'one', b'', b'three']
+    """
+    return b"".join(part for frame in frames for part in (len(frame).to_bytes(8, "little"), frame))
+
+
+def unpacked(frame: bytes) -> list[bytes]:
+    """Return the frames that `packed` was given."""
+    found, at = [], 0
+    while at < len(frame):
+        size = int.from_bytes(frame[at : at + 8], "little")
+        found.append(frame[at + 8 : at + 8 + size])
+        at += 8 + size
+    return found
+
+
 def own_message(message: Message) -> Message:
     """Return a message whose records the receiver may change: a strategy gives all nodes the same ones."""
     content = {
@@ -105,11 +127,13 @@ def own_message(message: Message) -> Message:
 
 def _own_copy(record: ArrayRecord) -> ArrayRecord:
     # The bytes are shared, and cannot be changed; all around them is new.
-    return ArrayRecord({name: Array(array.dtype, array.shape, array.stype, array.data) for name, array in record.items()})
+    return ArrayRecord(
+        {name: Array(array.dtype, array.shape, array.stype, array.data) for name, array in record.items()}
+    )
 
 
 def _with_content(message: Message, content: RecordDict) -> Message:
-    return Message(metadata=message.metadata, content=content)
+    return make_message(metadata=message.metadata, content=content)
 
 
 def _frame(header: Mapping[str, object], blob: bytes) -> bytes:

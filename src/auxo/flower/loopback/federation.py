@@ -1,5 +1,6 @@
 """A SuperLink and its SuperNodes on loopback: started, watched, troubled and taken down from one place."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from auxo.flower.loopback.keys import Certificates, NodeKey, make_certificates, make_node_key
 from auxo.flower.loopback.processes import MarkedProcesses, end
@@ -214,10 +215,8 @@ class LoopbackFederation:
 
     def _kill_with_children(self, process: subprocess.Popen[bytes]) -> None:
         # A SuperNode's and a SuperLink's helpers watch their parent and end after it; a session is ended at once.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
 
     def _tail(self, log: str) -> str:
@@ -276,7 +275,7 @@ def _tool(name: str) -> str:
     return found
 
 
-def _json_of(text: str) -> dict[str, object]:
+def _json_of(text: str) -> dict[str, Any]:
     """Return the JSON object in what a command printed."""
     start = text.find("{")
     try:

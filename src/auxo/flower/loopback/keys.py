@@ -1,4 +1,4 @@
-"""What a federation needs to know each other by: a certificate authority, the SuperLink's certificate, keys of nodes."""
+"""What a federation knows each other by: an authority, the SuperLink's certificate, keys of nodes."""
 
 import datetime
 import ipaddress
@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 _VALID_FOR = datetime.timedelta(days=2)  # they are made anew for every federation; our choice
 _CLOCKS_DIFFER = datetime.timedelta(minutes=5)
@@ -48,11 +49,9 @@ def make_certificates(folder: Path) -> Certificates:
         _builder(_named("localhost"), authority_name, server_key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_uses(sign_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(_NAMES), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     made = Certificates(folder / "authority.pem", folder / "superlink.pem", folder / "superlink.key")
