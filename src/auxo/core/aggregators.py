@@ -9,6 +9,7 @@ from typing import Literal, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray
 
@@ -29,6 +30,7 @@ class Report:
     examples: int  # the participant's samples, see `TaskResult`
     loss: float | None = None  # mean over those it trained on at the model it was sent; None where nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it was not trained on, at the models it was asked about
+    reply: object = None  # the whole answer, for an aggregator that hands it to another framework; None: there is none
 
 
 def update_weight(weighting: Weighting, examples: int) -> float:
@@ -54,6 +56,16 @@ class AsksForLoss(Protocol):
     @property
     def asks_for_loss(self) -> bool:
         """Return whether every participant works out the loss of its samples at the model it is sent; it is charged."""
+        ...
+
+
+@runtime_checkable
+class KeepsOwn(Protocol):
+    """An aggregator that keeps more than arrays: `ServerState.own` is then there."""
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        """Return the kinds of what it keeps, for the codec."""
         ...
 
 
@@ -130,6 +142,7 @@ class ServerState:
     weights: Float32Array  # (parameters,)
     slots: tuple[FloatArray, ...]  # optimiser state, each (parameters,), in the aggregator's own order
     steps: int
+    own: OwnState = NOTHING  # what the aggregator keeps that is no such array; it names the kind in its own_states
 
 
 @runtime_checkable

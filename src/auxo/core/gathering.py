@@ -38,6 +38,7 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    reply: object = None  # see `Report`
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
@@ -139,6 +140,8 @@ def gather(
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
+        if answer.reply is not None:
+            examined = replace(examined, report=replace(examined.report, reply=answer.reply))
         rows.append(answer.row)
         late.append(answer.late)
         model.append(answer.model)

@@ -12,6 +12,7 @@ import numpy as np
 
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.own_state import blended
 from auxo.core.partition import Partition
 from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
@@ -102,7 +103,8 @@ class Trial:
         parts = [self.servers[branch] for branch in branches]
         mean = _mean([part.weights for part in parts], weights).astype(np.float32)
         slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
-        return ServerState(mean, slots, max(part.steps for part in parts))
+        own = blended(tuple(part.own for part in parts), tuple(float(weight) for weight in weights))
+        return ServerState(mean, slots, max(part.steps for part in parts), own)
 
     def parted(self, cut: "Cut", generation: int) -> Partition:
         """Return the partition into the nodes of a cut, each with the model that it has had on trial."""

@@ -12,6 +12,7 @@ import struct
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, fields, is_dataclass
+from functools import lru_cache
 from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
@@ -70,7 +71,7 @@ def from_bytes(kind: type[T], data: bytes, own: tuple[type, ...] = ()) -> T:
         CodecError: the bytes are damaged, or of another version or kind, or do not fit the fields of ``kind``.
         TypeError: ``kind`` itself is nothing the codec knows.
     """
-    form = _record(kind, kind.__name__, _Known(own))
+    form = _form_of(kind, own)
     document, arrays = _open(data)
     checksum = document.pop("sha256", None)
     _check_kind(kind, document)
@@ -100,7 +101,7 @@ def from_parts(
         CodecError: the parts are of another version or kind, or do not fit the fields of ``kind``.
         TypeError: ``kind`` itself is nothing the codec knows.
     """
-    form = _record(kind, kind.__name__, _Known(own))
+    form = _form_of(kind, own)
     try:
         stored = json.loads(document)
     except ValueError as error:
@@ -114,7 +115,7 @@ def from_parts(
 def _written(value: object) -> tuple[dict[str, object], _Arrays]:
     kind = type(value)
     arrays: _Arrays = {}
-    state = _record(kind, kind.__name__, _Known()).write(value, kind.__name__, arrays)
+    state = _form_of(kind).write(value, kind.__name__, arrays)
     return {"version": SCHEMA_VERSION, "kind": kind.__name__, "state": state}, arrays
 
 
@@ -400,6 +401,12 @@ _PLAIN: Mapping[object, _Form] = {
 _INT_OR_STR = _Plain(
     "int, or str without surrogates", lambda v: any(form.holds(v) for form in (_PLAIN_INT, _PLAIN_STR)), "iuU"
 )
+
+
+@lru_cache(maxsize=128)
+def _form_of(kind: type, own: tuple[type, ...] = ()) -> _Record:
+    """Return the form of a kind; to find it takes longer than to read or write a small state."""
+    return _record(kind, kind.__name__, _Known(own))
 
 
 def _record(kind: type, path: str, known: _Known) -> _Record:

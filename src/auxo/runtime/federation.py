@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.core.aggregators import Aggregator, AsksForLoss
+from auxo.core.aggregators import Aggregator, AsksForLoss, KeepsOwn
 from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
@@ -50,7 +50,8 @@ class Federation:
     @property
     def own_states(self) -> tuple[type, ...]:
         """Return the kinds of states that its parts bring along, for the codec."""
-        return (*self.algorithm.own_states, *self.selector.own_states)
+        kept = self.aggregator.own_states if isinstance(self.aggregator, KeepsOwn) else ()
+        return (*self.algorithm.own_states, *self.selector.own_states, *kept)
 
     @cached_property
     def asks_for_loss(self) -> bool:

@@ -1,7 +1,7 @@
 """The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import CheckIns, Matched
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
@@ -22,7 +23,7 @@ from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number, plain_id
-from auxo.runtime.closing import close_round, closing_of, models_in
+from auxo.runtime.closing import Closed, close_round, closing_of, models_in
 from auxo.runtime.coordinator import act, feedback, start
 from auxo.runtime.federation import Federation
 from auxo.runtime.flat_arrays import as_flat, models_in_arrays
@@ -114,6 +115,7 @@ class Server:
         self._federation = federation_id(self._rules, models)
         self._in_vain = InVain(participants)
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
+        self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
 
     @property
     def cohorts(self) -> tuple[CohortId, ...]:
@@ -144,6 +146,37 @@ class Server:
             known = (one for leaf, kept in self._state.cohorts.items() for one in _names((leaf,), kept))
             raise KeyError(f"{name}: no model of this name; there are: {_listed(known)}")
         return models_in((state,))[names.index(name)].copy()
+
+    def kept_beside(self, name: CohortId) -> OwnState:
+        """Return what the aggregator keeps of its own beside a model that is trained; of others nothing is kept.
+
+        Raises:
+            KeyError: there is no such model now.
+        """
+        self.weights(name)
+        state = self._state.cohorts[CohortId(name.partition(_HELD)[0])]
+        servers = (state.server, *held_by((state,))[0])
+        place = _names((CohortId(name.partition(_HELD)[0]),), state).index(name)
+        return servers[place].own if place < len(servers) else NOTHING
+
+    @property
+    def tree(self) -> CohortTree:
+        """Return the cohort tree as it stands."""
+        return self._state.tree
+
+    @property
+    def federation(self) -> str:
+        """Return what tells this federation from others; feedback carries it."""
+        return self._federation
+
+    def share(self, cohort: CohortId) -> int:
+        """Return the updates that the cohort's rounds want: its part of the participants.
+
+        Raises:
+            KeyError: the cohort does not train now.
+        """
+        self.round(cohort)
+        return self._rules.share(self._state, cohort)
 
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
@@ -177,7 +210,9 @@ class Server:
             if position >= 0 and names[position] in found:
                 found[names[position]].append(check_in)
         if not everybody:
-            _warn(self._in_vain.matched({cohort: len(mine) for cohort, mine in found.items()}, len(check_ins)))
+            # The clients of a cohort whose round is open may all be at work.
+            idle = {cohort: len(mine) for cohort, mine in found.items() if cohort not in self._open}
+            _warn(self._in_vain.matched(idle, len(check_ins)))
         return found
 
     def open_round(self, cohort: CohortId, check_ins: Sequence[CheckIn]) -> list[Task]:
@@ -225,12 +260,18 @@ class Server:
         self._open[cohort] = _Open(tasks, asked)
         return list(tasks)
 
-    def close_round(self, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]) -> list[AffinityFeedback]:
+    def close_round(
+        self,
+        cohort: CohortId,
+        results: Sequence[TaskResult | TaskFailure],
+        replies: Mapping[ClientId, object] | None = None,
+    ) -> list[AffinityFeedback]:
         """Aggregate, cluster, reward and perhaps partition; return the feedback to send.
 
         Results may come in any order. A participant without a result has failed, and so has one with several; the same
         result delivered again counts once. An update may be whatever plainly means a flat array: a torch tensor, a
-        list, an array of more axes, or a list of arrays, one for each tensor of the model.
+        list, an array of more axes, or a list of arrays, one for each tensor of the model. ``replies`` are what an
+        aggregator is to have besides, by client, if it hands answers as they came to another framework.
         `rejections` tells which results were refused, and why. Without any usable result nothing changes and no
         feedback is due; where results came and all were refused, a warning says why. A cohort to which that happens
         100 times in a row, or to which none of many check-ins leads, is given up with a warning: it counts as one that
@@ -242,10 +283,11 @@ class Server:
         opened = self._open.pop(cohort, None)
         if opened is None:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
-        asked = _without_silent(opened.participants, cohort, results)
+        asked = _as_done(_without_silent(opened.participants, cohort, results), results)
         closing = closing_of(self._rules, self._state, cohort, asked)
-        answers, rejected = _sort_out(opened, closing, results)
+        answers, rejected = _sort_out(opened, closing, results, replies or {})
         closed = close_round(self._rules, closing, iter(answers))
+        self.closed = closed
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
@@ -256,9 +298,19 @@ class Server:
         columns = feedback(closing, closed.outcome, closed.gathered, self._state.tree)
         return [] if columns is None else _messages(opened.tasks, closed.gathered, columns, self._federation)
 
-    def to_bytes(self) -> bytes:
+    @property
+    def record(self) -> ServerRecord:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
-        return to_bytes(ServerRecord(self._state, self._turns, self._federation, made_with(self._rules)))
+        return ServerRecord(self._state, self._turns, self._federation, made_with(self._rules))
+
+    def to_bytes(self) -> bytes:
+        """Return the record as bytes."""
+        return to_bytes(self.record)
+
+    @property
+    def own_states(self) -> tuple[type, ...]:
+        """Return the kinds of states that the parts bring along: what the codec needs to read a record."""
+        return self._rules.own_states
 
     def restore(self, data: bytes) -> None:
         """Take up a record that `to_bytes` gave, on a server that was made with the same arguments.
@@ -268,7 +320,14 @@ class Server:
             ValueError: they are of another model, seed, number of participants or rounds, or of other settings, or
                 hold what no server can go on from; nothing has changed.
         """
-        record = from_bytes(ServerRecord, data, self._rules.own_states)
+        self.take_up(from_bytes(ServerRecord, data, self._rules.own_states))
+
+    def take_up(self, record: ServerRecord) -> None:
+        """Go on from a record; see `restore`.
+
+        Raises:
+            ValueError: it is of another server, or holds what no server can go on from; nothing has changed.
+        """
         check_record(record, self._rules)
         self._state, self._turns, self._federation = record.state, record.turns, record.federation
         self._open, self.rejections = {}, ()
@@ -301,20 +360,28 @@ def _messages(
             tree=columns.tree,
             instant_reward=None if np.isnan(reward) else float(reward),
             similarity=tuple(None if np.isnan(value) else float(value) for value in similarity),
-            fold=tasks[int(row)].fold,
+            fold=None if fold < 0 else fold,
             generation=columns.generation,
             placed=None if place < 0 else columns.tree.cohorts[place],
             round=tasks[int(row)].round,
             federation=federation,
         )
-        for row, reward, similarity, place in zip(
-            gathered.rows, columns.instant_reward, columns.similarity, placed.tolist(), strict=True
+        for row, reward, similarity, fold, place in zip(
+            gathered.rows,
+            columns.instant_reward,
+            columns.similarity,
+            columns.fold.tolist(),
+            placed.tolist(),
+            strict=True,
         )
     ]
 
 
 def _sort_out(
-    opened: _Open, closing: Closing, results: Sequence[TaskResult | TaskFailure]
+    opened: _Open,
+    closing: Closing,
+    results: Sequence[TaskResult | TaskFailure],
+    replies: Mapping[ClientId, object],
 ) -> tuple[list[Returned], list[Rejection]]:
     """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
     row_of, n_params = opened.rows, len(closing.states[0].server.weights)
@@ -354,6 +421,7 @@ def _sort_out(
                     model=names.index(trained),
                     loss=_finite(result.loss),
                     held_out=_held_out(opened.tasks[row], result),
+                    reply=replies.get(result.client),
                 )
             )
     return single, rejected
@@ -402,6 +470,15 @@ def _without_silent(
     is_silent = np.array([client in silent for client in participants.clients.tolist()], dtype=np.bool_)
     is_silent &= participants.model == LEAST_LOSS
     return replace(participants, model=np.where(is_silent, participants.offered.index(cohort), participants.model))
+
+
+def _as_done(participants: Participants, results: Sequence[TaskResult | TaskFailure]) -> Participants:
+    """Return the participants with no half for those who have trained on all their samples all the same."""
+    on_all = {client_number(one.client) for one in results if isinstance(one, TaskResult) and one.on_all is True}
+    if not on_all:
+        return participants
+    did = np.array([client in on_all for client in participants.clients.tolist()], dtype=np.bool_)
+    return replace(participants, fold=np.where(did, -1, participants.fold))
 
 
 def _trained(task: Task, result: TaskResult) -> CohortId | None:

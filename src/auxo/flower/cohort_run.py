@@ -1,0 +1,376 @@
+"""Cohorts that train over one grid, each at its own pace: what `AuxoStrategy.start` runs.
+
+Rounds open and close by `Server`, as everywhere else. This is the transport: which nodes are free, which messages are
+under way, what has come back, and when there is no more time.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import Result
+
+from auxo.core.cohort_algorithm import held_by
+from auxo.core.own_state import NOTHING
+from auxo.core.types import ROOT, CohortId, IntArray
+from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, weighting_key
+from auxo.flower.logs import LOG
+from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.post import Exchange, Post, Reply
+from auxo.flower.result import AuxoResult, collected
+from auxo.flower.round_events import RoundClock, round_events
+from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
+from auxo.flower.train_round import TrainRound, configured, own_model
+from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask
+from auxo.protocol.events import CohortEnded, EmptyRound, Event
+from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.runtime.client_numbers import client_number
+from auxo.runtime.server import Server
+
+CheckInBy = Literal["piggyback", "query"]
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+
+_SHORTEST_NAP_S = 0.005
+_LONGEST_WAIT_S = 30.0  # between attempts to open a round of a cohort that has too few nodes
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run is to do."""
+
+    rounds: int
+    timeout_s: float
+    train_config: ConfigRecord
+    evaluate_config: ConfigRecord
+    evaluate_fn: Evaluate | None
+    check_in: CheckInBy
+
+
+@dataclass
+class Mailbox:
+    """What the server remembers of nodes between two messages; all of it may be lost, and any reply brings it back."""
+
+    check_ins: dict[int, CheckIn] = field(default_factory=dict)  # the last of each node
+    feedback: dict[int, AffinityFeedback] = field(default_factory=dict)  # that waits for the next message
+
+
+@dataclass
+class _Waits:
+    """A cohort that could not open its round."""
+
+    until_s: float
+    pause_s: float
+    since_s: float
+
+
+@dataclass
+class CohortRun:
+    """A run between its start and its end."""
+
+    server: Server
+    table: StrategyTable
+    model: ModelArrays
+    post: Post
+    work: Work
+    head: Letterhead
+    on_event: Callable[[Event], None]
+    on_round: Callable[[], None]  # a round has closed: a moment to write a checkpoint
+    nap_s: float
+    elapsed_s: float = 0.0  # before this process
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    history: dict[str, Result] = field(default_factory=dict)
+    ended: set[CohortId] = field(default_factory=set)
+    _began_s: float = field(default_factory=time.monotonic)
+    _exchanges: dict[CohortId, Exchange] = field(default_factory=dict)  # of cohorts
+    _rounds: dict[CohortId, TrainRound] = field(default_factory=dict)
+    _checking_in: Exchange | None = None
+    _waits: dict[CohortId, _Waits] = field(default_factory=dict)
+    _sampled: dict[int, Message] = field(default_factory=dict)  # by the base, for the round that is being opened
+    _opening: CohortId = ROOT
+    _too_few: str = ""
+    _nodes: dict[int, int] = field(default_factory=dict)  # by client number
+    _told: set[str] = field(default_factory=set)
+
+    def run(self) -> AuxoResult:
+        """Train until every cohort has had its rounds, or cannot go on."""
+        for cohort in self.server.cohorts:
+            if self.work.evaluate_fn is not None and self.server.round(cohort) == 0:
+                self._evaluate_centrally(cohort, 0)
+        nap = _SHORTEST_NAP_S
+        while not self._is_over():
+            moved = self._collect() | self._close_what_is_over() | self._open_idle()
+            nap = _SHORTEST_NAP_S if moved else min(2 * nap, self.nap_s)
+            if not moved:
+                time.sleep(nap)
+        for cohort in self.server.tree.leaves:
+            self._result(cohort).arrays = self._arrays(cohort)
+        largest = max(self.server.cohorts, key=self.server.share)
+        return collected(self.history, self.server.tree, largest)
+
+    def go_on(self) -> None:
+        """Speak for the federation that the server has taken up."""
+        self.head = replace(self.head, federation=self.server.federation)
+
+    @property
+    def clock_s(self) -> float:
+        """Return the seconds since the run began, earlier processes included."""
+        return self.elapsed_s + time.monotonic() - self._began_s
+
+    def sample(self, clients: IntArray) -> Sequence[int]:
+        """Return whom the base takes of clients that are there for the cohort whose round is being opened."""
+        nodes = [self._nodes[number] for number in clients.tolist()]
+        cohort, number = self._opening, self.server.round(self._opening) + 1
+        seen = CohortSeen(cohort, self.server.share(cohort))
+        try:
+            entry = self.table.made_for(self.server.kept_beside(cohort), seen)
+            self._sampled = configured(entry, number, self.work.train_config, self.post.grid, nodes)
+        except TooFewNodes as few:
+            self._sampled, self._too_few = {}, str(few)
+        return [found for node in self._sampled if (found := client_number(node)) is not None]
+
+    def _is_over(self) -> bool:
+        return not self._exchanges and all(self._is_done(cohort) for cohort in self.server.cohorts)
+
+    def _is_done(self, cohort: CohortId) -> bool:
+        return cohort in self.ended or self.server.round(cohort) >= self.work.rounds
+
+    def _collect(self) -> bool:
+        found = self.post.collect()
+        for exchange, node, reply in found:
+            if reply.said.check_in is not None:
+                self.mailbox.check_ins[node] = CheckIn(
+                    node, reply.said.check_in.request, reply.said.check_in.participations
+                )
+            current = self._exchanges.get(exchange.cohort)
+            if exchange is not current and exchange is not self._checking_in:
+                LOG.info("node %d answered round %d of cohort %s too late", node, exchange.round, exchange.cohort)
+        return bool(found)
+
+    def _close_what_is_over(self) -> bool:
+        now = time.monotonic()
+        over = [cohort for cohort, exchange in self._exchanges.items() if exchange.is_over(now)]
+        for cohort in over:
+            exchange = self._exchanges.pop(cohort)
+            if exchange.kind == "train":
+                self._close(cohort, exchange)
+            else:
+                self._close_evaluation(cohort, exchange)
+        return bool(over)
+
+    def _open_idle(self) -> bool:
+        """Open rounds of cohorts that have none, among the nodes that are free."""
+        now = time.monotonic()
+        idle = [
+            cohort
+            for cohort in self.server.cohorts
+            if cohort not in self._exchanges
+            and not self._is_done(cohort)
+            and (cohort not in self._waits or now >= self._waits[cohort].until_s)
+        ]
+        if not idle:
+            return False
+        if self.work.check_in == "query":
+            nodes = self._checked_in(now)
+            if nodes is None:
+                return False
+        else:
+            nodes = self.post.free()
+        with warnings.catch_warnings(record=True) as words:
+            warnings.simplefilter("always")
+            matched = self.server.match([self.mailbox.check_ins.get(node, CheckIn(node)) for node in nodes])
+        _log_all(words)
+        self._nodes = {found: node for node in nodes if (found := client_number(node)) is not None}
+        opened = [self._open(cohort, matched.get(cohort)) for cohort in idle]
+        return any(opened)
+
+    def _checked_in(self, now: float) -> list[int] | None:
+        """Return the nodes that have just checked in; None: they are still being asked."""
+        if self._checking_in is None:
+            messages = [
+                Message(ask(RecordDict(), self.head, None, self._feedback_for(node)), node, f"query.{CHECK_IN_ACTION}")
+                for node in self.post.free()
+            ]
+            self._checking_in = self.post.send("check-in", ROOT, 0, messages, self.work.timeout_s)
+            return None
+        if not self._checking_in.is_over(now):
+            return None
+        exchange, self._checking_in = self._checking_in, None
+        busy = self.post.busy
+        return [node for node, reply in exchange.replies.items() if node not in busy and not reply.message.has_error()]
+
+    def _open(self, cohort: CohortId, check_ins: Sequence[CheckIn] | None) -> bool:
+        if check_ins is None:  # the server has given it up
+            self._end(cohort)
+            return True
+        self._opening, self._sampled, self._too_few = cohort, {}, ""
+        tasks = {int(task.client): task for task in self.server.open_round(cohort, check_ins)}
+        if not tasks:
+            self._wait(cohort, self._too_few or f"{len(check_ins)} nodes are there for it, and the strategy takes none")
+            return False
+        began = self._waits.pop(cohort, None)
+        if began is not None:
+            LOG.info("cohort %s goes on", cohort)
+        number = self.server.round(cohort) + 1
+        names = {name for task in tasks.values() for name in (*task.offered, *task.held_out)}
+        training = TrainRound(tasks, {name: self._arrays(name) for name in names})
+        branches = {own_model(task) for task in tasks.values()} - {cohort}
+        made = {name: self._branch_messages(name, number, training) for name in branches}
+        for node, task in tasks.items():
+            messages = made.get(own_model(task), self._sampled)
+            content = messages[node].content if node in messages else next(iter(messages.values())).content
+            training.add(node, content, self.head, self._feedback_for(node), self.work.evaluate_config)
+        self._rounds[cohort] = training
+        self._exchanges[cohort] = self.post.send("train", cohort, number, training.messages, self.work.timeout_s)
+        return True
+
+    def _branch_messages(self, name: CohortId, number: int, training: TrainRound) -> dict[int, Message]:
+        """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
+        mine = sum(own_model(task) == name for task in training.tasks.values())
+        entry = self.table.made_for(self.server.kept_beside(name), CohortSeen(name, mine))
+        return configured(entry, number, self.work.train_config, self.post.grid, list(self._nodes.values()))
+
+    def _arrays(self, name: CohortId) -> ArrayRecord:
+        kept = self.server.kept_beside(name)
+        if kept != NOTHING:
+            return self.table.of(kept).arrays
+        like = self.table.of(self.server.kept_beside(CohortId(name.partition("~")[0]))).arrays
+        return self.model.record(self.server.weights(name), like)
+
+    def _feedback_for(self, node: int) -> AffinityFeedback | None:
+        return self.mailbox.feedback.pop(node, None)
+
+    def _wait(self, cohort: CohortId, why: str) -> None:
+        now = time.monotonic()
+        before = self._waits.get(cohort)
+        pause = min(_LONGEST_WAIT_S, self.nap_s if before is None else 2 * before.pause_s)
+        since = now if before is None else before.since_s
+        self._waits[cohort] = _Waits(now + pause, pause, since)
+        number = self.server.round(cohort) + 1
+        if before is None:
+            LOG.info("cohort %s waits: %s", cohort, why)
+            self.on_event(EmptyRound(self.clock_s, cohort, number, why))
+        others = [one for one in self.server.cohorts if one != cohort and not self._is_done(one)]
+        if now - since >= self.work.timeout_s and not others:
+            LOG.warning("cohort %s is given up: it has waited %.0f s, and all others are done", cohort, now - since)
+            self._end(cohort)
+
+    def _end(self, cohort: CohortId) -> None:
+        self.ended.add(cohort)
+        self.on_event(CohortEnded(self.clock_s, cohort, self.server.round(cohort)))
+
+    def _close(self, cohort: CohortId, exchange: Exchange) -> None:
+        training, before = self._rounds.pop(cohort), self.server.tree
+        entry = self.table.of(self.server.kept_beside(cohort))
+        weight = weighting_key(entry.strategy)
+        results, replies = training.results(exchange.replies, self.model, weight)
+        self._say_how_judged(exchange.replies)
+        with warnings.catch_warnings(record=True) as words:
+            warnings.simplefilter("always")
+            feedback = self.server.close_round(cohort, results, replies)
+        _log_all(words)
+        self.mailbox.feedback.update({int(one.client): one for one in feedback})
+        clock = RoundClock(self.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
+        for event in round_events(self.server, cohort, exchange.round, before, clock):
+            self.on_event(event)
+        closed = self.server.closed
+        if closed is None or closed.outcome is None:
+            self._wait(cohort, "a round came to nothing")
+            self._forget_unused()
+            return
+        after = self.table.of(closed.outcome.states[0].server.own)
+        result = self._result(cohort)
+        result.arrays = after.arrays
+        if after.metrics is not None:
+            result.train_metrics_clientapp[exchange.round] = after.metrics
+            LOG.info("cohort %s, round %d: %s", cohort, exchange.round, after.metrics)
+        self._forget_unused()
+        if cohort in self.server.tree.leaves:
+            self._open_evaluation(cohort, exchange.round)
+        else:
+            LOG.info("cohort %s is partitioned into %s", cohort, ", ".join(self.server.tree.leaves_of(cohort)))
+            self._finish_round(cohort, exchange.round)
+
+    def _open_evaluation(self, cohort: CohortId, number: int) -> None:
+        """Let the base evaluate on the nodes that use the cohort's model."""
+        nodes = self.post.free()
+        placed = self.server.match([self.mailbox.check_ins.get(node, CheckIn(node)) for node in nodes], everybody=True)
+        mine = [int(one.client) for one in placed.get(cohort, [])]
+        entry = self.table.of(self.server.kept_beside(cohort))
+        messages: list[Message] = []
+        if len(mine) >= max(1, fewest_nodes(entry.strategy, "evaluate")):
+            grid = SubsetGrid(self.post.grid, mine)
+            try:
+                config = self.work.evaluate_config.copy()
+                messages = list(entry.strategy.configure_evaluate(number, entry.arrays, config, grid))
+            except TooFewNodes as few:
+                LOG.info("cohort %s is not evaluated: %s", cohort, few)
+        if not messages:
+            self._finish_round(cohort, number)
+            return
+        for message in messages:
+            node = message.metadata.dst_node_id
+            message.content = ask(message.content, self.head, None, self._feedback_for(node))
+        self._exchanges[cohort] = self.post.send("evaluate", cohort, number, messages, self.work.timeout_s)
+
+    def _close_evaluation(self, cohort: CohortId, exchange: Exchange) -> None:
+        entry = self.table.of(self.server.kept_beside(cohort))
+        replies = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
+        try:
+            metrics = entry.strategy.aggregate_evaluate(exchange.round, replies) if replies else None
+        except Exception as error:  # noqa: BLE001 - whatever a strategy raises costs the metrics, not the run
+            LOG.warning("cohort %s, round %d: evaluation came to nothing: %s", cohort, exchange.round, error)
+            metrics = None
+        if metrics is not None:
+            self._result(cohort).evaluate_metrics_clientapp[exchange.round] = metrics
+            LOG.info("cohort %s, round %d: %s", cohort, exchange.round, metrics)
+        self._finish_round(cohort, exchange.round)
+
+    def _finish_round(self, cohort: CohortId, number: int) -> None:
+        if cohort in self.server.tree.leaves:
+            if self.work.evaluate_fn is not None:
+                self._evaluate_centrally(cohort, number)
+            if self.server.round(cohort) >= self.work.rounds:
+                self._end(cohort)
+        self.on_round()
+
+    def _evaluate_centrally(self, cohort: CohortId, number: int) -> None:
+        assert self.work.evaluate_fn is not None  # noqa: S101 - the caller has looked
+        metrics = self.work.evaluate_fn(number, self._arrays(cohort))
+        if metrics is not None:
+            self._result(cohort).evaluate_metrics_serverapp[number] = metrics
+
+    def _result(self, cohort: CohortId) -> Result:
+        return self.history.setdefault(cohort, Result())
+
+    def _forget_unused(self) -> None:
+        self.table.keep_only(kept_by(self.server))
+
+    def _say_how_judged(self, replies: Mapping[int, Reply]) -> None:
+        """Say once how clients judge models, which decides about partitions."""
+        answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
+        if any(one.on_all for one in answers):
+            self._tell(
+                "clients train on all their samples; models are judged by what the app's own evaluation says of them"
+            )
+        if not answers and replies:
+            self._tell("no client has Auxo's client half (AuxoClientApp or AuxoMod): no cohort will be found")
+
+    def _tell(self, words: str) -> None:
+        if words not in self._told:
+            self._told.add(words)
+            LOG.info("%s", words)
+
+
+def kept_by(server: Server) -> list[Kept]:
+    """Return which strategies the models of a server go by."""
+    states = server.record.state.cohorts.values()
+    servers = [one for state in states for one in (state.server, *held_by((state,))[0])]
+    return [one.own for one in servers if isinstance(one.own, Kept)]
+
+
+def _log_all(words: Sequence[warnings.WarningMessage]) -> None:
+    for one in words:
+        LOG.warning("%s", one.message)

@@ -1,0 +1,262 @@
+"""A Flower strategy as an aggregator: the accumulator collects admitted replies, the strategy makes the next model.
+
+The strategy's own objects cannot be part of a state that goes to bytes, so they stand in a table, and a `ServerState`
+holds their numbers: `Kept`. Nothing in the table changes once a state refers to it, but for what configuring a round
+changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when it is
+needed.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import Strategy
+
+from auxo.core.aggregators import Accumulator, Report, ServerState
+from auxo.core.own_state import OwnState, own
+from auxo.core.types import Float32Array, FloatArray
+from auxo.flower.logs import LOG
+from auxo.flower.model_arrays import ModelArrays, mean_of
+from auxo.flower.strategy_state import mixed, recall, remembered
+from auxo.flower.wire import message_of
+
+
+@dataclass(frozen=True)
+class CohortSeen:
+    """What whoever makes a strategy is told of the cohort that it is for."""
+
+    name: str
+    participants: int  # updates that a round of it wants; of a branch on trial: that it is sent to
+
+
+MakeStrategy = Callable[[CohortSeen], Strategy]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which strategies of the table a model goes by: one, or the mean of several."""
+
+    numbers: tuple[int, ...]
+    weights: tuple[float, ...] = (1.0,)
+
+    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> "Kept":
+        """Return the mean; the same strategy counts once."""
+        shares: dict[int, float] = {}
+        for one, weight in zip((self, *(own(Kept, other) for other in others)), weights, strict=True):
+            for number, part in zip(one.numbers, one.weights, strict=True):
+                shares[number] = shares.get(number, 0.0) + part * weight
+        total = sum(shares.values())
+        if len(shares) == 1:
+            return Kept(tuple(shares))
+        return Kept(tuple(shares), tuple(share / total for share in shares.values()))
+
+
+@dataclass
+class Entry:
+    """A strategy and the model that it has made."""
+
+    strategy: Strategy
+    arrays: ArrayRecord
+    made_for: CohortSeen
+    round: int = 0  # that it was last configured for
+    metrics: MetricRecord | None = None  # of the round that it has made the model in
+
+
+@dataclass(frozen=True)
+class ForeignReply:
+    """A participant's reply, and the arrays that it was sent."""
+
+    message: Message
+    start: ArrayRecord
+
+
+@dataclass
+class StrategyTable:
+    """The strategies of all models, by number."""
+
+    make: MakeStrategy
+    asks_cohort: bool = False  # what makes strategies looks at the cohort that they are for
+    entries: dict[int, Entry] = field(default_factory=dict)
+    _mixtures: dict[Kept, Entry] = field(default_factory=dict)
+    _next: int = 0
+
+    def add(self, entry: Entry) -> Kept:
+        """Take an entry into the table."""
+        self.entries[self._next] = entry
+        self._next += 1
+        return Kept((self._next - 1,))
+
+    def put(self, number: int, entry: Entry) -> None:
+        """Take an entry into the table under the number that a checkpoint has it."""
+        self.entries[number] = entry
+        self._next = max(self._next, number + 1)
+
+    def of(self, kept: OwnState) -> Entry:
+        """Return the strategy and the model that a state goes by."""
+        which = own(Kept, kept)
+        if len(which.numbers) == 1:
+            return self.entries[which.numbers[0]]
+        if which not in self._mixtures:
+            parts = [self.entries[number] for number in which.numbers]
+            heaviest = max(range(len(parts)), key=lambda place: which.weights[place])
+            self._mixtures[which] = Entry(
+                mixed([part.strategy for part in parts], which.weights),
+                mean_of([part.arrays for part in parts], which.weights),
+                parts[heaviest].made_for,
+                parts[heaviest].round,
+                _mean_metrics([part.metrics for part in parts], which.weights),
+            )
+        return self._mixtures[which]
+
+    def made_for(self, kept: OwnState, cohort: CohortSeen) -> Entry:
+        """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
+        entry = self.of(kept)
+        if self.asks_cohort and entry.made_for != cohort:
+            state = remembered(entry.strategy, self.make(entry.made_for))
+            if state.others:  # what cannot be told from the outside stays, and so do settings of the cohort it was for
+                return entry
+            strategy = self.make(cohort)
+            recall(strategy, state)
+            entry.strategy, entry.made_for = strategy, cohort
+        return entry
+
+    def keep_only(self, used: Iterable[Kept]) -> None:
+        """Forget what no state refers to."""
+        some = list(used)
+        numbers = {number for kept in some for number in kept.numbers}
+        self.entries = {number: entry for number, entry in self.entries.items() if number in numbers}
+        self._mixtures = {kept: entry for kept, entry in self._mixtures.items() if kept in some}
+
+
+class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
+    """How far a strategy has moved a model, with what it has made."""
+
+    after: Entry
+
+    @staticmethod
+    def to(after: Entry, before: FloatArray, now: FloatArray) -> "Movement":
+        """Return the way between two vectors."""
+        movement = (now - before).view(Movement)
+        movement.after = after
+        return movement
+
+
+class ForeignStep:
+    """An aggregator whose server step is a Flower strategy's. All replies of a round are kept until it closes."""
+
+    own_states = (Kept,)
+
+    def __init__(self, table: StrategyTable, model: ModelArrays, first: CohortSeen, arrays: ArrayRecord) -> None:
+        self._table, self._model = table, model
+        self._first, self._arrays = first, arrays
+
+    def initial(self, weights: Float32Array) -> ServerState:
+        """Return the state before the first round, with a new strategy; the model is the arrays it was made with."""
+        kept = self._table.add(Entry(self._table.make(self._first), self._arrays, self._first))
+        return ServerState(np.array(weights, dtype=np.float32), (), 0, kept)
+
+    def accumulate(self, state: ServerState) -> Accumulator:
+        """Return what replies are collected in: participants x parameters."""
+        return _Replies(self._table.of(state.own), self._model)
+
+    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
+        """Return the state with the strategy's model; ``rate_scale`` multiplies how far it has moved.
+
+        Raises:
+            TypeError: the movement is none of a strategy.
+        """
+        if not isinstance(movement, Movement):
+            raise TypeError("movement: expected what a strategy has made, got another vector")
+        after = movement.after
+        if rate_scale != 1.0:
+            before = self._table.of(state.own).arrays
+            after = replace(after, arrays=mean_of([before, after.arrays], (1 - rate_scale, rate_scale)))
+        weights = self._model.flat(after.arrays).astype(np.float32)
+        return ServerState(weights, (), state.steps + 1, self._table.add(after))
+
+
+class _Replies:
+    """A round's admitted replies on their way to a strategy."""
+
+    def __init__(self, entry: Entry, model: ModelArrays) -> None:
+        self._entry, self._model = entry, model
+        self._replies: list[Message] = []
+
+    def add(self, update: Float32Array, report: Report) -> None:
+        """Keep one more reply; one that began from another model is told as if it had begun from this one."""
+        reply = report.reply
+        if not isinstance(reply, ForeignReply):
+            raise TypeError(f"reply: expected a Flower reply with each update, got {type(reply).__name__}")
+        same = reply.start is self._entry.arrays
+        self._replies.append(reply.message if same else _moved(reply, self._entry.arrays))
+
+    def result(self) -> FloatArray | None:
+        """Let the strategy aggregate; None: nothing came, or nothing can be made of it."""
+        if not self._replies:
+            return None
+        strategy = copy.deepcopy(self._entry.strategy)
+        try:
+            arrays, metrics = strategy.aggregate_train(self._entry.round, self._replies)
+        except Exception as error:  # noqa: BLE001 - whatever a strategy raises costs the round, not the run
+            LOG.warning("%s could not aggregate %d replies: %s", type(strategy).__name__, len(self._replies), error)
+            return None
+        if arrays is None:
+            return None
+        after = self._model.floats(arrays)
+        if after is None or not all(np.isfinite(values).all() for values in after):
+            LOG.warning("%s made a model that is not finite, or another one; it is not used", type(strategy).__name__)
+            return None
+        now = np.concatenate([values.ravel() for values in after]).astype(np.float64)
+        entry = Entry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
+        return Movement.to(entry, self._model.flat(self._entry.arrays), now)
+
+
+def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
+    """Return a reply with the same update to other arrays."""
+    content = reply.message.content
+    (name, arrays), *_ = content.array_records.items()
+    moved = {}
+    for key, array in arrays.items():
+        values = array.numpy()
+        if values.dtype.kind == "f":
+            values = (to[key].numpy().astype(np.float64) + (values - reply.start[key].numpy())).astype(values.dtype)
+        moved[key] = Array(np.asarray(values))
+    beside = {key: kept for key, kept in content.items() if key != name}
+    return message_of(RecordDict({name: ArrayRecord(moved), **beside}), reply.message.metadata)
+
+
+def _mean_metrics(metrics: Sequence[MetricRecord | None], weights: Sequence[float]) -> MetricRecord | None:
+    """Return the mean of what all of some metrics have as a number."""
+    there = [(record, weight) for record, weight in zip(metrics, weights, strict=True) if record is not None]
+    if not there:
+        return None
+    total = sum(weight for _, weight in there)
+    mean = MetricRecord()
+    for name in there[0][0]:
+        values = [value for record, _ in there if isinstance(value := record.get(name), int | float)]
+        if len(values) == len(there):
+            mean[name] = sum(value * weight for value, (_, weight) in zip(values, there, strict=True)) / total
+    return mean
+
+
+def weighting_key(strategy: Strategy) -> str:
+    """Return the metric that says how many examples are behind a reply."""
+    inside: object = strategy
+    while isinstance(inside, Strategy):
+        if isinstance(key := getattr(inside, "weighted_by_key", None), str):
+            return key
+        inside = getattr(inside, "strategy", None)
+    return "num-examples"
+
+
+def fewest_nodes(strategy: Strategy, kind: str) -> int:
+    """Return how many nodes a strategy waits for before it trains or evaluates, as far as it says."""
+    inside: object = strategy
+    while isinstance(inside, Strategy):
+        said = [getattr(inside, name, None) for name in ("min_available_nodes", f"min_{kind}_nodes")]
+        if fewest := [number for number in said if isinstance(number, int)]:
+            return max(fewest)
+        inside = getattr(inside, "strategy", None)
+    return 1

@@ -1,0 +1,161 @@
+"""A Flower model as Auxo sees it: the named arrays of an `ArrayRecord`, and their floats as one flat vector."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+
+from auxo.core.layers import Layer
+from auxo.core.types import Float32Array, FloatArray
+
+AnyArray = NDArray[Any]  # of whatever kind of numbers an app's model has
+
+_MALFORMED = (ValueError, TypeError, KeyError, EOFError, OSError, MemoryError, AttributeError, OverflowError)
+"""What reading an array that a peer has sent may raise: its header may claim any size and kind."""
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    header: bytes  # of the initial array's bytes: an array that begins with the same is of the same kind and shape
+
+    @property
+    def is_float(self) -> bool:
+        return np.dtype(self.dtype).kind == "f"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ModelArrays:
+    """What the arrays of a model are called, and their shapes; arrays of whole numbers are no part of the vector."""
+
+    tensors: tuple[_Tensor, ...]
+
+    @staticmethod
+    def of(arrays: ArrayRecord) -> "ModelArrays":
+        """Return what the initial arrays tell.
+
+        Raises:
+            ValueError: they hold no floats, or what is not finite.
+        """
+        tensors = []
+        for name, array in arrays.items():
+            values = array.numpy()
+            header = array.data[: len(array.data) - values.nbytes]
+            tensors.append(_Tensor(name, values.shape, str(values.dtype), header))
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise ValueError(f"initial_arrays: expected finite numbers, got others in {name!r}")
+        model = ModelArrays(tuple(tensors))
+        if not model.n_params:
+            raise ValueError("initial_arrays: expected arrays of floats, got none; Auxo compares updates of numbers")
+        return model
+
+    @property
+    def n_params(self) -> int:
+        """Return the length of the vector."""
+        return sum(tensor.size for tensor in self.tensors if tensor.is_float)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the shapes of what is in the vector, units along the first axis."""
+        return tuple(Layer(tensor.shape) for tensor in self.tensors if tensor.is_float and tensor.size)
+
+    def floats(self, arrays: ArrayRecord) -> list[AnyArray] | None:
+        """Return the arrays that are in the vector, in its order; None: they are not those of this model.
+
+        Nothing is copied where an array is stored as the model's own first one was.
+        """
+        if len(arrays) != len(self.tensors):
+            return None
+        found: list[AnyArray] = []
+        for tensor in self.tensors:
+            values = _values(arrays.get(tensor.name), tensor)
+            if values is None:
+                return None
+            if tensor.is_float:
+                found.append(values)
+        return found
+
+    def flat(self, arrays: ArrayRecord) -> FloatArray:
+        """Return the vector of arrays that are of this model.
+
+        Raises:
+            ValueError: they are not.
+        """
+        found = self.floats(arrays)
+        if found is None:
+            raise ValueError(f"arrays: expected those of the initial model, {self.described()}, got others")
+        return np.concatenate([values.ravel() for values in found]).astype(np.float64)
+
+    def record(self, flat: Float32Array | FloatArray, like: ArrayRecord) -> ArrayRecord:
+        """Return a vector as arrays; whole numbers, and the kinds of all, are those of ``like``."""
+        arrays, first = {}, 0
+        for tensor in self.tensors:
+            kept = like[tensor.name]
+            if tensor.is_float:
+                values = flat[first : first + tensor.size].reshape(tensor.shape).astype(kept.numpy().dtype)
+                arrays[tensor.name] = Array(np.asarray(values))
+                first += tensor.size
+            else:
+                arrays[tensor.name] = kept
+        return ArrayRecord(arrays)
+
+    def described(self) -> str:
+        """Return the arrays in words."""
+        return ", ".join(f"{tensor.name} {tensor.shape}" for tensor in self.tensors[:6])
+
+
+def update_between(before: Sequence[AnyArray], after: Sequence[AnyArray]) -> Float32Array:
+    """Return new weights minus old, flat."""
+    flat = np.empty(sum(values.size for values in before), dtype=np.float32)
+    first = 0
+    with np.errstate(all="ignore"):  # what is no number is refused afterwards, with its reason
+        for old, new in zip(before, after, strict=True):
+            part = flat[first : first + old.size].reshape(old.shape)
+            np.subtract(new, old, out=part, casting="unsafe")
+            first += old.size
+    return flat
+
+
+def mean_of(records: Sequence[ArrayRecord], weights: Sequence[float]) -> ArrayRecord:
+    """Return the mean of records with the same arrays; of whole numbers, those of the largest weight."""
+    heaviest = records[max(range(len(records)), key=lambda place: weights[place])]
+    total = sum(weights)
+    arrays = {}
+    for name, kept in heaviest.items():
+        dtype = kept.numpy().dtype
+        if dtype.kind != "f":
+            arrays[name] = kept
+            continue
+        parts = [
+            record[name].numpy().astype(np.float64) * (weight / total)
+            for record, weight in zip(records, weights, strict=True)
+        ]
+        arrays[name] = Array(np.asarray(np.sum(parts, axis=0).astype(dtype)))
+    return ArrayRecord(arrays)
+
+
+def _values(array: Array | None, tensor: _Tensor) -> AnyArray | None:
+    """Return an array's numbers if they are of the tensor's shape and of its kind of numbers."""
+    if not isinstance(array, Array):
+        return None
+    try:
+        dtype = np.dtype(tensor.dtype)
+        length = len(tensor.header)
+        if array.data[:length] == tensor.header and len(array.data) == length + tensor.size * dtype.itemsize:
+            return np.frombuffer(array.data, dtype, offset=length).reshape(tensor.shape)
+        values = array.numpy()
+    except _MALFORMED:
+        return None
+    if values.shape != tensor.shape or (tensor.is_float and values.dtype.kind != "f"):
+        return None
+    return values

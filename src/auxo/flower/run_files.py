@@ -1,0 +1,284 @@
+"""What a run leaves in a directory: checkpoints that it goes on from, and its events.
+
+checkpoints/     the last two, see `auxo.files.checkpoint_store`
+events.jsonl     one line for each thing that happened, see `auxo.protocol.events`
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, MetricRecord
+from flwr.serverapp.strategy import Result
+
+from auxo.core.types import CohortId
+from auxo.experiments.checkpoint_interval import Interval
+from auxo.experiments.event_log import EventLog, Mark, events_before
+from auxo.files.checkpoint_store import CheckpointStore, Kept, Unusable
+from auxo.files.directory_lock import locked_directory
+from auxo.flower.cohort_run import CohortRun
+from auxo.flower.foreign_step import CohortSeen, Entry
+from auxo.flower.logs import LOG
+from auxo.flower.model_arrays import AnyArray
+from auxo.flower.strategy_state import Plain, Remembered, recall, remembered
+from auxo.protocol.codec import CodecError, from_parts, to_parts
+from auxo.protocol.events import Event
+from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.runtime.server_record import ServerRecord
+
+_OURS = "strategy"  # before the names of arrays that are strategies'
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """All of a run that must survive its process, but for the arrays of strategies."""
+
+    server: ServerRecord
+    strategies: str  # JSON: what is known of each but its arrays
+    check_ins: tuple[CheckIn, ...]
+    feedback: tuple[AffinityFeedback, ...]
+    history: str  # JSON: metrics by cohort, kind and round
+    ended: tuple[CohortId, ...]
+    clock_s: float
+    events: Mark
+
+
+@dataclass
+class RunFiles:
+    """A run's directory, or nothing where it has none."""
+
+    folder: Path | None
+    interval: Interval
+    _store: CheckpointStore | None = None
+    _events: EventLog | None = None
+    _run: CohortRun | None = None
+    _since: int = 0  # rounds since the last checkpoint
+    _written_s: float = field(default_factory=time.monotonic)
+    _said: set[str] = field(default_factory=set)
+
+    @staticmethod
+    @contextmanager
+    def open(folder: Path | None, interval: Interval) -> "Iterator[RunFiles]":
+        """Hold a directory for as long as a run lasts.
+
+        Raises:
+            DirectoryInUse: somebody else does.
+        """
+        if folder is None:
+            yield RunFiles(None, interval)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked_directory(folder):
+            files = RunFiles(folder, interval, CheckpointStore(folder / "checkpoints"))
+            try:
+                yield files
+            finally:
+                files.close()
+
+    def begin(self, run: CohortRun) -> None:
+        """Bring a new run to where the directory's checkpoint has it, if there is one.
+
+        Raises:
+            ValueError: it is of another model or of other settings.
+        """
+        self._run = run
+        if self._store is None or self.folder is None:
+            return
+        kept = self._store.newest(_check_readable(run), lambda problem: LOG.warning("%s", problem))
+        mark = Mark()
+        if kept is not None:
+            record = _read(kept, run)
+            _take_up(record, kept.arrays, run)
+            mark = record.events
+            LOG.info("the run goes on from a checkpoint: %s", _where(run))
+        path = self.folder / "events.jsonl"
+        try:
+            events_before(path, mark)
+        except ValueError as problem:
+            LOG.warning("events are written anew: %s", problem)
+            mark = Mark()
+        self._events = EventLog(path, mark)
+
+    def write(self, event: Event) -> None:
+        """Append an event."""
+        if self._events is not None:
+            try:
+                self._events.write(event)
+            except OSError as error:
+                self._log_once(f"events cannot be written: {error}")
+
+    def on_round(self) -> None:
+        """Write a checkpoint if it is time for one."""
+        self._since += 1
+        due = self.interval.rounds is not None and self._since >= self.interval.rounds
+        waited = time.monotonic() - self._written_s
+        if due or (self.interval.seconds is not None and waited >= self.interval.seconds):
+            self.commit()
+
+    def finish(self) -> None:
+        """Write a last checkpoint."""
+        self.commit()
+
+    def close(self) -> None:
+        """Close what is open; what has happened since the last checkpoint is kept if it can be."""
+        try:
+            if self._since:
+                self.commit()
+        finally:
+            if self._events is not None:
+                self._events.close()
+
+    def commit(self) -> None:
+        """Write a checkpoint; where the disk has no room the run goes on, and the last one is still there."""
+        if self._store is None or self._run is None or self._events is None:
+            return
+        try:
+            record, arrays = _record(self._run, self._events.synced())
+            text, own = to_parts(record)
+            self._store.commit({"rounds": _where(self._run)}, text, {**own, **arrays})
+        except OSError as error:
+            self._log_once(f"a checkpoint could not be written, and the last one is still there: {error}")
+            return
+        self._since, self._written_s = 0, time.monotonic()
+
+    def _log_once(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            LOG.warning("%s", words)
+
+
+def _where(run: CohortRun) -> str:
+    return ", ".join(f"{cohort} at round {run.server.round(cohort)}" for cohort in run.server.cohorts)
+
+
+def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]:
+    arrays: dict[str, AnyArray] = {}
+    strategies = {}
+    for number, entry in run.table.entries.items():
+        state = remembered(entry.strategy, run.table.make(entry.made_for))
+        if state.others:
+            LOG.warning(
+                "checkpoints do not hold %s of %s, neither numbers nor arrays; a run that goes on has it as new",
+                ", ".join(state.others),
+                type(entry.strategy).__name__,
+            )
+        for name, array in entry.arrays.items():
+            arrays[f"{_OURS}/{number}/model/{name}"] = np.ascontiguousarray(array.numpy())
+        for path, found in state.arrays.items():
+            for name, values in found.items():
+                arrays[f"{_OURS}/{number}/state/{path}/{name}"] = np.ascontiguousarray(values)
+        strategies[str(number)] = {
+            "kind": type(entry.strategy).__name__,
+            "cohort": entry.made_for.name,
+            "participants": entry.made_for.participants,
+            "round": entry.round,
+            "names": list(entry.arrays),
+            "plain": dict(state.plain),
+        }
+    record = RunRecord(
+        server=run.server.record,
+        strategies=json.dumps(strategies),
+        check_ins=tuple(run.mailbox.check_ins.values()),
+        feedback=tuple(run.mailbox.feedback.values()),
+        history=json.dumps(_metrics(run.history)),
+        ended=tuple(sorted(run.ended)),
+        clock_s=run.clock_s,
+        events=mark,
+    )
+    return record, arrays
+
+
+def _check_readable(run: CohortRun) -> "CheckReadable":
+    return CheckReadable(run)
+
+
+@dataclass(frozen=True)
+class CheckReadable:
+    """Refuses a checkpoint that is no record of a run; one of other settings is another matter."""
+
+    run: CohortRun
+
+    def __call__(self, kept: Kept) -> None:
+        """Read it.
+
+        Raises:
+            Unusable: it cannot be read.
+        """
+        try:
+            _read(kept, self.run)
+        except CodecError as error:
+            raise Unusable(str(error)) from error
+
+
+def _read(kept: Kept, run: CohortRun) -> RunRecord:
+    own = {name: array for name, array in kept.arrays.items() if not name.startswith(f"{_OURS}/")}
+    return from_parts(RunRecord, kept.text, own, run.server.own_states)
+
+
+def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) -> None:
+    known = json.loads(record.strategies)
+    for number, said in known.items():
+        prefix = f"{_OURS}/{number}/"
+        model = ArrayRecord({name: Array(arrays[f"{prefix}model/{name}"]) for name in said["names"]})
+        if run.model.floats(model) is None:
+            raise ValueError(
+                f"initial_arrays: expected the model of the checkpoint, with {', '.join(said['names'][:6])}, got "
+                f"{run.model.described()}; start with the model that the run was started with, or another directory"
+            )
+        seen = CohortSeen(said["cohort"], said["participants"])
+        strategy = run.table.make(seen)
+        if type(strategy).__name__ != said["kind"]:
+            raise ValueError(
+                f"base: expected {said['kind']}, as in the checkpoint, got {type(strategy).__name__}; make the "
+                "strategy that the run was started with, or use another directory"
+            )
+        recall(strategy, Remembered(_states(arrays, f"{prefix}state/"), _plain(said["plain"])))
+        run.table.put(int(number), Entry(strategy, model, seen, said["round"]))
+    run.server.take_up(record.server)
+    run.mailbox.check_ins = {int(one.client): one for one in record.check_ins}
+    run.mailbox.feedback = {int(one.client): one for one in record.feedback}
+    run.history = _results(json.loads(record.history))
+    run.ended = {cohort for cohort in record.ended if cohort not in run.server.cohorts}
+    run.elapsed_s = record.clock_s
+    run.go_on()
+
+
+def _states(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, dict[str, AnyArray]]:
+    states: dict[str, dict[str, AnyArray]] = {}
+    for name, array in arrays.items():
+        if name.startswith(prefix):
+            path, _, place = name.removeprefix(prefix).partition("/")
+            states.setdefault(path, {})[place] = array
+    return states
+
+
+def _plain(said: Mapping[str, Plain]) -> dict[str, Plain]:
+    return dict(said)
+
+
+def _metrics(history: Mapping[str, Result]) -> dict[str, list[dict[str, dict[str, object]]]]:
+    return {
+        cohort: [
+            {str(number): dict(record) for number, record in kind.items()}
+            for kind in (
+                result.train_metrics_clientapp,
+                result.evaluate_metrics_clientapp,
+                result.evaluate_metrics_serverapp,
+            )
+        ]
+        for cohort, result in history.items()
+    }
+
+
+def _results(said: Mapping[str, list[dict[str, dict[str, float]]]]) -> dict[str, Result]:
+    results = {}
+    for cohort, kinds in said.items():
+        train, evaluate, central = (
+            {int(number): MetricRecord(dict(record)) for number, record in kind.items()} for kind in kinds
+        )
+        results[cohort] = Result(ArrayRecord(), train, evaluate, central)
+    return results

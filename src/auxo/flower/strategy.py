@@ -1,0 +1,261 @@
+"""`AuxoStrategy`: any Flower strategy, once for each cohort that is found while clients train."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedXgbBagging, FedXgbCyclic, Strategy
+
+from auxo.algorithms.auxo import Auxo
+from auxo.core.affinity import AffinitySettings
+from auxo.core.cohort_algorithm import CohortAlgorithm, SaysWhyNot
+from auxo.core.layers import Layer
+from auxo.core.types import ROOT, IntArray
+from auxo.experiments.checkpoint_interval import parse_interval
+from auxo.flower.cohort_run import CheckInBy, CohortRun, Evaluate, Work
+from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
+from auxo.flower.logs import LOG
+from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.post import Post
+from auxo.flower.result import AuxoResult
+from auxo.flower.run_files import RunFiles
+from auxo.flower.train_round import BaseSampling
+from auxo.flower.wire import Letterhead
+from auxo.protocol.events import Event
+from auxo.runtime.server import Server
+
+Base = Strategy | Callable[[], Strategy] | Callable[[CohortSeen], Strategy]
+
+_WITHOUT_END = 10**9  # rounds of a federation that runs on: nothing waits for a part of them
+_NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
+
+
+class AuxoStrategy(Strategy):
+    """Finds cohorts of alike clients while they train, with one strategy of yours for each.
+
+    ``start`` has Flower's signature, and your ServerApp stays as it is. Cohorts train at their own pace over the one
+    grid. The clients' app is an `AuxoClientApp`, or has an `AuxoMod`.
+    """
+
+    def __init__(  # noqa: PLR0913 - by name, all but the first
+        self,
+        base: Base,
+        *,
+        participants: int,
+        method: CohortAlgorithm | None = None,
+        seed: int = 0,
+        check_in: CheckInBy = "piggyback",
+        directory: Path | str | None = None,
+        checkpoint: str = "1r",
+        total_rounds: int | None = None,
+        layers: Sequence[Layer] = (),
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        """Wrap a strategy.
+
+        Args:
+            base: makes a strategy for a cohort: a callable without arguments, one that is told the cohort
+                (`CohortSeen`: its name and its participants), or a strategy, of which every cohort gets a copy.
+            participants: updates wanted in a round over all cohorts together. The base samples; what it samples beyond
+                a cohort's share is left out.
+            method: how cohorts are found; None: `Auxo` in which every client judges models, for that costs no training
+                samples here.
+            seed: of matching and clustering. The base samples by itself.
+            check_in: affinity requests ride on the replies to train messages (``"piggyback"``), or nodes are asked
+                before each round (``"query"``, as in the paper: fresher, and one more exchange a round).
+            directory: checkpoints and events go there, and a run that is there is gone on with; None: nothing is kept.
+            checkpoint: how often one is written: after so many rounds (``"1r"``), or seconds of work (``"30s"``).
+            total_rounds: of the whole federation, for a method whose criterion looks at the part that is done; None:
+                it runs on.
+            layers: of the model's float arrays, in their order; none: each has its units along the first axis.
+            on_event: is told what happens: see `auxo.protocol.events`.
+
+        Raises:
+            TypeError: the base makes no strategy of Flower's message API.
+            ValueError: it is one that Auxo cannot work with; the message says why.
+        """
+        self._make, self._asks_cohort = _maker(base)
+        self._participants, self._seed = participants, seed
+        self._method = Auxo(cross_fit_share=1.0) if method is None else method
+        if check_in not in ("piggyback", "query"):
+            raise ValueError(f"check_in: expected 'piggyback' or 'query', got {check_in!r}")
+        self._check_in, self._total_rounds, self._layers = check_in, total_rounds, tuple(layers)
+        self._directory = None if directory is None else Path(directory)
+        self._checkpoint, self._on_event = parse_interval(checkpoint), on_event
+        check_base(self._make(CohortSeen(ROOT, participants)))
+
+    def summary(self) -> None:
+        """Log what it is."""
+        LOG.info("\t├──> Auxo: %s, %d participants a round", type(self._method).__name__, self._participants)
+        self._make(CohortSeen(ROOT, self._participants)).summary()
+
+    def start(  # noqa: PLR0913, PLR0917 - Flower's own signature
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> AuxoResult:
+        """Run all cohorts; see `Strategy.start`.
+
+        ``num_rounds`` are those of each cohort, its ancestors' included. ``evaluate_fn`` is called for each cohort's
+        model. With a directory, a run that was interrupted goes on from its last checkpoint, also to more rounds than
+        it was meant for.
+
+        Raises:
+            ValueError: the model has no floats, or a checkpoint is of another model or of other settings.
+            DirectoryInUse: another server works in the directory.
+        """
+        self.summary()
+        model = ModelArrays.of(initial_arrays)
+        work = Work(
+            num_rounds,
+            timeout,
+            train_config or ConfigRecord(),
+            evaluate_config or ConfigRecord(),
+            evaluate_fn,
+            self._check_in,
+        )
+        with ExitStack() as stack:
+            files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
+            run = self._run(grid, initial_arrays, model, work, files)
+            files.begin(run)
+            result = run.run()
+            files.finish()
+        return result
+
+    def _run(self, grid: Grid, arrays: ArrayRecord, model: ModelArrays, work: Work, files: RunFiles) -> CohortRun:
+        if isinstance(self._method, SaysWhyNot):
+            why_not = self._method.why_no_partition(self._participants, max(work.rounds, 1))
+            if why_not is not None:
+                LOG.warning("no partition is possible: %s", why_not)
+        if self._total_rounds is None and getattr(self._method, "decides", "trial") == "criterion":
+            LOG.warning("the method looks at the part of the run that is done: give total_rounds, or it waits")
+        table = StrategyTable(self._make, self._asks_cohort)
+        first = CohortSeen(ROOT, self._participants)
+        runs: list[CohortRun] = []
+
+        def sample(clients: IntArray) -> list[int]:
+            return list(runs[0].sample(clients))
+
+        server = Server(
+            [model.flat(arrays)],
+            participants=self._participants,
+            rounds=self._total_rounds or _WITHOUT_END,
+            method=self._method,
+            aggregator=ForeignStep(table, model, first, arrays),
+            selector=BaseSampling(sample),
+            seed=self._seed,
+            shapes=self._layers or model.layers,
+        )
+        half = self._method.client_half
+        settings = AffinitySettings() if half is None else half.affinity
+
+        def on_event(event: Event) -> None:
+            files.write(event)
+            if self._on_event is not None:
+                self._on_event(event)
+
+        run = CohortRun(
+            server=server,
+            table=table,
+            model=model,
+            post=Post(grid),
+            work=work,
+            head=Letterhead.of(server.federation, settings),
+            on_event=on_event,
+            on_round=files.on_round,
+            nap_s=_pause_of(grid),
+        )
+        runs.append(run)
+        return run
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Refuse: cohorts have no round in common."""
+        raise _not_by_round()
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Refuse: cohorts have no round in common."""
+        raise _not_by_round()
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Refuse: cohorts have no round in common."""
+        raise _not_by_round()
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Refuse: cohorts have no round in common."""
+        raise _not_by_round()
+
+
+def check_base(strategy: object) -> None:
+    """Check that Auxo can work with a strategy.
+
+    Raises:
+        TypeError: it is none of Flower's message API.
+        ValueError: it hides updates, or has no arrays of floats, or accounts for one release a round.
+    """
+    name = type(strategy).__name__
+    if "secagg" in name.lower():
+        raise ValueError(
+            f"base: {name} hides clients' updates from the server, and Auxo compares clients by their updates; "
+            "use a strategy without secure aggregation, or Flower without Auxo"
+        )
+    if not isinstance(strategy, Strategy):
+        raise TypeError(
+            f"base: expected a strategy of flwr.serverapp.strategy, got {name}; strategies of the older "
+            "flwr.server.strategy, and its workflows, secure aggregation among them, have no messages to look at"
+        )
+    if isinstance(strategy, AuxoStrategy):
+        raise ValueError("base: expected a strategy for one cohort, got an AuxoStrategy; cohorts part by themselves")
+    if isinstance(strategy, FedXgbBagging | FedXgbCyclic):
+        raise ValueError(f"base: {name} exchanges trees, and Auxo compares updates of numbers")
+    inside: object = strategy
+    while isinstance(inside, Strategy):
+        if getattr(inside, "accountant", None) is not None:
+            raise ValueError(
+                f"base: {type(inside).__name__} has an accountant, which counts one release a round of one model; "
+                "cohorts and branches on trial release more. Leave it out, and see docs/flower.md on privacy"
+            )
+        inside = getattr(inside, "strategy", None)
+
+
+def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:
+    """Return what makes a strategy for a cohort, however it was given, and whether it looks at the cohort."""
+    if isinstance(base, Strategy):
+        check_base(base)
+        return (lambda cohort: copy.deepcopy(base)), False
+    if not callable(base):
+        raise TypeError(f"base: expected a strategy, or a callable that makes one, got {type(base).__name__}")
+    needed = [
+        one
+        for one in inspect.signature(base).parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if needed:
+        return (lambda cohort: base(cohort)), True  # type: ignore[call-arg]  # noqa: PLW0108 - its signature says so
+    return (lambda cohort: base()), False  # type: ignore[call-arg]
+
+
+def _pause_of(grid: Grid) -> float:
+    pause = getattr(grid, "pull_interval", _NAP_S)
+    return float(pause) if isinstance(pause, int | float) and pause > 0 else _NAP_S
+
+
+def _not_by_round() -> NotImplementedError:
+    return NotImplementedError(
+        "AuxoStrategy runs cohorts at their own pace: call its start(). To put a wrapper around a strategy, such as "
+        "one for differential privacy, put it inside: AuxoStrategy(lambda: Wrapper(FedAvg(...)), ...)"
+    )

@@ -1,0 +1,159 @@
+"""One round of a cohort: tasks become messages that the base strategy has configured, replies become results."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from auxo.core.gathering import Gathered
+from auxo.core.matching import CheckIns
+from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.types import CohortId, IntArray
+from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
+from auxo.flower.model_arrays import ModelArrays, update_between
+from auxo.flower.post import Reply
+from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
+from auxo.flower.wire import Letterhead, Trying, ask
+from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
+
+_NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
+
+
+@dataclass(frozen=True)
+class BaseSampling:
+    """A selector: the base strategy samples among the nodes that are there for its cohort."""
+
+    sample: Callable[[IntArray], Sequence[int]]  # numbers of clients that are there -> those whom the base takes
+
+    own_states = ()
+
+    def begin(self) -> OwnState:
+        """Return nothing: what a strategy remembers is its own."""
+        return NOTHING
+
+    def select(
+        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
+    ) -> IntArray:
+        """Return whom the base has sampled, in its order, up to the cohort's share."""
+        clients = candidates.clients[rows]
+        row_of = dict(zip(clients.tolist(), rows.tolist(), strict=True))
+        taken = [row_of[number] for number in self.sample(clients) if number in row_of]
+        return np.array(list(dict.fromkeys(taken))[:wanted], dtype=np.int64)
+
+    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+        """Return what it was given: nothing."""
+        return memory
+
+
+def configured(entry: Entry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]) -> dict[int, Message]:
+    """Return the messages that a strategy makes for a round, by node.
+
+    Raises:
+        TooFewNodes: it waits for more nodes.
+    """
+    if len(nodes) < fewest_nodes(entry.strategy, "train"):
+        raise TooFewNodes(
+            f"the strategy waits for {fewest_nodes(entry.strategy, 'train')} nodes, and {len(nodes)} are there for it"
+        )
+    messages = entry.strategy.configure_train(number, entry.arrays, config.copy(), SubsetGrid(grid, nodes))
+    entry.round = number
+    return {message.metadata.dst_node_id: message for message in messages}
+
+
+@dataclass
+class TrainRound:
+    """A round between its messages and its replies."""
+
+    tasks: dict[int, Task]  # by node
+    models: dict[CohortId, ArrayRecord]  # all that somebody was sent
+    messages: list[Message] = field(default_factory=list)
+
+    def add(
+        self,
+        node: int,
+        content: RecordDict,
+        head: Letterhead,
+        feedback: AffinityFeedback | None,
+        evaluate: ConfigRecord,
+    ) -> None:
+        """Add the message to a node; ``content`` is what the base has made for it, or for another node like it."""
+        task = self.tasks[node]
+        mine = own_model(task)
+        beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
+        tries = len(task.offered) > 1 or bool(task.held_out)
+        config = ConfigRecord({**evaluate, "server-round": task.round})
+        whole = ask(content, head, task, feedback, Trying(beside, config) if tries else None)
+        self.messages.append(Message(whole, node, "train"))
+
+    def results(
+        self, replies: Mapping[int, Reply], model: ModelArrays, weight: str
+    ) -> tuple[list[TaskResult | TaskFailure], dict[int | str, object]]:
+        """Return what the replies say, and each with the arrays that it began from, for the strategy."""
+        forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
+        usual = Counter(form for form in forms.values() if form is not None).most_common(1)
+        starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
+        results: list[TaskResult | TaskFailure] = []
+        whole: dict[int | str, object] = {}
+        for node, task in self.tasks.items():
+            reply = replies.get(node)
+            if reply is None or reply.message.has_error():
+                reason = "no reply in time" if reply is None else str(reply.message.error.reason)
+                results.append(TaskFailure(node, task.cohort, task.round, reason))
+                continue
+            answer = reply.said.answer
+            trained = answer.trained if answer is not None else None
+            begun = trained if trained in task.offered else own_model(task)
+            fits = usual and forms[node] == usual[0][0]
+            after = model.floats(next(iter(reply.message.content.array_records.values()))) if fits else None
+            before = starts.get(begun)
+            results.append(
+                TaskResult(
+                    client=node,
+                    cohort=task.cohort if answer is None else answer.cohort,
+                    round=task.round if answer is None else answer.round,
+                    update=_NO_UPDATE if after is None or before is None else update_between(before, after),
+                    examples=_examples(reply.message, weight),
+                    trained=trained,
+                    held_out=None if answer is None else answer.held_out,
+                    on_all=answer.on_all if answer is not None else task.fold is not None,
+                )
+            )
+            whole[node] = ForeignReply(reply.message, self.models[begun])
+        return results, whole
+
+
+def own_model(task: Task) -> CohortId:
+    """Return the model that is in a task's message as the app's own arrays."""
+    return task.cohort if task.cohort in task.offered else task.offered[0]
+
+
+def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return what a strategy wants to be the same in all replies; None: it would refuse this one by itself."""
+    if message.has_error():
+        return None
+    arrays, metrics = message.content.array_records, message.content.metric_records
+    if len(arrays) != 1 or len(metrics) != 1:
+        return None
+    ((name, record),) = metrics.items()
+    if not isinstance(record.get(weight), int | float):
+        return None
+    kinds = []
+    for key, value in sorted(record.items()):
+        numbers = value if isinstance(value, list) else [value]
+        if not all(math.isfinite(number) for number in numbers):
+            return None
+        kinds.append(f"{key}[{len(value)}]" if isinstance(value, list) else key)
+    return next(iter(arrays)), name, tuple(kinds)
+
+
+def _examples(message: Message, weight: str) -> int:
+    """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
+    for record in message.content.metric_records.values():
+        value = record.get(weight)
+        if isinstance(value, int | float) and math.isfinite(value):
+            return math.ceil(value)  # Flower lets weights be any number
+    return 0

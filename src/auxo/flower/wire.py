@@ -1,0 +1,166 @@
+"""What rides on Flower's messages: one config record beside the app's own, and the models a client is to compare.
+
+A message to a node carries a task, feedback, or both; a reply carries the node's check-in and what it did. Each is the
+JSON that `auxo.protocol.codec` makes of a frozen dataclass, and nothing else is read from it. Whatever came malformed
+counts as nothing said. Only numpy and flwr are needed here, for a client imports it.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
+
+from auxo.core.affinity import AffinitySettings
+from auxo.core.types import CohortId
+from auxo.protocol.codec import CodecError, from_parts, to_parts
+from auxo.protocol.messages import AffinityFeedback, CheckIn, Task
+
+KEY = "auxo"
+"""Name of the record in a message, in its reply, and in a context's state."""
+
+CHECK_IN_ACTION = "auxo"
+"""Of the query that asks a node to check in."""
+
+EVALUATE_CONFIG = "auxo.evaluate"
+"""Name of the config record that a client gives its own evaluation, where it is to try models."""
+
+HALF = "auxo-half"
+"""In an app's own config: the half of its samples (0 or 1) that it is to use; absent: all of them."""
+
+_MODEL = "auxo.model."  # before the name of a model that rides beside the app's own arrays
+_LONGEST = 1_000_000  # characters of a text that is read at all; our choice: a tree of thousands of cohorts has fewer
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a node says of a task besides the app's own reply."""
+
+    cohort: CohortId
+    round: int
+    trained: CohortId | None = None  # of several models that were offered; None: it has not compared
+    loss: float | None = None
+    held_out: tuple[float, ...] | None = None  # of the models it was asked to judge; None: it cannot
+    on_all: bool = False  # it was asked for a half and has trained on everything
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a node finds in a message."""
+
+    federation: str
+    settings: AffinitySettings
+    task: Task | None
+    feedback: AffinityFeedback | None
+    models: dict[CohortId, ArrayRecord]  # beside the app's own arrays
+    evaluate: ConfigRecord  # for the app's own evaluation of them
+
+
+@dataclass(frozen=True)
+class Letterhead:
+    """What all messages of a federation bear."""
+
+    federation: str
+    settings: str  # how clients weigh and explore cohorts, as `AffinitySettings` in JSON
+
+    @staticmethod
+    def of(federation: str, settings: AffinitySettings) -> "Letterhead":
+        """Return it for a federation."""
+        return Letterhead(federation, to_parts(settings)[0])
+
+
+@dataclass(frozen=True)
+class Trying:
+    """Models that a node is to try besides the one that it is sent, and the config for that."""
+
+    models: dict[CohortId, ArrayRecord]
+    evaluate: ConfigRecord
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a server finds in a reply."""
+
+    check_in: CheckIn | None
+    answer: Answer | None
+
+
+def ask(
+    content: RecordDict,
+    head: Letterhead,
+    task: Task | None = None,
+    feedback: AffinityFeedback | None = None,
+    trying: Trying | None = None,
+) -> RecordDict:
+    """Return a message's content with ours beside it; arrays are shared with what was given."""
+    record = ConfigRecord({"federation": head.federation, "affinity": head.settings})
+    if task is not None:
+        record["task"] = to_parts(task)[0]
+    if feedback is not None:
+        record["feedback"] = _feedback_text(feedback)
+    if trying is None:
+        return RecordDict({**content, KEY: record})
+    beside = {f"{_MODEL}{name}": arrays for name, arrays in trying.models.items()}
+    return RecordDict({**content, KEY: record, EVALUATE_CONFIG: trying.evaluate, **beside})
+
+
+def take_asked(message: Message) -> Asked | None:
+    """Take ours out of a message, so that the app finds what it always finds; None: there was nothing of ours."""
+    content = message.content
+    record = content.config_records.get(KEY)
+    names = [name for name in content.array_records if name.startswith(_MODEL)]
+    if record is None:
+        return None
+    models = {CohortId(name.removeprefix(_MODEL)): content.array_records[name] for name in names}
+    evaluate = content.config_records.get(EVALUATE_CONFIG)
+    ours = {KEY, EVALUATE_CONFIG, *names}
+    message.content = RecordDict({name: kept for name, kept in content.items() if name not in ours})
+    federation = record.get("federation")
+    return Asked(
+        federation if isinstance(federation, str) else "",
+        _read(AffinitySettings, record.get("affinity")) or AffinitySettings(),
+        _read(Task, record.get("task")),
+        _read(AffinityFeedback, record.get("feedback")),
+        models,
+        ConfigRecord() if evaluate is None else evaluate,
+    )
+
+
+def message_of(content: RecordDict, metadata: Metadata) -> Message:
+    """Return a message with the metadata of another one."""
+    message: Message = Message(content=content, metadata=metadata)  # type: ignore[call-overload]  # not in its overloads
+    return message
+
+
+def say(content: RecordDict, check_in: CheckIn, answer: Answer | None) -> None:
+    """Put ours into a reply."""
+    record = ConfigRecord({"check-in": to_parts(check_in)[0]})
+    if answer is not None:
+        record["answer"] = to_parts(answer)[0]
+    content[KEY] = record
+
+
+def take_said(reply: Message) -> Said:
+    """Take ours out of a reply, so that a strategy finds what it always finds."""
+    content = reply.content
+    record = content.config_records.get(KEY)
+    if record is None:
+        return Said(None, None)
+    reply.content = RecordDict({name: kept for name, kept in content.items() if name != KEY})
+    return Said(_read(CheckIn, record.get("check-in")), _read(Answer, record.get("answer")))
+
+
+def _read(kind: type[T], text: object) -> T | None:
+    """Return what a text says; None: nothing, or nothing of that kind."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        return None
+    try:
+        return from_parts(kind, text, {})
+    except (CodecError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _feedback_text(feedback: AffinityFeedback) -> str:
+    return to_parts(feedback)[0]
