@@ -1,16 +1,50 @@
-"""What the server does."""
+"""What the server does: Flower's FedAvg, once for each cohort that is found."""
 
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from auxo.algorithms.auxo import Auxo
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.trial import TrialSettings
+from auxo.flower import AuxoStrategy
 from opposites import task
+
+# The defaults are for hundreds of clients, of which a part is there at a time. Here a handful is, all of them in every
+# round: little evidence in a round, but soon from everybody.
+FEW = Auxo(
+    cross_fit_share=1.0,  # everybody judges
+    clustering=ClusteringSettings(
+        clusters=2,
+        pool_rounds=2,  # clusters start from the updates of two rounds,
+        pool_per_cluster=4,  # at least four for each
+    ),
+    trial=TrialSettings(
+        rounds=3,  # that two branches train alone
+        min_participants=2,  # a branch may be this small
+        looks_from=6,  # a cohort of three does not look for groups of its own
+        deviations=2.0,  # with so few judges three are out of reach
+    ),
+)
+
 
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train all rounds."""
-    strategy = FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_available_nodes=int(context.run_config["nodes"]))
-    strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=int(context.run_config["rounds"]))
+    """Train all rounds, or what is left of them: the directory remembers."""
+    nodes, rounds = int(context.run_config["nodes"]), int(context.run_config["rounds"])
+    strategy = AuxoStrategy(
+        lambda: FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
+        participants=nodes,
+        method=FEW,
+        directory=str(context.run_config["directory"]) or None,
+    )
+    result = strategy.start(
+        grid,
+        ArrayRecord(task.initial_model()),
+        num_rounds=rounds,
+        timeout=float(context.run_config["timeout"]),
+    )
+    print(f"cohorts: {', '.join(result.cohorts)}", flush=True)

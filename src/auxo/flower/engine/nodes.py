@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
 ConfigValue = bool | int | float | str
@@ -23,7 +23,7 @@ def partitions(nodes: int) -> NodeConfig:
 class SimulatedNodes:
     """Runs a ClientApp for any node; each node keeps its own state between messages."""
 
-    app: ClientApp
+    app: ClientAppCallable
     count: int
     node_config: NodeConfig
     run_config: Mapping[str, ConfigValue]

@@ -25,6 +25,9 @@ _LINK = "loopback"  # the SuperLink's name in Flower's configuration
 _LOOK_AGAIN_S = 0.5
 _COMMAND_S = 60.0  # that a command of Flower's may take; our choice
 _START_S = 60.0  # that a process may take until it answers; our choice
+_RESTART_S = 120.0  # that a SuperLink may take to let a killed node in again
+_RETRY_S = 5.0  # between starts of such a node; our choice
+_CONNECTED = "SuperNode ID:"  # what a SuperNode logs once it is taken
 _TAIL = 30  # lines of a log that an error shows
 
 
@@ -141,6 +144,26 @@ class LoopbackFederation:
                 *(() if max_retries is None else ("--max-retries", str(max_retries))),
             ],
         )
+
+    def restart_node(self, node: Node, timeout_s: float = _RESTART_S) -> int:
+        """Start a SuperNode that was killed until the SuperLink takes it; return how many starts it took.
+
+        A SuperLink refuses a key that it holds for on line, and it notices that a node was killed only after two missed
+        heartbeats, which takes up to a minute. A supervisor that starts the node again and again does the same.
+        """
+        until, starts = time.monotonic() + timeout_s, 0
+        while True:
+            starts += 1
+            already = len(self.log_of(node.name))
+            self.start_node(node)
+
+            def is_decided(already: int = already) -> bool:
+                return not node.is_running or _CONNECTED in self.log_of(node.name)[already:]
+
+            self.wait_for(f"{node.name} to be taken", is_decided, max(1.0, until - time.monotonic()), log=node.name)
+            if node.is_running:
+                return starts
+            time.sleep(_RETRY_S)
 
     def kill_node(self, node: Node) -> None:
         """End a SuperNode and what it has started, without a word of warning."""
