@@ -3,13 +3,12 @@
     python examples/federation/run.py
     python examples/federation/run.py --nodes 8 --keep build/federation
 
-It starts a SuperLink and SuperNodes, runs the app beside this file until its nodes are partitioned into cohorts, kills a
-SuperNode and starts it again, kills the ServerApp and goes on from its checkpoint, and takes everything down. It ends
+It starts a SuperLink and SuperNodes, runs the app beside this file until its nodes are partitioned into cohorts, kills
+a SuperNode and starts it again, kills the ServerApp and goes on from its checkpoint, and takes everything down. It ends
 with `federation: ok`, or says what failed, with exit code 1. docs/flower-deployment.md is the same as a recipe.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -18,7 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auxo.core.types import CohortId
 from auxo.flower.loopback import FederationError, LoopbackFederation, Node
+from auxo.protocol.events import Event, Partitioned, RoundClosed, from_json
 from auxo.runtime.client import Client
 
 APP = Path(__file__).parent / "app"
@@ -27,7 +28,7 @@ TIMEOUT_S = 20.0  # that a round waits for a node: the SuperLink needs a minute 
 STEP_S = 240.0  # that a step of the script may take; our choice
 
 
-class Failed(Exception):
+class UnexpectedError(Exception):
     """What was expected did not happen."""
 
 
@@ -52,8 +53,12 @@ class Scenario:
         """Start all nodes, and one that nobody has registered."""
         for number in range(self.count):
             state = self.federation.folder / "state" / f"node-{number}"
-            config = {"partition-id": number, "num-partitions": self.count, "auxo-state": str(state)}
-            self.federation.add_node(f"node-{number}", config)
+            config: dict[str, str | int] = {
+                "partition-id": number,
+                "num-partitions": self.count,
+                "auxo-state": str(state),
+            }
+            self.federation.add_node(f"node-{number}", config | {"auxo-state": str(state)})
         stranger = self.federation.add_node("stranger", {"partition-id": self.count}, registered=False)
         self.federation.wait_online(self.count, STEP_S)
         self.say(f"{self.count} SuperNodes are on line, over TLS and known by their keys")
@@ -72,10 +77,10 @@ class Scenario:
 
     def train_to_partition(self) -> None:
         """Train until the root is partitioned, and each half has closed a round."""
-        self.wait_for("a partition", lambda: bool(self.events("Partitioned")), "superlink")
-        partition = self.events("Partitioned")[0]
-        children = partition["children"]
-        self.say(f"round {partition['round']}: partitioned into {' and '.join(children)}")
+        self.wait_for("a partition", lambda: bool(self.partitions()), "superlink")
+        partition = self.partitions()[0]
+        children = partition.children
+        self.say(f"round {partition.round}: partitioned into {' and '.join(children)}")
         _expect(len(children) == 2, f"two cohorts, got {children}")
         self.wait_for("a round of both cohorts", lambda: set(children) <= set(self.rounds()), "superlink")
 
@@ -102,7 +107,7 @@ class Scenario:
         run = self.submit(max(before.values()) + 2)
         status = self.federation.wait_finished(run, STEP_S)
         _expect(status == "finished:completed", f"the run to complete, got {status}")
-        _expect(len(self.events("Partitioned")) == 1, "the run to go on, not to begin anew")
+        _expect(len(self.partitions()) == 1, "the run to go on, not to begin anew")
         after = self.rounds()
         _expect(set(after) == set(before), f"the same cohorts as before, got {sorted(after)}")
         _expect(min(after.values()) == max(before.values()) + 2, f"all rounds to be trained, got {_listed(after)}")
@@ -117,17 +122,20 @@ class Scenario:
         _expect(right, f"nodes by turns in two cohorts, got {found}")
         self.say(f"all {self.count} nodes are with their likes: {', '.join(str(cohort) for cohort in found)}")
 
-    def events(self, kind: str) -> list[dict[str, object]]:
-        """Return the events of a kind that the ServerApp has written."""
+    def events(self) -> list[Event]:
+        """Return what the ServerApp has written down; its last line may not be complete yet."""
         path = self.directory / "events.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        read = [json.loads(line) for line in lines if line.endswith("}")]
-        return [event for event in read if event["type"] == kind]
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        return [from_json(line) for line in lines if line.endswith("\n")]
 
-    def rounds(self) -> dict[str, int]:
+    def partitions(self) -> list[Partitioned]:
+        """Return the partitions that there were."""
+        return [event for event in self.events() if isinstance(event, Partitioned)]
+
+    def rounds(self) -> dict[CohortId, int]:
         """Return the last round that each cohort has closed, of those that train."""
-        parted = {event["cohort"] for event in self.events("Partitioned")}
-        closed = {str(event["cohort"]): int(str(event["round"])) for event in self.events("RoundClosed")}
+        parted = {event.cohort for event in self.partitions()}
+        closed = {CohortId(event.cohort): event.round for event in self.events() if isinstance(event, RoundClosed)}
         return {cohort: number for cohort, number in closed.items() if cohort not in parted}
 
     def participations(self, node: Node) -> int:
@@ -157,10 +165,10 @@ class Scenario:
 
 def _expect(holds: bool, what: str) -> None:
     if not holds:
-        raise Failed(f"expected {what}")
+        raise UnexpectedError(f"expected {what}")
 
 
-def _listed(rounds: dict[str, int]) -> str:
+def _listed(rounds: dict[CohortId, int]) -> str:
     return ", ".join(f"{cohort} at round {number}" for cohort, number in sorted(rounds.items()))
 
 
@@ -178,7 +186,7 @@ def run(nodes: int, folder: Path) -> None:
     """Run the scenario.
 
     Raises:
-        Failed: something did not come as it should.
+        UnexpectedError: something did not come as it should.
         FederationError: a process did not do as it should.
     """
     federation = LoopbackFederation(folder)
@@ -199,14 +207,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Read the command line, run, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=6, choices=range(6, 9), help="SuperNodes, 6 to 8 (default: 6)")
-    parser.add_argument(
-        "--keep", type=Path, help="folder for certificates, logs and the run (default: a temporary one)"
-    )
+    parser.add_argument("--keep", type=Path, help="folder for logs and all files (default: a temporary one)")
     asked = parser.parse_args(words)
     try:
         with _folder(asked.keep) as folder:
             run(asked.nodes, folder)
-    except (Failed, FederationError) as error:
+    except (UnexpectedError, FederationError) as error:
         print(f"federation: failed: {error}", file=sys.stderr, flush=True)
         return 1
     print("federation: ok", flush=True)

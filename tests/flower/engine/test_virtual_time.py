@@ -131,8 +131,8 @@ def troubled(number: int) -> ClientApp:
             values["w"] = values["w"] * np.nan
         examples = -1 if partition < 6 and number == 3 else 5
         metrics = MetricRecord({"num-examples": examples})
-        content = {"arrays": ArrayRecord({name: Array(value) for name, value in values.items()}), "metrics": metrics}
-        return Message(RecordDict(content), reply_to=message)
+        trained = ArrayRecord({name: Array(value) for name, value in values.items()})
+        return Message(RecordDict({"arrays": trained, "metrics": metrics}), reply_to=message)
 
     return app
 

@@ -16,8 +16,8 @@ def train(message: Message, context: Context) -> Message:
     model = message.content.array_records["arrays"].to_numpy_ndarrays()
     x, y = task.samples_of(partition)
     rows = half_of(message, len(y))
-    round = int(message.content.config_records["config"]["server-round"])
-    task.train(model, x[rows], y[rows], stream(0, "order", partition, round))
+    order = stream(0, "order", partition, str(message.content.config_records["config"]["server-round"]))
+    task.train(model, x[rows], y[rows], order)
     metrics = MetricRecord({"num-examples": len(y)})
     return Message(RecordDict({"arrays": ArrayRecord(model), "metrics": metrics}), reply_to=message)
 

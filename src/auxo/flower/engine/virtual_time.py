@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import ClientAppCallable
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import Closing
@@ -62,8 +63,8 @@ class AppTraining:
     """Trains participants by a ClientApp; use as a context manager.
 
     Node ``i`` is client ``i`` of the population: its partition-id. An `AuxoClientApp` is asked as `AuxoStrategy` would
-    ask it; any other app is put into Auxo's client half first, and trains on all its samples. All updates of a round are
-    held at once. Epochs, batches and rates are the app's own; `World.epochs` should say the same.
+    ask it; any other app is put into Auxo's client half first, and trains on all its samples. All updates of a round
+    are held at once. Epochs, batches and rates are the app's own; `World.epochs` should say the same.
     """
 
     app: ClientApp
@@ -99,12 +100,9 @@ class AppTraining:
 
     def __enter__(self) -> Self:
         """Start the nodes."""
-        app = self.app
-        if not isinstance(app, AuxoClientApp):
-            half = ClientHalf(halves=False)
-            handler = partial(half.answer, train=app, app=app)
-        else:
-            handler = app
+        handler: ClientAppCallable = self.app
+        if not isinstance(self.app, AuxoClientApp):
+            handler = partial(ClientHalf(halves=False).answer, train=self.app, app=self.app)
         nodes = SimulatedNodes(handler, self.clients, self.node_config or partitions(self.clients), self.run_config)
         self._grid = InProcessGrid(nodes, self.workers)
         self._grid.__enter__()
