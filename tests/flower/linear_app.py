@@ -3,6 +3,7 @@
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
 
 from auxo.core.rng import stream
 from auxo.flower.client import AuxoClientApp, half_of
@@ -23,10 +24,10 @@ def data(node: int, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return x[:SAMPLES], y[:SAMPLES], x[SAMPLES:], y[SAMPLES:]
 
 
-def fill(app: ClientApp, groups: int = 1, rate: float = 0.1) -> ClientApp:
+def fill(app: ClientApp, groups: int = 1, rate: float = 0.1, train_mods: list[Mod] | None = None) -> ClientApp:
     """Register the app's functions."""
 
-    @app.train()
+    @app.train(mods=train_mods)
     def train(message: Message, context: Context) -> Message:
         x, y, _, _ = data(int(context.node_config["partition-id"]), groups)
         some = half_of(message, len(x))
