@@ -19,8 +19,7 @@ from pathlib import Path
 
 from auxo.core.types import CohortId
 from auxo.flower.loopback import FederationError, LoopbackFederation, Node
-from auxo.protocol.events import Event, Partitioned, RoundClosed, from_json
-from auxo.runtime.client import Client
+from auxo.flower.loopback.looking import cohort_in, participations_in, partitions_in, rounds_in
 
 APP = Path(__file__).parent / "app"
 WITHOUT_END = 10_000  # rounds
@@ -77,8 +76,8 @@ class Scenario:
 
     def train_to_partition(self) -> None:
         """Train until the root is partitioned, and each half has closed a round."""
-        self.wait_for("a partition", lambda: bool(self.partitions()), "superlink")
-        partition = self.partitions()[0]
+        self.wait_for("a partition", lambda: bool(partitions_in(self.directory)), "superlink")
+        partition = partitions_in(self.directory)[0]
         children = partition.children
         self.say(f"round {partition.round}: partitioned into {' and '.join(children)}")
         _expect(len(children) == 2, f"two cohorts, got {children}")
@@ -87,16 +86,17 @@ class Scenario:
     def kill_a_node(self) -> None:
         """Kill a SuperNode, start it again, and see that it has not forgotten where it belongs."""
         node = self.federation.nodes[0]
-        self.wait_for("the node to be told its cohort", lambda: self.cohort_of(node) is not None, "superlink")
-        before, cohort = self.participations(node), self.cohort_of(node)
+        self.wait_for("the node to be told its cohort", lambda: cohort_in(_state(node)) is not None, "superlink")
+        before, cohort = participations_in(_state(node)), cohort_in(_state(node))
         self.federation.kill_node(node)
         self.say(f"{node.name} was killed, with {before} participations in its record, and wants cohort {cohort}")
         tries = self.federation.restart_node(node, STEP_S)
         self.say(f"{node.name} is back (start {tries}: the SuperLink takes no key twice, and notices deaths slowly)")
-        self.wait_for("the node to train again", lambda: self.participations(node) > before, node.name)
-        after = self.participations(node)
+        self.wait_for("the node to train again", lambda: participations_in(_state(node)) > before, node.name)
+        after = participations_in(_state(node))
         _expect(after == before + 1, f"the node to go on from its file, with {before + 1} participations, got {after}")
-        _expect(self.cohort_of(node) == cohort, f"the node to want {cohort} as before, got {self.cohort_of(node)}")
+        wanted = cohort_in(_state(node))
+        _expect(wanted == cohort, f"the node to want {cohort} as before, got {wanted}")
         self.say(f"{node.name} has trained again in cohort {cohort}: {after} participations")
 
     def kill_the_server(self) -> str:
@@ -107,7 +107,7 @@ class Scenario:
         run = self.submit(max(before.values()) + 2)
         status = self.federation.wait_finished(run, STEP_S)
         _expect(status == "finished:completed", f"the run to complete, got {status}")
-        _expect(len(self.partitions()) == 1, "the run to go on, not to begin anew")
+        _expect(len(partitions_in(self.directory)) == 1, "the run to go on, not to begin anew")
         after = self.rounds()
         _expect(set(after) == set(before), f"the same cohorts as before, got {sorted(after)}")
         _expect(min(after.values()) == max(before.values()) + 2, f"all rounds to be trained, got {_listed(after)}")
@@ -116,51 +116,24 @@ class Scenario:
 
     def check_groups(self) -> None:
         """See that nodes are in the cohort of their group; nobody has told the server or the nodes."""
-        found = [self.cohort_of(node) for node in self.federation.nodes[: self.count]]
+        found = [cohort_in(_state(node)) for node in self.federation.nodes[: self.count]]
         groups = [{found[place] for place in range(group, self.count, 2)} for group in (0, 1)]
         right = all(len(cohorts) == 1 for cohorts in groups) and groups[0] != groups[1] and None not in found
         _expect(right, f"nodes by turns in two cohorts, got {found}")
         self.say(f"all {self.count} nodes are with their likes: {', '.join(str(cohort) for cohort in found)}")
 
-    def events(self) -> list[Event]:
-        """Return what the ServerApp has written down; its last line may not be complete yet."""
-        path = self.directory / "events.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-        return [from_json(line) for line in lines if line.endswith("\n")]
-
-    def partitions(self) -> list[Partitioned]:
-        """Return the partitions that there were."""
-        return [event for event in self.events() if isinstance(event, Partitioned)]
-
     def rounds(self) -> dict[CohortId, int]:
         """Return the last round that each cohort has closed, of those that train."""
-        parted = {event.cohort for event in self.partitions()}
-        closed = {CohortId(event.cohort): event.round for event in self.events() if isinstance(event, RoundClosed)}
-        return {cohort: number for cohort, number in closed.items() if cohort not in parted}
-
-    def participations(self, node: Node) -> int:
-        """Return how often a node has taken part, as its own file says."""
-        client = self.client_of(node)
-        return 0 if client is None else client.check_in().participations
-
-    def cohort_of(self, node: Node) -> str | None:
-        """Return the cohort that a node would ask for, by its own file; None: it has no preference yet."""
-        client = self.client_of(node)
-        request = None if client is None else client.check_in().request
-        return None if request is None else str(request.cohort)
-
-    def client_of(self, node: Node) -> Client | None:
-        """Return a node's client half as its file has it."""
-        files = list(Path(str(node.config["auxo-state"])).glob("*.affinity"))
-        if len(files) != 1:
-            return None
-        client = Client(0)
-        client.record_from_bytes(files[0].read_bytes())
-        return client
+        return rounds_in(self.directory)
 
     def wait_for(self, what: str, happens: Callable[[], bool], log: str) -> None:
         """Wait until something happens, as long as a step may take."""
         self.federation.wait_for(what, happens, STEP_S, log=log)
+
+
+def _state(node: Node) -> Path:
+    """Return where a node keeps its affinity record."""
+    return Path(str(node.config["auxo-state"]))
 
 
 def _expect(holds: bool, what: str) -> None:

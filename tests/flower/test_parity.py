@@ -92,7 +92,7 @@ def weights(of: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def run(strategy: Strategy, app: ClientApp, mods: list[Mod] | None = None) -> tuple[np.ndarray, dict[str, object]]:
-    random.seed(7)  # noqa: TID251 - Flower's strategies sample by it
+    random.seed(7)
     np.random.seed(7)  # noqa: NPY002 - and make noise by this
     result = strategy.start(LocalGrid(_filled(app, mods or []), NODES), initial(), num_rounds=ROUNDS)
     metrics = {

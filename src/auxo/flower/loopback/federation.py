@@ -165,6 +165,12 @@ class LoopbackFederation:
                 return starts
             time.sleep(_RETRY_S)
 
+    def stop_node(self, node: Node) -> None:
+        """Have a SuperNode end, and tell the SuperLink that it does: it may come back at once."""
+        if node.process is not None:
+            node.process.terminate()
+            self.wait_for(f"{node.name} to end", lambda: not node.is_running, _START_S, log=node.name)
+
     def kill_node(self, node: Node) -> None:
         """End a SuperNode and what it has started, without a word of warning."""
         if node.process is not None:
