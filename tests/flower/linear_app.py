@@ -1,12 +1,13 @@
 """A small Flower app in plain numpy: linear regression, with hidden groups that want different weights."""
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
 from auxo.core.rng import stream
 from auxo.flower.client import AuxoClientApp, half_of
+from auxo.flower.wire import HALF
 
 FEATURES, OUTPUTS, SAMPLES = 6, 3, 24
 
@@ -24,12 +25,28 @@ def data(node: int, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return x[:SAMPLES], y[:SAMPLES], x[SAMPLES:], y[SAMPLES:]
 
 
-def fill(app: ClientApp, groups: int = 1, rate: float = 0.1, train_mods: list[Mod] | None = None) -> ClientApp:
-    """Register the app's functions."""
+Seen = list[tuple[str, object]]
+"""What an app was asked, and the half of its samples that it was told to use."""
+
+
+def fill(
+    app: ClientApp,
+    groups: int = 1,
+    rate: float = 0.1,
+    train_mods: list[Mod] | None = None,
+    seen: Seen | None = None,
+) -> ClientApp:
+    """Register the app's functions; ``seen`` is told of every call."""
+
+    def note(message: Message) -> None:
+        if seen is not None:
+            halves = [record.get(HALF) for record in message.content.config_records.values()]
+            seen.append((message.metadata.message_type, halves[0]))
 
     @app.train(mods=train_mods)
     def train(message: Message, context: Context) -> Message:
         x, y, _, _ = data(int(context.node_config["partition-id"]), groups)
+        note(message)
         some = half_of(message, len(x))
         x, y = x[some], y[some]
         arrays = message.content.array_records["arrays"]
@@ -44,6 +61,7 @@ def fill(app: ClientApp, groups: int = 1, rate: float = 0.1, train_mods: list[Mo
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
+        note(message)
         _, _, x, y = data(int(context.node_config["partition-id"]), groups)
         arrays = message.content.array_records["arrays"]
         loss = float(((x @ arrays["w"].numpy().T + arrays["b"].numpy() - y) ** 2).mean())
@@ -53,10 +71,13 @@ def fill(app: ClientApp, groups: int = 1, rate: float = 0.1, train_mods: list[Mo
     return app
 
 
-def auxo_app(groups: int = 1, rate: float = 0.1, **settings: object) -> AuxoClientApp:
-    app = AuxoClientApp(**settings)  # type: ignore[arg-type]
-    fill(app, groups, rate)
+def auxo_app(groups: int = 1, *, halves: bool = False, seen: Seen | None = None) -> AuxoClientApp:
+    app = AuxoClientApp(halves=halves)
+    fill(app, groups, seen=seen)
     return app
 
 
-__all__ = ["ConfigRecord", "auxo_app", "fill", "initial"]
+def loss_of(arrays: ArrayRecord, node: int, groups: int) -> float:
+    """Return a model's loss on a node's validation samples."""
+    _, _, x, y = data(node, groups)
+    return float(((x @ arrays["w"].numpy().T + arrays["b"].numpy() - y) ** 2).mean())

@@ -1,0 +1,420 @@
+"""Cohorts over one grid: they are found, each with a strategy of its own; nothing that a node sends ends the run."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import (
+    Bulyan,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedMedian,
+    FedXgbBagging,
+    QFedAvg,
+    Strategy,
+)
+
+from auxo.algorithms.auxo import Auxo
+from auxo.core.types import CohortId
+from auxo.files.directory_lock import DirectoryInUse, locked_directory
+from auxo.flower.client import AuxoMod
+from auxo.flower.foreign_step import CohortSeen
+from auxo.flower.strategy import AuxoStrategy
+from auxo.flower.wire import KEY
+from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected, from_json
+from tests.flower.linear_app import auxo_app, fill, initial
+from tests.flower.local_grid import LocalGrid
+from tests.flower.small import FEW, NODES, federation, members
+
+Change = Callable[[Message], Iterable[Message]]
+
+
+def flat(arrays: ArrayRecord) -> np.ndarray:
+    return np.concatenate([array.numpy().ravel() for array in arrays.values()])
+
+
+@pytest.mark.parametrize("check_in", ["piggyback", "query"])
+def test_groups_are_found_and_every_node_is_in_its_own(check_in: str) -> None:
+    result, events, grid = federation(check_in=check_in)  # type: ignore[arg-type]
+    assert sorted(map(sorted, members(result, grid).values())) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert [event.children for event in events if isinstance(event, Partitioned)] == [("0.0", "0.1")]
+    assert grid.most_in_flight == 1
+    assert result.tree.leaves == ("0.0", "0.1")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FedAdam(eta=0.3),
+        lambda: FedAvgM(server_momentum=0.3),
+        FedMedian,
+        lambda: QFedAvg(client_learning_rate=0.1, q=0.05),
+    ],
+)
+def test_groups_are_found_with_strategies_that_remember(make: Callable[[], Strategy]) -> None:
+    result, _, grid = federation(base=make, rounds=14)
+    assert sorted(map(sorted, members(result, grid).values())) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+def test_strategies_of_different_cohorts_do_not_share_what_they_remember() -> None:
+    made: list[Strategy] = []
+
+    def base() -> Strategy:
+        made.append(FedAdam(eta=0.3))
+        return made[-1]
+
+    result, _, _ = federation(base=base)
+    one, other = (flat(result.cohorts[cohort].arrays) for cohort in ("0.0", "0.1"))
+    assert np.abs(one - other).max() > 1
+
+
+def test_each_cohort_has_its_model_and_its_metrics() -> None:
+    result, _, _ = federation()
+    for cohort in ("0.0", "0.1"):
+        losses = result.cohorts[cohort].evaluate_metrics_clientapp
+        assert float(losses[12]["eval_loss"]) < 0.5  # type: ignore[arg-type]
+    assert float(result.history["0"].evaluate_metrics_clientapp[1]["eval_loss"]) > 1  # type: ignore[arg-type]
+    assert set(result.evaluate_metrics_clientapp[12]) == {"cohort-0.0/eval_loss", "cohort-0.1/eval_loss"}
+    assert set(result.evaluate_metrics_clientapp[1]) == {"eval_loss"}
+
+
+def test_evaluate_fn_sees_every_cohorts_model() -> None:
+    seen: list[int] = []
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+        seen.append(number)
+        return MetricRecord({"norm": float(np.linalg.norm(flat(arrays)))})
+
+    strategy = AuxoStrategy(FedAvg, participants=NODES, method=FEW)
+    result = strategy.start(LocalGrid(auxo_app(2), NODES), initial(), num_rounds=10, evaluate_fn=evaluate)
+    assert seen[:2] == [0, 1]
+    assert seen.count(10) == 2
+    assert set(result.evaluate_metrics_serverapp[10]) == {"cohort-0.0/norm", "cohort-0.1/norm"}
+
+
+def test_one_group_stays_one_cohort() -> None:
+    result, events, _ = federation(app=auxo_app(groups=1), rounds=14)
+    assert result.tree.leaves == ("0",)
+    assert not any(isinstance(event, Partitioned) for event in events)
+
+
+def test_the_maker_of_strategies_is_told_the_cohort_and_its_participants() -> None:
+    told: list[CohortSeen] = []
+
+    def base(cohort: CohortSeen) -> Strategy:
+        told.append(cohort)
+        return DifferentialPrivacyServerSideFixedClipping(FedAvg(), 0.0, 5.0, cohort.participants)
+
+    result, _, _ = federation(base=base, rounds=14)
+    assert result.tree.leaves == ("0.0", "0.1")
+    assert CohortSeen("0", NODES) in told
+    assert {CohortSeen("0.0", 4), CohortSeen("0.1", 4)} <= set(told)
+
+
+def test_a_mod_finds_the_same_groups_as_the_class() -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    mod = AuxoMod()
+    app = mod.of(fill(ClientApp(mods=[mod]), groups=2))
+    by_mod, _, grid = federation(app=app, check_in="query")
+    assert sorted(map(sorted, members(by_mod, grid).values())) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+def test_an_app_that_honours_halves_trains_and_judges_by_them() -> None:
+    seen: list[tuple[str, object]] = []
+    app = auxo_app(groups=2, halves=True, seen=seen)
+    result, _, _ = federation(app=app)
+    assert result.tree.leaves == ("0.0", "0.1")
+    assert {half for kind, half in seen if kind == "train"} == {None, 0, 1}
+    assert {half for kind, half in seen if kind == "evaluate"} == {None, 0, 1}
+
+
+def test_an_app_without_halves_is_not_told_of_any() -> None:
+    seen: list[tuple[str, object]] = []
+    result, _, _ = federation(app=auxo_app(groups=2, seen=seen))
+    assert result.tree.leaves == ("0.0", "0.1")
+    assert {half for _, half in seen} == {None}
+
+
+def test_apps_without_the_client_half_are_trained_as_one_cohort() -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    result, _, _ = federation(app=fill(ClientApp(), groups=2), rounds=4)
+    assert result.tree.leaves == ("0",)
+    assert len(result.train_metrics_clientapp) == 4
+
+
+# What nodes may send.
+
+BAD_NODE = 103
+
+
+def on_train(tamper: Callable[[Message], Message | None]) -> Change:
+    def change(reply: Message) -> Iterator[Message]:
+        is_bad = reply.metadata.src_node_id == BAD_NODE and reply.metadata.message_type == "train"
+        answer = tamper(reply) if is_bad and not reply.has_error() else reply
+        if answer is not None:
+            yield answer
+
+    return change
+
+
+def with_arrays(**arrays: np.ndarray) -> Callable[[Message], Message]:
+    def tamper(reply: Message) -> Message:
+        kept = {
+            name: Array(arrays.get(name, array.numpy()))
+            for name, array in reply.content.array_records["arrays"].items()
+        }
+        kept.update({name: Array(values) for name, values in arrays.items() if name not in kept})
+        reply.content["arrays"] = ArrayRecord(kept)
+        return reply
+
+    return tamper
+
+
+def with_metric(name: str, value: float | list[float]) -> Callable[[Message], Message]:
+    def tamper(reply: Message) -> Message:
+        reply.content.metric_records["metrics"][name] = value
+        return reply
+
+    return tamper
+
+
+def without(name: str) -> Callable[[Message], Message]:
+    def tamper(reply: Message) -> Message:
+        del reply.content[name]
+        return reply
+
+    return tamper
+
+
+def with_header_that_lies(reply: Message) -> Message:
+    whole = reply.content.array_records["arrays"]["w"]
+    header = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 9), }"
+    reply.content.array_records["arrays"]["w"] = Array(whole.dtype, whole.shape, whole.stype, header.ljust(128) + b"x")
+    return reply
+
+
+def as_error(reply: Message) -> Message:
+    metadata = reply.metadata
+    error = Message(Error(code=5, reason="Node Unavailable"), reply_to=reply)
+    error.__dict__["_metadata"] = metadata
+    return error
+
+
+BAD = {
+    "not a number": (with_arrays(w=np.full((3, 6), np.nan)), "NON_FINITE"),
+    "infinite": (with_arrays(b=np.full(3, np.inf)), "NON_FINITE"),
+    "another shape": (with_arrays(w=np.zeros((3, 7))), "SCHEMA_MISMATCH"),
+    "a shape that broadcasts": (with_arrays(b=np.zeros(1)), "SCHEMA_MISMATCH"),
+    "one tensor more": (with_arrays(extra=np.zeros(1)), "SCHEMA_MISMATCH"),
+    "whole numbers": (with_arrays(w=np.zeros((3, 6), dtype=np.int64)), "SCHEMA_MISMATCH"),
+    "a header that lies": (with_header_that_lies, "SCHEMA_MISMATCH"),
+    "no arrays": (without("arrays"), "SCHEMA_MISMATCH"),
+    "no metrics": (without("metrics"), "SCHEMA_MISMATCH"),
+    "huge": (with_arrays(w=np.full((3, 6), 1e6)), "UNUSUAL_LENGTH"),
+    "far too many examples": (with_metric("num-examples", 10**12), "BAD_WEIGHT"),
+    "examples below zero": (with_metric("num-examples", -19), "BAD_WEIGHT"),
+    "no examples": (with_metric("num-examples", 0), "BAD_WEIGHT"),
+    "examples that are no number": (with_metric("num-examples", float("nan")), "SCHEMA_MISMATCH"),
+    "a list of examples": (with_metric("num-examples", [1.0, 2.0]), "SCHEMA_MISMATCH"),
+    "a metric that others have not": (with_metric("more", 1.0), "SCHEMA_MISMATCH"),
+    "a loss that is no number": (with_metric("train_loss", float("inf")), "SCHEMA_MISMATCH"),
+    "an error": (as_error, None),
+    "nothing": (lambda reply: None, None),
+}
+
+
+@pytest.mark.parametrize(("tamper", "reason"), BAD.values(), ids=BAD)
+def test_a_bad_reply_is_refused_with_its_reason_and_changes_nothing_for_others(
+    tamper: Callable[[Message], Message | None], reason: str | None
+) -> None:
+    timeout = 0.3 if reason is None else 5.0
+    bad, events, _ = federation(rounds=3, change=on_train(tamper), timeout=timeout)
+    silent, _, _ = federation(rounds=3, change=on_train(as_error), timeout=timeout)
+    np.testing.assert_array_equal(flat(bad.arrays), flat(silent.arrays))
+    refused = [(event.client, event.reason) for event in events if isinstance(event, UpdateRejected)]
+    assert refused == ([] if reason is None else [(str(BAD_NODE), reason)] * 3)
+    assert [event.failed for event in events if isinstance(event, RoundClosed)] == [int(reason is None)] * 3
+
+
+def test_replies_twice_or_to_nothing_count_once() -> None:
+    def twice(reply: Message) -> Iterator[Message]:
+        yield reply
+        yield Message(RecordDict(dict(reply.content)), reply_to=_asking(reply))
+
+    doubled, _, _ = federation(rounds=3, change=twice)
+    plain, _, _ = federation(rounds=3)
+    np.testing.assert_array_equal(flat(doubled.arrays), flat(plain.arrays))
+
+
+def _asking(reply: Message) -> Message:
+    """Return a message of the node to which a reply is one to a message that nobody has sent."""
+    return Message(RecordDict(), reply.metadata.src_node_id, "train")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConfigRecord({"check-in": "{", "answer": "[" * 100_000}),
+        ConfigRecord({"check-in": 7, "answer": b"x"}),
+        ConfigRecord(
+            {"check-in": '{"version":1,"kind":"CheckIn","state":{"client":1,"request":null,"participations":-5}}'}
+        ),
+        ConfigRecord(),
+    ],
+)
+def test_affinity_that_means_nothing_counts_as_nothing_said(record: ConfigRecord) -> None:
+    def garble(reply: Message) -> Message:
+        reply.content[KEY] = record
+        return reply
+
+    result, events, _ = federation(rounds=3, change=on_train(garble))
+    assert len(result.train_metrics_clientapp) == 3
+    assert all(event.participants == NODES for event in events if isinstance(event, RoundClosed))
+
+
+@pytest.mark.parametrize("cohort", ["7.7", "0" + ".0" * 10_000, "", "../../etc"])
+def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
+    import json  # noqa: PLC0415
+
+    def claim(reply: Message) -> Message:
+        said = json.loads(str(reply.content.config_records[KEY]["check-in"]))
+        said["state"]["request"] = {
+            "cohort": cohort, "reward": 1.0, "cluster": 10**9, "cluster_by_fold": [0, 0], "generation": 1,
+            "ranked_first": True, "confirmed": 9,
+        }  # fmt: skip
+        reply.content.config_records[KEY]["check-in"] = json.dumps(said)
+        return reply
+
+    result, _, _ = federation(rounds=4, change=on_train(claim))
+    assert len(result.train_metrics_clientapp) == 4
+
+
+def test_a_strategy_that_fails_costs_the_round_and_not_the_run() -> None:
+    class Fails(FedAvg):
+        calls = 0
+
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            Fails.calls += 1
+            if Fails.calls == 2:
+                raise ZeroDivisionError("weights sum to zero")
+            return super().aggregate_train(server_round, replies)
+
+    result, events, _ = federation(rounds=3, base=Fails)
+    assert len(result.train_metrics_clientapp) == 3
+    assert sum(isinstance(event, EmptyRound) for event in events) >= 1
+
+
+def test_a_strategy_that_waits_for_more_nodes_does_not_hang() -> None:
+    result, events, _ = federation(rounds=2, base=lambda: FedAvg(min_available_nodes=50), timeout=0.2)
+    assert result.train_metrics_clientapp == {}
+    assert any(isinstance(event, EmptyRound) and "50 nodes" in event.reason for event in events)
+
+
+def test_a_cohort_whose_nodes_vanish_does_not_hold_up_the_other() -> None:
+    class Leaving(LocalGrid):
+        def get_node_ids(self) -> list[int]:
+            gone = self.pulled > 24
+            return [node for node in super().get_node_ids() if not gone or node % 2 == 0]
+
+    result, _, _ = federation(rounds=20, grid=Leaving(auxo_app(2), NODES), timeout=0.5)
+    done = sorted(max(one.train_metrics_clientapp) for one in result.cohorts.values())
+    assert done[1] == 20
+    assert done[0] < 20
+
+
+# Refusals.
+
+
+def test_secure_aggregation_is_refused_with_the_reason() -> None:
+    from flwr.server.workflow import SecAggPlusWorkflow  # noqa: PLC0415
+
+    with pytest.raises(ValueError, match="hides clients' updates"):
+        AuxoStrategy(lambda: SecAggPlusWorkflow(3, 2), participants=4)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(
+    ("base", "error"), [(FedXgbBagging, "trees"), (lambda: AuxoStrategy(FedAvg, participants=4), "AuxoStrategy")]
+)
+def test_strategies_that_cannot_work_are_refused(base: Callable[[], Strategy], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        AuxoStrategy(base, participants=4)
+
+
+def test_what_is_no_strategy_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected a strategy"):
+        AuxoStrategy(7, participants=4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"flwr\.serverapp\.strategy"):
+        AuxoStrategy(dict, participants=4)  # type: ignore[arg-type]
+
+
+def test_a_wrapper_around_auxo_is_told_to_go_inside() -> None:
+    wrapped = DifferentialPrivacyServerSideFixedClipping(AuxoStrategy(FedAvg, participants=4), 0.1, 1.0, 4)
+    with pytest.raises(NotImplementedError, match="put it inside"):
+        wrapped.start(LocalGrid(auxo_app(), 4), initial(), num_rounds=1)
+
+
+def test_a_strategy_itself_can_be_given() -> None:
+    given, _, _ = federation(rounds=3, base=FedAvg(fraction_evaluate=0.5))
+    assert len(given.train_metrics_clientapp) == 3
+
+
+def test_bulyan_in_a_cohort_too_small_for_it_costs_rounds_and_not_the_run() -> None:
+    result, _, _ = federation(rounds=10, base=lambda: Bulyan(num_malicious_nodes=1), timeout=0.5)
+    assert result.cohorts
+
+
+# Runs that go on.
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole, events, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3))
+    grid = LocalGrid(auxo_app(2), NODES)
+    for rounds in (1, 6, 9, 12):
+        parts, _, _ = federation(rounds=rounds, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)
+    assert parts.tree == whole.tree
+    for cohort in whole.cohorts:
+        np.testing.assert_array_equal(flat(parts.cohorts[cohort].arrays), flat(whole.cohorts[cohort].arrays))
+    assert parts.evaluate_metrics_clientapp == whole.evaluate_metrics_clientapp
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    written = [from_json(line) for line in lines]
+    assert [type(one) for one in written if isinstance(one, RoundClosed | Partitioned)] == [
+        type(one) for one in events if isinstance(one, RoundClosed | Partitioned)
+    ]
+
+
+def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_used(tmp_path: Path) -> None:
+    grid = LocalGrid(auxo_app(2), NODES)
+    federation(rounds=4, grid=grid, directory=tmp_path)
+    newest = max((tmp_path / "checkpoints").glob("*-whole.safetensors"), key=lambda path: path.name.split("-")[1])
+    newest.write_bytes(newest.read_bytes()[:-7])
+    result, _, _ = federation(rounds=6, grid=grid, directory=tmp_path)
+    assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
+    federation(rounds=2, directory=tmp_path)
+    with pytest.raises(ValueError, match="same arguments"):
+        federation(rounds=3, directory=tmp_path, method=Auxo())
+    with pytest.raises(ValueError, match="expected FedAvg"):
+        federation(rounds=3, directory=tmp_path, base=FedMedian)
+
+
+def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:
+    with locked_directory(tmp_path), pytest.raises(DirectoryInUse):
+        federation(rounds=1, directory=tmp_path)
+
+
+def test_names_of_cohorts_are_those_of_the_tree() -> None:
+    result, _, _ = federation()
+    assert set(result.cohorts) == set(map(CohortId, result.tree.leaves))
