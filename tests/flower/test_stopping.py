@@ -85,6 +85,7 @@ def started(app: Path, directory: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("stopping")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )

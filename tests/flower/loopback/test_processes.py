@@ -21,7 +21,8 @@ from auxo.core.types import ROOT
 from auxo.flower.loopback import LoopbackFederation, Node
 from auxo.flower.loopback.looking import participations_in, rounds_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+# One federation for all of them: they go to one worker, in this order.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("federation")]
 
 APP = Path(__file__).parents[3] / "examples" / "federation" / "app"
 NODES, STEP_S = 3, 240.0

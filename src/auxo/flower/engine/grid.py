@@ -32,6 +32,7 @@ class InProcessGrid(Grid):
     nodes: SimulatedNodes
     workers: int = 1
     absent: set[int] = field(default_factory=set)
+    pull_interval: float = 0.001  # seconds that whoever pulls in a loop should sleep: a pull waits by itself
     _run: Run = field(default_factory=lambda: Run.create_empty(RUN_ID), init=False)
     _crew: Crew | None = field(default=None, init=False)
     _sent: dict[str, Message] = field(default_factory=dict, init=False)  # by id, not run yet; with one worker
