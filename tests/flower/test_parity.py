@@ -1,8 +1,7 @@
 """An Auxo that never partitions and asks for no halves is the base strategy alone, whatever the strategy."""
 
-import gc
-import random
-from collections.abc import Callable, Iterator
+import random  # noqa: TID251 - Flower's strategies sample by it
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -77,14 +76,6 @@ NEVER: dict[str, CohortAlgorithm] = {
     "one cohort": OneCohort(),
     "Auxo that never looks": Auxo(cross_fit_share=0.0, trial=TrialSettings(looks_from=10_000)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _swift_collections() -> Iterator[None]:
-    """Flower collects garbage at every reply; what other tests have left need not be looked at each time."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def weights(of: dict[str, np.ndarray]) -> np.ndarray:

@@ -50,7 +50,8 @@ class ClientHalf:
         node_id = message.metadata.dst_node_id
         client = load_client(context, node_id, asked.federation, asked.settings)
         learnt = self._learn(client, asked)
-        keep_client(context, client, asked.federation, to_file=learnt)
+        if learnt:
+            keep_client(context, client, asked.federation, to_file=True)
         if message.metadata.message_type == _CHECK_IN:
             reply, done = Message(RecordDict(), reply_to=message), None
         elif asked.task is None:

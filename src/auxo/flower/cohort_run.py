@@ -210,9 +210,6 @@ class CohortRun:
         if not tasks:
             self._wait(cohort, self._too_few or f"{len(check_ins)} nodes are there for it, and the strategy takes none")
             return False
-        began = self._waits.pop(cohort, None)
-        if began is not None:
-            LOG.info("cohort %s goes on", cohort)
         number = self.server.round(cohort) + 1
         names = {name for task in tasks.values() for name in (*task.offered, *task.held_out)}
         training = TrainRound(tasks, {name: self._arrays(name) for name in names})
@@ -252,9 +249,9 @@ class CohortRun:
         if before is None:
             LOG.info("cohort %s waits: %s", cohort, why)
             self.on_event(EmptyRound(self.clock_s, cohort, number, why))
-        others = [one for one in self.server.cohorts if one != cohort and not self._is_done(one)]
+        others = [one for one in self.server.cohorts if one not in self._waits and not self._is_done(one)]
         if now - since >= self.work.timeout_s and not others:
-            LOG.warning("cohort %s is given up: it has waited %.0f s, and all others are done", cohort, now - since)
+            LOG.warning("cohort %s is given up: nothing came of it for %.0f s, no other trains", cohort, now - since)
             self._end(cohort)
 
     def _end(self, cohort: CohortId) -> None:
@@ -280,6 +277,8 @@ class CohortRun:
             self._wait(cohort, "a round came to nothing")
             self._forget_unused()
             return
+        if self._waits.pop(cohort, None) is not None:
+            LOG.info("cohort %s goes on", cohort)
         after = self.table.of(closed.outcome.states[0].server.own)
         result = self._result(cohort)
         result.arrays = after.arrays

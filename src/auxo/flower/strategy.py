@@ -239,14 +239,18 @@ def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:
         return (lambda cohort: copy.deepcopy(base)), False
     if not callable(base):
         raise TypeError(f"base: expected a strategy, or a callable that makes one, got {type(base).__name__}")
-    needed = [
-        one
-        for one in inspect.signature(base).parameters.values()
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    if needed:
+    if _needs_argument(base):
         return (lambda cohort: base(cohort)), True  # type: ignore[call-arg]  # noqa: PLW0108 - its signature says so
     return (lambda cohort: base()), False  # type: ignore[call-arg]
+
+
+def _needs_argument(base: Callable[..., Strategy]) -> bool:
+    try:
+        parameters = inspect.signature(base).parameters.values()
+    except ValueError:  # one of Python's own, which does not tell
+        return False
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(one.default is one.empty and one.kind in by_place for one in parameters)
 
 
 def _pause_of(grid: Grid) -> float:

@@ -1,0 +1,1 @@
+"""Soil moisture from sensors, over many farms."""

@@ -1,0 +1,21 @@
+"""What the server does."""
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from soil.task import initial_model
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train a model over all farms."""
+    strategy = FedAvg()
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=initial_model(),
+        num_rounds=int(context.run_config["num-server-rounds"]),
+    )
+    print("loss at the end:", result.evaluate_metrics_clientapp[max(result.evaluate_metrics_clientapp)])

@@ -1,0 +1,21 @@
+"""What the server does."""
+
+from flwr.app import ArrayRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from digits.task import make_model
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train a model over all clients."""
+    strategy = FedAvg()
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(make_model().state_dict()),
+        num_rounds=int(context.run_config["num-server-rounds"]),
+    )
+    print("at the end:", result.evaluate_metrics_clientapp[max(result.evaluate_metrics_clientapp)])
