@@ -18,11 +18,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
-from auxo.flower.engine.wire import Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
+from auxo.flower.engine.wire import Done, Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
 
-_CHUNK = 16  # messages that go to a worker at once, at most; this and the next two are our choice
+_SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next two are our choice
 _CHUNKS_AHEAD = 2  # that a worker has been given: it does not wait for this process between them
-_FLUSH_S = 0.005  # that a reply waits for others to travel with
+_FLUSH_S = 0.02  # that a reply waits for others to travel with
 _HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
 
@@ -48,6 +48,7 @@ class Crew:
     _home: dict[int, _Worker] = field(default_factory=dict, init=False)  # of nodes with a state
     _waiting: deque[Message] = field(default_factory=deque, init=False)
     _busy: set[int] = field(default_factory=set, init=False)  # nodes
+    _takes_s: float = field(default=_LONGEST_S, init=False)  # a message, in the mean of the last ones
 
     def start(self) -> None:
         """Fork the workers; before anything else has started threads."""
@@ -82,13 +83,14 @@ class Crew:
         try:
             while worker.connection.poll():
                 for frame in unpacked(worker.connection.recv_bytes()):
-                    reply, has_state = reply_from_bytes(frame)
-                    message = worker.given.pop(reply.metadata.reply_to_message_id)
+                    done = reply_from_bytes(frame)
+                    message = worker.given.pop(done.reply.metadata.reply_to_message_id)
                     node = message.metadata.dst_node_id
                     self._busy.discard(node)
-                    if has_state:
+                    if done.has_state:
                         self._home[node] = worker
-                    found.append(reply)
+                    self._takes_s += 0.1 * (done.took_s - self._takes_s)
+                    found.append(done.reply)
         except (EOFError, OSError):
             found += self._replace(worker)
         return found
@@ -109,7 +111,8 @@ class Crew:
         """Give workers what is waiting, in order, to each node one message at a time."""
         while self._waiting:
             # Large pieces first, small ones at the end: nobody waits long for the last.
-            size = min(_CHUNK, max(1, len(self._waiting) // (2 * self.workers)))
+            least, most = (max(1, int(share / max(self._takes_s, 1e-6))) for share in (_SHORTEST_S, _LONGEST_S))
+            size = min(most, max(least, len(self._waiting) // (2 * self.workers)))
             free = [worker for worker in self._crew if len(worker.given) <= (_CHUNKS_AHEAD - 1) * size]
             chunks = self._chunks(free, size)
             if not chunks:
@@ -184,8 +187,9 @@ def _answer(connection: Connection, nodes: SimulatedNodes, receiver: Receiver, f
         if message is None:
             continue
         node = TaskIdentity.node_id = message.metadata.dst_node_id
+        began_s = time.monotonic()
         reply = nodes.answer(message)
-        replies.append(reply_to_bytes(reply, has_state=nodes.has_state(node)))
+        replies.append(reply_to_bytes(Done(reply, nodes.has_state(node), time.monotonic() - began_s)))
         if time.monotonic() - sent_s > _FLUSH_S:
             connection.send_bytes(packed(replies))
             replies, sent_s = [], time.monotonic()

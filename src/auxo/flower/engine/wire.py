@@ -86,15 +86,26 @@ class Receiver:
         return message
 
 
-def reply_to_bytes(reply: Message, *, has_state: bool) -> bytes:
-    """Return a reply, and whether its node has something to remember, as bytes."""
-    return _frame({"state": has_state}, message_to_proto(reply).SerializeToString())
+@dataclass(frozen=True)
+class Done:
+    """A reply, and what else there is to say of it."""
+
+    reply: Message
+    has_state: bool  # its node has something to remember
+    took_s: float
 
 
-def reply_from_bytes(frame: bytes) -> tuple[Message, bool]:
+def reply_to_bytes(done: Done) -> bytes:
+    """Return a reply as bytes."""
+    return _frame({"state": done.has_state, "took": done.took_s}, message_to_proto(done.reply).SerializeToString())
+
+
+def reply_from_bytes(frame: bytes) -> Done:
     """Return what `reply_to_bytes` was given."""
     header, blob = _unframe(frame)
-    return message_from_proto(ProtoMessage.FromString(blob)), bool(header["state"])
+    took = header["took"]
+    assert isinstance(took, float)  # noqa: S101 - a worker of ours wrote it
+    return Done(message_from_proto(ProtoMessage.FromString(blob)), bool(header["state"]), took)
 
 
 def packed(frames: Sequence[bytes]) -> bytes:
