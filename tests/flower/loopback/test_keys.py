@@ -52,7 +52,7 @@ def test_private_keys_are_for_their_owner_alone_and_fit_the_public_ones(tmp_path
         assert secret.stat().st_mode & 0o077 == 0
     private = load_ssh_private_key(pair.private.read_bytes(), password=None)
     public = load_ssh_public_key(pair.public.read_bytes())
-    assert private.public_key() == public  # type: ignore[union-attr]
+    assert private.public_key() == public
 
 
 def test_every_federation_has_keys_of_its_own(tmp_path: Path) -> None:
