@@ -24,7 +24,7 @@ from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
-from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask
+from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, says_something
 from auxo.protocol.events import CohortEnded, EmptyRound, Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.client_numbers import client_number
@@ -263,12 +263,12 @@ class CohortRun:
         entry = self.table.of(self.server.kept_beside(cohort))
         weight = weighting_key(entry.strategy)
         results, replies = training.results(exchange.replies, self.model, weight)
-        self._say_how_judged(exchange.replies)
+        self._say_how_judged(training, exchange.replies)
         with warnings.catch_warnings(record=True) as words:
             warnings.simplefilter("always")
             feedback = self.server.close_round(cohort, results, replies)
         _log_all(words)
-        self.mailbox.feedback.update({int(one.client): one for one in feedback})
+        self.mailbox.feedback.update({int(one.client): one for one in feedback if says_something(one)})
         clock = RoundClock(self.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
         for event in round_events(self.server, cohort, exchange.round, before, clock):
             self.on_event(event)
@@ -311,7 +311,9 @@ class CohortRun:
             return
         for message in messages:
             node = message.metadata.dst_node_id
-            message.content = ask(message.content, self.head, None, self._feedback_for(node))
+            feedback = self._feedback_for(node)
+            if feedback is not None or node in self.mailbox.check_ins:
+                message.content = ask(message.content, self.head, None, feedback)
         self._exchanges[cohort] = self.post.send("evaluate", cohort, number, messages, self.work.timeout_s)
 
     def _close_evaluation(self, cohort: CohortId, exchange: Exchange) -> None:
@@ -347,15 +349,20 @@ class CohortRun:
     def _forget_unused(self) -> None:
         self.table.keep_only(kept_by(self.server))
 
-    def _say_how_judged(self, replies: Mapping[int, Reply]) -> None:
+    def _say_how_judged(self, training: TrainRound, replies: Mapping[int, Reply]) -> None:
         """Say once how clients judge models, which decides about partitions."""
         answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
         if any(one.on_all for one in answers):
             self._tell(
                 "clients train on all their samples; models are judged by what the app's own evaluation says of them"
             )
-        if not answers and replies:
-            self._tell("no client has Auxo's client half (AuxoClientApp or AuxoMod): no cohort will be found")
+        asked = [node for node, task in training.tasks.items() if task.held_out and node in replies]
+        judged = [one for one in answers if one.held_out is not None]
+        if asked and not judged:
+            self._tell(
+                "no client says how models do: is the app an AuxoClientApp, and does its evaluation name a loss? "
+                "Without that no cohort is ever partitioned"
+            )
 
     def _tell(self, words: str) -> None:
         if words not in self._told:

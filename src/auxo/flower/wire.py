@@ -5,7 +5,7 @@ JSON that `auxo.protocol.codec` makes of a frozen dataclass, and nothing else is
 counts as nothing said. Only numpy and flwr are needed here, for a client imports it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -96,9 +96,9 @@ def ask(
     """Return a message's content with ours beside it; arrays are shared with what was given."""
     record = ConfigRecord({"federation": head.federation, "affinity": head.settings})
     if task is not None:
-        record["task"] = to_parts(task)[0]
+        record["task"] = _task_text(replace(task, client=0))  # the message says whose it is
     if feedback is not None:
-        record["feedback"] = _feedback_text(feedback)
+        record["feedback"] = to_parts(feedback)[0]
     if trying is None:
         return RecordDict({**content, KEY: record})
     beside = {f"{_MODEL}{name}": arrays for name, arrays in trying.models.items()}
@@ -134,7 +134,10 @@ def message_of(content: RecordDict, metadata: Metadata) -> Message:
 
 
 def say(content: RecordDict, check_in: CheckIn, answer: Answer | None) -> None:
-    """Put ours into a reply."""
+    """Put ours into a reply; nothing where there is nothing to say."""
+    is_plain = answer is None or answer == Answer(answer.cohort, answer.round)
+    if is_plain and check_in == CheckIn(check_in.client):
+        return
     record = ConfigRecord({"check-in": to_parts(check_in)[0]})
     if answer is not None:
         record["answer"] = to_parts(answer)[0]
@@ -161,6 +164,12 @@ def _read(kind: type[T], text: object) -> T | None:
         return None
 
 
-@lru_cache(maxsize=4096)
-def _feedback_text(feedback: AffinityFeedback) -> str:
-    return to_parts(feedback)[0]
+@lru_cache(maxsize=1024)
+def _task_text(task: Task) -> str:
+    return to_parts(task)[0]
+
+
+def says_something(feedback: AffinityFeedback) -> bool:
+    """Return whether feedback is worth a message of its own: before there are clusters it is the same for all."""
+    said = (feedback.instant_reward, feedback.placed, *feedback.similarity)
+    return bool(feedback.tree.branches) or any(value is not None for value in said)
