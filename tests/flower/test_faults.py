@@ -4,7 +4,6 @@ Each fault is a hand on one node's replies, or on the grid between. What is refu
 the one of a run in which that node failed openly. Faults of whole processes are in loopback/test_processes.py.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from auxo.core.types import CohortId
 from auxo.flower import AuxoResult, AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, SimulatedNodes, partitions
-from auxo.flower.wire import KEY
+from auxo.flower.wire import KEY, Answer
 from auxo.protocol.codec import to_parts
 from auxo.protocol.events import EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
 from auxo.protocol.messages import AffinityRequest, CheckIn
@@ -165,14 +164,17 @@ def header_bomb(reply: Message, context: Context) -> Message:
     return reply
 
 
-def another_answer(**fields: object) -> Change:
-    """Change what the reply says of its task."""
+def another_answer(cohort: str = "0", round: int | None = None, trained: str | None = None) -> Change:
+    """Let the reply say something else of its task."""
 
     def changed(reply: Message, context: Context) -> Message:
-        record = reply.content.config_records[KEY]
-        said = json.loads(str(record["answer"]))
-        said["state"].update(fields)
-        record["answer"] = json.dumps(said)
+        turns = context.state.config_records.get("turns", ConfigRecord({"rounds": 0}))
+        turns["rounds"] = number = int(str(turns["rounds"])) + 1
+        context.state["turns"] = turns
+        wrong = Answer(CohortId(cohort), round or number, None if trained is None else CohortId(trained))
+        record = reply.content.config_records.get(KEY, ConfigRecord())
+        record["answer"] = to_parts(wrong)[0]
+        reply.content[KEY] = record
         return reply
 
     return changed
@@ -299,7 +301,9 @@ def test_fault_16_a_reply_in_another_nodes_name_is_left_out(without_it: Ran) -> 
 
 def check_in_with(request: str) -> Change:
     def changed(reply: Message, context: Context) -> Message:
-        reply.content.config_records[KEY]["check-in"] = request
+        record = reply.content.config_records.get(KEY, ConfigRecord())
+        record["check-in"] = request
+        reply.content[KEY] = record
         return reply
 
     return changed

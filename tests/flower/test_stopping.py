@@ -47,7 +47,8 @@ def main(grid, context):
     base = lambda: EverybodyInOrder(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1)
     strategy = AuxoStrategy(base, participants=8, method=FEW, directory=config["directory"])
     found = strategy.start(grid, initial(), num_rounds=int(config["rounds"]), timeout=30.0)
-    models = {f"{name}/{key}": array.numpy() for name, one in found.cohorts.items() for key, array in one.arrays.items()}
+    cohorts = found.cohorts.items()
+    models = {f"{name}/{key}": array.numpy() for name, one in cohorts for key, array in one.arrays.items()}
     np.savez(config["directory"] + "/models.npz", **models)
 
 client = auxo_app(2, halves=True)

@@ -10,25 +10,29 @@ from auxo.core.trial import TrialSettings
 from auxo.flower import AuxoStrategy
 from opposites import task
 
-# The defaults are for hundreds of clients, of which a part is there at a time. Here a handful is, all of them in every
-# round: little evidence in a round, but soon from everybody.
-FEW = Auxo(
-    cross_fit_share=1.0,  # everybody judges
-    clustering=ClusteringSettings(
-        clusters=2,
-        pool_rounds=2,  # clusters start from the updates of two rounds,
-        pool_per_cluster=4,  # at least four for each
-    ),
-    trial=TrialSettings(
-        rounds=3,  # that two branches train alone
-        min_participants=2,  # a branch may be this small
-        looks_from=6,  # a cohort of three does not look for groups of its own
-        deviations=2.0,  # with so few judges three are out of reach
-    ),
-)
-
-
 app = ServerApp()
+
+
+def for_few_nodes(looks_from: int) -> Auxo:
+    """Return Auxo with limits for a handful of nodes.
+
+    The defaults are for hundreds of clients, of which a part is there at a time. Here all of them are, in every round:
+    little evidence in a round, but soon from everybody.
+    """
+    return Auxo(
+        cross_fit_share=1.0,  # everybody judges
+        clustering=ClusteringSettings(
+            clusters=2,
+            pool_rounds=2,  # clusters start from the updates of two rounds,
+            pool_per_cluster=4,  # at least four for each
+        ),
+        trial=TrialSettings(
+            rounds=3,  # that two branches train alone
+            min_participants=2,  # a branch may be this small
+            looks_from=looks_from,  # a cohort of fewer does not look for groups of its own
+            deviations=2.0,  # with so few judges three are out of reach
+        ),
+    )
 
 
 @app.main()
@@ -38,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
     strategy = AuxoStrategy(
         lambda: FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
         participants=nodes,
-        method=FEW,
+        method=for_few_nodes(int(context.run_config["looks-from"])),
         directory=str(context.run_config["directory"]) or None,
     )
     result = strategy.start(
