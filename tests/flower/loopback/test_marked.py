@@ -12,10 +12,16 @@ from auxo.flower.loopback import FederationError, LoopbackFederation
 from auxo.flower.loopback.federation import free_port
 from auxo.flower.loopback.processes import MarkedProcesses, end
 
-ORPHAN = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)"
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-)
+ORPHAN = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+"""
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("deaf", flush=True)
+time.sleep(60)
+"""
 
 
 def marked(tmp_path: Path) -> MarkedProcesses:
