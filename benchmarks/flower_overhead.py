@@ -32,17 +32,32 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+from auxo.algorithms.auxo import Auxo
+from auxo.core.clustering import ClusteringSettings
 from auxo.core.rng import stream
+from auxo.core.trial import TrialSettings
 from auxo.flower import AuxoClientApp, AuxoStrategy
 
 MODELS = {
     "MLP 784-64-10": [(64, 784), (64,), (10, 64), (10,)],
-    "CNN of 0.6 M": [(32, 1, 3, 3), (32,), (64, 32, 3, 3), (64,), (64, 9216), (64,), (10, 64), (10,)],
+    "CNN, 0.6 M": [(32, 1, 3, 3), (32,), (64, 32, 3, 3), (64,), (64, 9216), (64,), (10, 64), (10,)],
+    "60 tensors, 1 M": [(128, 128), (128,)] * 30 + [(512, 1024)],
 }
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "FedAvg": lambda: FedAvg(fraction_evaluate=0.0),
     "FedAdam": lambda: FedAdam(fraction_evaluate=0.0),
     "FedMedian": lambda: FedMedian(fraction_evaluate=0.0),
+}
+
+PHASES = {
+    # Before there are clusters nobody has anything to say to anybody.
+    "pools": Auxo(cross_fit_share=1.0),
+    # Clusters are there from the first round on and no trial begins: every message and every reply carries affinity.
+    "follows": Auxo(
+        cross_fit_share=1.0,
+        clustering=ClusteringSettings(clusters=8, pool_rounds=1, pool_per_cluster=1),
+        trial=TrialSettings(looks_from=10, waits_for=1.0, patience=10**6),
+    ),
 }
 
 
@@ -208,7 +223,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=40, help="participants a round")
     parser.add_argument("--rounds", type=int, default=8, help="rounds of one measurement")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, by turns")
-    parser.add_argument("--models", default=",".join(MODELS), help="which models, by name")
+    parser.add_argument("--models", default=";".join(MODELS), help="which models, by name, with semicolons between")
+    parser.add_argument("--strategies", default=",".join(STRATEGIES), help="which strategies, by name")
     parser.add_argument("--no-http", action="store_true", help="serialise only")
     parser.add_argument("--json", type=Path, help="write the figures here")
     chosen = parser.parse_args()
@@ -228,17 +244,33 @@ def measured(chosen: argparse.Namespace, address: str | None) -> list[dict[str, 
         return WireGrid(app, chosen.nodes, address)
 
     rows: list[dict[str, str | float]] = []
-    for model in chosen.models.split(","):
-        for name, make in STRATEGIES.items():
-            alone: list[float] = []
-            wrapped: list[float] = []
+    for model in chosen.models.split(";"):
+        for name in chosen.strategies.split(","):
+            make = STRATEGIES[name]
+            times: dict[str, list[float]] = {"base": [], **{phase: [] for phase in PHASES}}
             for _ in range(chosen.repeats + 1):  # the first, in which much is imported, is left out
-                alone.append(server_s(make(), ClientApp(), MODELS[model], chosen.rounds, made))
-                inside = AuxoStrategy(make, participants=chosen.nodes)
-                wrapped.append(server_s(inside, AuxoClientApp(), MODELS[model], chosen.rounds, made))
-            base, auxo = statistics.median(alone[1:]), statistics.median(wrapped[1:])
-            rows.append({"model": model, "strategy": name, "base_s": base, "auxo_s": auxo, "overhead": auxo / base - 1})
-            print(f"{model:15} {name:10} {1e3 * base:8.1f} ms {1e3 * auxo:8.1f} ms {100 * (auxo / base - 1):+6.1f} %")
+                times["base"].append(server_s(make(), ClientApp(), MODELS[model], chosen.rounds, made))
+                for phase, method in PHASES.items():
+                    inside = AuxoStrategy(make, participants=chosen.nodes, method=method)
+                    times[phase].append(server_s(inside, AuxoClientApp(), MODELS[model], chosen.rounds, made))
+            median = {phase: statistics.median(found[1:]) for phase, found in times.items()}
+            for phase in PHASES:
+                more = median[phase] / median["base"] - 1
+                rows.append(
+                    {
+                        "model": model,
+                        "strategy": name,
+                        "phase": phase,
+                        "base_s": median["base"],
+                        "auxo_s": median[phase],
+                        "overhead": more,
+                    }
+                )
+                print(
+                    f"{model:16} {name:10} {phase:9} {1e3 * median['base']:8.1f} ms {1e3 * median[phase]:8.1f} ms "
+                    f"{100 * more:+6.1f} %",
+                    flush=True,
+                )
     return rows
 
 

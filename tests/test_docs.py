@@ -165,7 +165,7 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     initial_weights = np.zeros(example.FEATURES, np.float32)
     yours = {"train": example.train, "loss": example.loss}
     names = {"initial_weights": initial_weights, "names": range(example.CLIENTS), **yours}
-    (loop,) = fenced(TEXTS["README.md"], "python")
+    loop, _ = fenced(TEXTS["README.md"], "python")
     exec(loop, names)  # noqa: S102 - our own document
     server = names["server"]
 

@@ -1,0 +1,164 @@
+"""The client half: it keeps its record over runs and restarts, and needs little."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Context, Message, MessageType, Metadata, RecordDict
+from flwr.client.mod import secaggplus_mod
+
+from auxo.core.affinity import AffinitySettings
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.types import CohortId
+from auxo.flower.affinity_file import keep_client, load_client
+from auxo.flower.client import AuxoClientApp, half_of
+from auxo.flower.wire import HALF, KEY, Letterhead, ask, message_of, take_said
+from auxo.protocol.messages import AffinityFeedback
+from auxo.runtime.client import Client
+from tests.flower.linear_app import auxo_app
+from tests.flower.local_grid import LocalGrid
+from tests.flower.small import NODES, federation
+
+FEDERATION = "ab12"
+TREE = CohortTree().partition(CohortId("0"), (0, 1), (0.5, 0.5))
+
+
+def context(folder: Path | None = None, **run_config: str) -> Context:
+    node = {"partition-id": 3} if folder is None else {"partition-id": 3, "auxo-state": str(folder)}
+    return Context(1, 103, dict(node), RecordDict(), dict(run_config))
+
+
+def feedback(number: int = 1, client: int = 103) -> AffinityFeedback:
+    cohort = CohortId("0.1")
+    return AffinityFeedback(client, cohort, TREE, 0.9, (0.1, 0.8), None, 1, cohort, number, FEDERATION)
+
+
+def asking(given: AffinityFeedback | None = None, kind: str = "query.auxo") -> Message:
+    metadata = Metadata(1, "m", 1, 103, "", "", 0.0, 1e12, kind)
+    return message_of(ask(RecordDict(), Letterhead.of(FEDERATION, AffinitySettings()), None, given), metadata)
+
+
+def wish(app: AuxoClientApp, where: Context, given: AffinityFeedback | None = None) -> str | None:
+    said = take_said(app(asking(given), where)).check_in
+    return None if said is None or said.request is None else said.request.cohort
+
+
+def test_a_newcomer_wants_nothing_and_one_with_feedback_wants_its_cohort() -> None:
+    app, where = auxo_app(), context()
+    assert wish(app, where) is None
+    assert wish(app, where, feedback()) == "0.1"
+    assert wish(app, where) == "0.1"
+
+
+def test_the_record_comes_back_after_a_restart_from_its_file(tmp_path: Path) -> None:
+    assert wish(auxo_app(), context(tmp_path), feedback()) == "0.1"
+    assert wish(auxo_app(), context(tmp_path)) == "0.1"
+    assert wish(auxo_app(), context()) is None
+
+
+def test_nodes_of_a_simulation_have_a_folder_each(tmp_path: Path) -> None:
+    where = {"auxo-state": str(tmp_path)}
+    assert wish(auxo_app(), context(**where), feedback()) == "0.1"
+    assert [path.parent.name for path in tmp_path.rglob("*.affinity")] == ["node-3"]
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 4096])
+def test_a_damaged_file_means_exploring_again_with_a_warning(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    wish(auxo_app(), context(tmp_path), feedback())
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
+    caplog.clear()
+    assert wish(auxo_app(), context(tmp_path)) is None
+    assert "starts exploring again" in caplog.text
+    assert wish(auxo_app(), context(tmp_path), feedback()) == "0.1"  # and the file is good again
+    assert wish(auxo_app(), context(tmp_path)) == "0.1"
+
+
+def test_another_federation_has_another_file(tmp_path: Path) -> None:
+    where = context(tmp_path)
+    client = load_client(where, 103, "cd34", AffinitySettings())
+    keep_client(where, client, "cd34", to_file=True)
+    assert wish(auxo_app(), context(tmp_path)) is None
+    assert {path.name for path in tmp_path.iterdir()} == {"cd34.affinity"}
+
+
+def test_a_name_that_leads_elsewhere_is_no_file(tmp_path: Path) -> None:
+    where = context(tmp_path / "mine")
+    keep_client(where, Client(103), "../../evil", to_file=True)
+    assert not (tmp_path / "mine").exists()
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_feedback_for_somebody_else_is_left_out() -> None:
+    app, where = auxo_app(), context()
+    assert wish(app, where, feedback(client=7)) is None
+
+
+def test_the_same_feedback_counts_once() -> None:
+    app, where = auxo_app(), context()
+    wish(app, where, feedback())
+    said = take_said(app(asking(feedback()), where)).check_in
+    assert said is not None
+    assert said.participations == 1
+
+
+@pytest.mark.parametrize(
+    "record", [ConfigRecord(), ConfigRecord({"federation": 7, "task": "{", "feedback": b"", "affinity": "[]"})]
+)
+def test_a_message_that_means_nothing_is_answered_all_the_same(record: ConfigRecord) -> None:
+    message = asking()
+    message.content = RecordDict({KEY: record})
+    assert not auxo_app()(message, context()).has_error()
+
+
+def test_secure_aggregation_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValueError, match="compares clients by their updates"):
+        AuxoClientApp(mods=[secaggplus_mod])
+
+
+@pytest.mark.parametrize(("half", "rows"), [(0, [0, 2, 4]), (1, [1, 3]), (None, [0, 1, 2, 3, 4]), (7, [0, 1, 2, 3, 4])])
+def test_halves_share_no_sample(half: int | None, rows: list[int]) -> None:
+    config = ConfigRecord({} if half is None else {HALF: half})
+    message = message_of(RecordDict({"config": config}), Metadata(1, "m", 1, 2, "", "", 0.0, 1e12, MessageType.TRAIN))
+    assert list(range(5))[half_of(message, 5)] == rows
+
+
+def test_the_client_half_needs_no_more_than_numpy_and_flwr() -> None:
+    program = (
+        "import sys, flwr.clientapp, numpy; before = set(sys.modules)\n"
+        "import auxo.flower.client\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(name for name in new if name not in sys.stdlib_module_names and not name.startswith('_')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    assert set(done.stdout.split()) <= {"auxo", "numpy", "safetensors"}
+
+
+def test_clients_come_back_with_their_affinity_in_a_new_process_of_the_server(tmp_path: Path) -> None:
+    """Contexts are lost, as with SuperNodes that restart; files and the server's directory are not."""
+
+    def grid() -> LocalGrid:
+        return LocalGrid(auxo_app(2), NODES, run_config={"auxo-state": str(tmp_path / "nodes")})
+
+    federation(rounds=10, grid=grid(), directory=tmp_path / "server")
+    fresh = grid()
+    result, _, _ = federation(rounds=12, grid=fresh, directory=tmp_path / "server")
+    assert result.tree.leaves == ("0.0", "0.1")
+    asked = {}
+    for node, where in fresh.contexts.items():
+        client = load_client(where, node, _federation(where), AffinitySettings())
+        request = client.check_in(explore=False).request
+        asked[node] = None if request is None else request.cohort
+    assert len({asked[100], asked[102], asked[104], asked[106]}) == 1
+    assert len({asked[101], asked[103], asked[105], asked[107]}) == 1
+    assert set(asked.values()) == {"0.0", "0.1"}
+
+
+def _federation(where: Context) -> str:
+    return str(where.state.config_records[KEY]["federation"])
