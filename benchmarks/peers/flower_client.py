@@ -11,20 +11,20 @@ from torch import nn
 
 def train(message: Message, context: Context) -> Message:
     """Train the weights of the message for one local epoch and reply with what became of them."""
-    config = message.content["config"]
+    config = message.content.config_records["config"]
     participant = int(context.node_config["partition-id"])
     x, y = _samples(participant)
     made = _network(str(config["workload"]))
-    made.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    made.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
     optimizer = torch.optim.SGD(made.parameters(), lr=work.LEARNING_RATE)
-    order = torch.from_numpy(work.local_order(participant, int(config["server-round"]), len(y)))
+    order = torch.from_numpy(work.local_order(participant, int(str(config["server-round"])), len(y)))
     for start in range(0, len(y), work.BATCH_SIZE):
         rows = order[start : start + work.BATCH_SIZE]
         optimizer.zero_grad()
         torch.autograd.backward(nn.functional.cross_entropy(made(x[rows]), y[rows]))
         optimizer.step()
-    content = {"arrays": ArrayRecord(made.state_dict()), "metrics": MetricRecord({"num-examples": len(y)})}
-    return Message(content=RecordDict(content), reply_to=message)
+    metrics = MetricRecord({"num-examples": len(y)})
+    return Message(RecordDict({"arrays": ArrayRecord(made.state_dict()), "metrics": metrics}), reply_to=message)
 
 
 @cache

@@ -72,7 +72,7 @@ def run_rounds(grid: Grid, task: work.Task) -> None:
         evaluate_fn=note_time,
     )
     # Flower goes on without the participants that fail, and a round of nothing but failures is a fast one.
-    replies = [int(metrics["replies"]) for metrics in result.train_metrics_clientapp.values()]
+    replies = [int(str(metrics["replies"])) for metrics in result.train_metrics_clientapp.values()]
     if replies != [work.PARTICIPANTS] * (task.warmup + task.rounds):
         raise RuntimeError(f"expected {work.PARTICIPANTS} participants to reply in each round, got {replies}")
     made.load_state_dict(result.arrays.to_torch_state_dict())
