@@ -9,6 +9,7 @@ with `federation: ok`, or says what failed, with exit code 1. docs/flower-deploy
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from auxo.core.types import CohortId
 from auxo.flower.loopback import FederationError, LoopbackFederation, Node
@@ -145,6 +147,10 @@ def _listed(rounds: dict[CohortId, int]) -> str:
     return ", ".join(f"{cohort} at round {number}" for cohort, number in sorted(rounds.items()))
 
 
+def _stop(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
@@ -182,6 +188,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=6, choices=range(6, 9), help="SuperNodes, 6 to 8 (default: 6)")
     parser.add_argument("--keep", type=Path, help="folder for logs and all files (default: a temporary one)")
     asked = parser.parse_args(words)
+    signal.signal(signal.SIGTERM, _stop)  # so that the federation is taken down then, too
     try:
         with _folder(asked.keep) as folder:
             run(asked.nodes, folder)
