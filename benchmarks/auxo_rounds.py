@@ -1,23 +1,30 @@
 """Auxo's own rounds on the workload that the peers are given, through the simulation that users run."""
 
+import itertools
+import json
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 from peers import workload as work
 
+from auxo.core.cohort_algorithm import Closing
 from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
-from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
+from auxo.experiments.config_file import parse_config
 from auxo.experiments.method_runs import local_training, method_runs
 from auxo.experiments.world import make_world
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import Event, RoundClosed
+from auxo.runtime.closing import Closed, Training
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.runtime.federation import Federation
 from auxo.simulation.virtual_time import Simulation
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Trainer
@@ -25,8 +32,21 @@ from auxo.training.trainer import Trainer
 Placed = Literal["one process", "processes", "ray"]
 
 
+@dataclass(frozen=True)
+class How:
+    """What is run on a workload; the base with FedAvg is what the peers do."""
+
+    method: str = "base"
+    overrides: tuple[str, ...] = ()  # of the configuration
+    own_epochs: tuple[int, ...] = ()  # of participants, by turns; none: all have those of the configuration
+    clock: Callable[[], float] = time.perf_counter  # or the processor's time, which says nothing of other processes
+
+
+PLAIN = How()
+
+
 def rounds_s(
-    workload: str, rounds: int, warmup: int, placed: Placed = "processes", method: str = "base"
+    workload: str, rounds: int, warmup: int, placed: Placed = "processes", how: How = PLAIN
 ) -> tuple[list[float], float]:
     """Return the seconds of each round after the warm-up, and the training loss after the last one.
 
@@ -34,7 +54,7 @@ def rounds_s(
     """
     data = as_population(work.make_samples())
     trainer = _trainer(workload, data)
-    return timed(trainer, first_weights(workload, trainer), data, (warmup, rounds), placed, method)
+    return timed(trainer, first_weights(workload, trainer), data, (warmup, rounds), placed, how)
 
 
 def timed(
@@ -43,7 +63,7 @@ def timed(
     data: FederatedData,
     rounds: tuple[int, int],
     placed: Placed = "processes",
-    method: str = "base",
+    how: How = PLAIN,
 ) -> tuple[list[float], float]:
     """Return the same for any model and population, all of which takes part in every round.
 
@@ -53,37 +73,56 @@ def timed(
         data: the population.
         rounds: of the warm-up, and those that are timed after it.
         placed: where participants train.
-        method: what is run.
+        how: what is run.
     """
     warmup, total = rounds[0], sum(rounds)
-    training = TrainingConfig(
-        aggregator="fedavg",
-        rounds=total,
-        participants=data.n_clients,
-        learning_rate=work.LEARNING_RATE,
-        batch_size=work.BATCH_SIZE,
-    )
-    devices = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
-    population = PopulationConfig(clients=data.n_clients)  # not drawn: the data are here
-    config = Config(seed=work.SEED, population=population, training=training, devices=devices, methods=(method,))
-    rules = method_runs(method, config, data, trainer.layers)[0].rules
+    settings = {
+        "seed": work.SEED,
+        "methods": [how.method],
+        "population.clients": data.n_clients,  # not drawn: the data are here
+        "training.aggregator": "fedavg",
+        "training.rounds": total,
+        "training.participants": data.n_clients,
+        "training.learning_rate": work.LEARNING_RATE,
+        "training.batch_size": work.BATCH_SIZE,
+        "devices.kind": "equal",
+        "devices.availability": "always",
+        "devices.overcommit": 0.0,
+    }
+    config = parse_config("", [*(f"{key}={json.dumps(value)}" for key, value in settings.items()), *how.overrides])
+    rules = method_runs(how.method, config, data, trainer.layers)[0].rules
     inner = InProcess(trainer, data, local_training(config), seed=work.SEED)
     closed_at: list[float] = []
 
     def note(event: Event) -> None:
         if isinstance(event, RoundClosed):
-            closed_at.append(time.perf_counter())
+            closed_at.append(how.clock())
 
     with _engine(inner, placed) as engine:
-        simulation = Simulation(rules, make_world(config, data, engine), note)
+        simulation = Simulation(rules, make_world(config, data, OwnEpochs(engine, how.own_epochs)), note)
         state = simulation.start(start(rules, lambda number: weights))
-        started = time.perf_counter()
+        started = how.clock()
         # A cohort that has been partitioned makes several shorter rounds; the benchmark is over before that.
         while not simulation.is_over(state):
             state = simulation.step(state)
     final = next(iter(state.coordinator.cohorts.values())).server.weights
     loss = float(trainer.losses(final, data.inputs(data.train.x_rows), data.train.y).mean())
     return np.diff([started, *closed_at]).tolist()[warmup:], loss
+
+
+@dataclass(frozen=True)
+class OwnEpochs:
+    """An engine whose participants have epochs of their own."""
+
+    inner: Engine
+    epochs: tuple[int, ...]
+
+    def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
+        """Run the round with them."""
+        if self.epochs:
+            own = zip(training.jobs, itertools.cycle(self.epochs), strict=False)
+            training = replace(training, jobs=[replace(job, epochs=epochs) for job, epochs in own])
+        return self.inner.run_round(rules, closing, training)
 
 
 def first_weights(workload: str, trainer: Trainer) -> Float32Array:

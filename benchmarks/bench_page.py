@@ -29,6 +29,7 @@ def bench_page(sections: Mapping[str, Records]) -> str:
     ]
     drawers = {
         "throughput": _throughput,
+        "algorithms": _algorithms,
         "scaling": _scaling,
         "population": _population,
         "clustering": _clustering,
@@ -56,6 +57,18 @@ def _throughput(records: Records) -> Markup:
             for record in sorted(mine, key=lambda record: -_number(record, "participants_per_s"))
         ]
         parts += [tag("h3", escaped(workload)), _text("; ".join(words) + "."), _bars(bars, "participants a second")]
+    return joined(parts)
+
+
+def _algorithms(records: Records) -> Markup:
+    parts = [
+        tag("h2", escaped("FL algorithms")),
+        _text("Whole rounds in one process; those with two epochs or so are held against two epochs for everybody."),
+    ]
+    for workload in dict.fromkeys(str(record["workload"]) for record in records):
+        mine = [record for record in records if record["workload"] == workload]
+        bars = [(str(record["algorithm"]), _number(record, "ratio"), None) for record in mine]
+        parts += [tag("h3", escaped(workload)), _bars(bars, "participants a second, beside FedAvg's")]
     return joined(parts)
 
 

@@ -4,6 +4,7 @@
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
+    python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -40,6 +41,8 @@ def main() -> None:
 
 def _kind(records: Records) -> str:
     """Return which script has written a list of records."""
+    if records and "algorithm" in records[0]:
+        return "algorithms"
     return "departures" if records and "variant" in records[0] else "identification"
 
 
@@ -58,6 +61,19 @@ def throughput(records: Records) -> str:
         for record in records
     ]
     return _table([*heading, "finding cohorts", "loss (after timed rounds)"], rows)
+
+
+def algorithms(records: Records) -> str:
+    """Return a row for each algorithm, and for each workload its rate and how that compares."""
+    workloads = list(dict.fromkeys(record["workload"] for record in records))
+    found = {(record["workload"], record["algorithm"]): record for record in records}
+    rows = []
+    for name in dict.fromkeys(record["algorithm"] for record in records):
+        mine = [found[workload, name] for workload in workloads]
+        cells = [cell for one in mine for cell in (_figure(one["participants_per_s"]), f"{one['ratio']:.2f}")]
+        rows.append([name, *cells, mine[0]["against"]])
+    heading = [text for workload in workloads for text in (f"{workload}: participants/s", "times")]
+    return _table(["algorithm", *heading, "the rate of"], rows)
 
 
 def scaling(records: Records) -> str:
@@ -199,6 +215,7 @@ def departures(records: Records) -> str:
 
 TABLES: dict[str, Callable[[Records], str]] = {
     "throughput": throughput,
+    "algorithms": algorithms,
     "scaling": scaling,
     "population": population,
     "clustering": clustering,

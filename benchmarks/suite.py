@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 # Each part's script and what it is given besides --json.
 PARTS = {
     "throughput": ("throughput.py", []),
+    "algorithms": ("algorithms.py", []),
     "scaling": ("scaling.py", []),
     "population": ("population.py", []),
     "clustering": ("clustering_cost.py", []),

@@ -108,7 +108,7 @@ def measure_workload(workload: str, peers: Sequence[str], console: Console) -> l
             seconds, loss = found
             rates[name] = max(rates.get(name, 0.0), work.PARTICIPANTS / statistics.median(seconds))
             losses[name] = loss, len(seconds)
-        seconds, _ = auxo_rounds.rounds_s(workload, budget.rounds, budget.warmup, method="auxo")
+        seconds, _ = auxo_rounds.rounds_s(workload, budget.rounds, budget.warmup, how=auxo_rounds.How("auxo"))
         cohorts = max(cohorts, work.PARTICIPANTS / statistics.median(seconds))
     fastest = max((rates[peer] for peer in peers if peer in rates), default=None)
     return [

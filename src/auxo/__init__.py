@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from auxo.api.finished_run import FinishedRun
     from auxo.api.simulate import load, simulate
     from auxo.core.affinity import AffinitySettings
-    from auxo.core.aggregators import FedAvg, FedYogi
+    from auxo.core.aggregators import FedAdagrad, FedAdam, FedAvg, FedYogi
+    from auxo.core.norm_clipping import Clipped
+    from auxo.core.q_fedavg import QFedAvg
+    from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
@@ -27,15 +30,23 @@ __all__ = [
     "Auxo",
     "CheckIn",
     "Client",
+    "Clipped",
     "DataColumns",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
     "FedYogi",
     "FinishedRun",
+    "Krum",
+    "Median",
+    "MultiKrum",
+    "QFedAvg",
     "Rejection",
     "Server",
     "Task",
     "TaskFailure",
     "TaskResult",
+    "TrimmedMean",
     "load",
     "simulate",
 ]
@@ -48,15 +59,23 @@ _PLACES = {
     "Auxo": "auxo.algorithms.auxo:Auxo",
     "CheckIn": "auxo.protocol.messages:CheckIn",
     "Client": "auxo.runtime.client:Client",
+    "Clipped": "auxo.core.norm_clipping:Clipped",
     "DataColumns": "auxo.api.client_data:DataColumns",
+    "FedAdagrad": "auxo.core.aggregators:FedAdagrad",
+    "FedAdam": "auxo.core.aggregators:FedAdam",
     "FedAvg": "auxo.core.aggregators:FedAvg",
     "FedYogi": "auxo.core.aggregators:FedYogi",
     "FinishedRun": "auxo.api.finished_run:FinishedRun",
+    "Krum": "auxo.core.robust_aggregators:Krum",
+    "Median": "auxo.core.robust_aggregators:Median",
+    "MultiKrum": "auxo.core.robust_aggregators:MultiKrum",
+    "QFedAvg": "auxo.core.q_fedavg:QFedAvg",
     "Rejection": "auxo.runtime.server:Rejection",
     "Server": "auxo.runtime.server:Server",
     "Task": "auxo.protocol.messages:Task",
     "TaskFailure": "auxo.protocol.messages:TaskFailure",
     "TaskResult": "auxo.protocol.messages:TaskResult",
+    "TrimmedMean": "auxo.core.robust_aggregators:TrimmedMean",
     "load": "auxo.api.simulate:load",
     "simulate": "auxo.api.simulate:simulate",
 }

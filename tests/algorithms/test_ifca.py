@@ -15,7 +15,7 @@ from auxo.core.gathering import AdmitAll
 from auxo.core.matching import CheckIns, ToTheRoot
 from auxo.core.own_state import NOTHING
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId, Float32Array
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, close_round, closing_of, returned_by
 from auxo.runtime.coordinator import act, start
@@ -33,8 +33,8 @@ NO_WARM_START = Ifca(cohorts=2, warm_start=0)
 MEANS, SAMPLES = (1.0, 2.0, 9.0), (1, 3, 2)
 
 
-def mean_loss(weights: Float32Array, job: Job) -> float:
-    return float((MEANS[job.client_row] - weights[0]) ** 2)
+def mean_losses(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+    return np.array([float((MEANS[job.client_row] - weights[0]) ** 2) for job in jobs])
 
 
 def train(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
@@ -67,7 +67,7 @@ class Toy:
         jobs = [Job(int(client), 0, None, int(model)) for client, model in zip(asked.clients, asked.model, strict=True)]
         models = tuple(one.server.weights for one in closing.states)
         training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models)
-        answers = train_offered(models, jobs, train, mean_loss, None)
+        answers = train_offered(models, jobs, train, mean_losses, None)
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
         return act(self.rules, opened.state, closing, closed.outcome), closed

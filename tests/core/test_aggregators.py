@@ -9,18 +9,26 @@ from hypothesis.extra import numpy as hnp
 
 from auxo.core.aggregators import (
     Aggregator,
+    FedAdagrad,
+    FedAdam,
     FedAvg,
     FedYogi,
     RateScaling,
     Report,
     WeightedMean,
     Weighting,
+    at_rate,
     rate_scale,
     update_weight,
 )
 from auxo.core.types import Float32Array, FloatArray
 
-AGGREGATORS: Mapping[str, Callable[..., Aggregator]] = {"fedavg": FedAvg, "fedyogi": FedYogi}
+AGGREGATORS: Mapping[str, Callable[..., Aggregator]] = {
+    "fedavg": FedAvg,
+    "fedyogi": FedYogi,
+    "fedadam": FedAdam,
+    "fedadagrad": FedAdagrad,
+}
 
 
 def float32(*values: float) -> Float32Array:
@@ -182,6 +190,67 @@ def test_fedyogi_steps_agree_with_hand_computation() -> None:
     # m = 0.5 * 0.25 + 0.5 * 0.1 = 0.175; v = 0.135 - 0.5 * 0.01 = 0.13
     np.testing.assert_allclose(second.slots, [[0.175], [0.13]], rtol=1e-12)
     np.testing.assert_allclose(second.weights, [first.weights[0] + 0.2 * 0.175 / (0.13**0.5 + 0.1)], rtol=1e-6)
+
+
+def test_fedadam_steps_agree_with_hand_computation() -> None:
+    # tau = 0.1, so v starts at 0.01; no correction of bias, unlike Adam of Kingma and Ba.
+    aggregator = FedAdam(server_learning_rate=0.2, beta_1=0.5, beta_2=0.5, tau=0.1)
+
+    first = aggregator.step(aggregator.initial(float32(1.0)), np.array([0.5]))
+    # m = 0.5 * 0 + 0.5 * 0.5 = 0.25; v = 0.5 * 0.01 + 0.5 * 0.25 = 0.13
+    np.testing.assert_allclose(first.slots, [[0.25], [0.13]], rtol=1e-12)
+    np.testing.assert_allclose(first.weights, [1.0 + 0.2 * 0.25 / (0.13**0.5 + 0.1)], rtol=1e-6)
+
+    second = aggregator.step(first, np.array([0.1]))
+    # m = 0.5 * 0.25 + 0.5 * 0.1 = 0.175; v = 0.5 * 0.13 + 0.5 * 0.01 = 0.07
+    np.testing.assert_allclose(second.slots, [[0.175], [0.07]], rtol=1e-12)
+    np.testing.assert_allclose(second.weights, [first.weights[0] + 0.2 * 0.175 / (0.07**0.5 + 0.1)], rtol=1e-6)
+
+
+def test_fedadagrad_steps_agree_with_hand_computation() -> None:
+    aggregator = FedAdagrad(server_learning_rate=0.2, beta_1=0.5, tau=0.1)
+
+    first = aggregator.step(aggregator.initial(float32(1.0)), np.array([0.5]))
+    # m = 0.5 * 0 + 0.5 * 0.5 = 0.25; v = 0.01 + 0.25 = 0.26
+    np.testing.assert_allclose(first.slots, [[0.25], [0.26]], rtol=1e-12)
+    np.testing.assert_allclose(first.weights, [1.0 + 0.2 * 0.25 / (0.26**0.5 + 0.1)], rtol=1e-6)
+
+    second = aggregator.step(first, np.array([0.1]))
+    # m = 0.5 * 0.25 + 0.5 * 0.1 = 0.175; v = 0.26 + 0.01 = 0.27
+    np.testing.assert_allclose(second.slots, [[0.175], [0.27]], rtol=1e-12)
+    np.testing.assert_allclose(second.weights, [first.weights[0] + 0.2 * 0.175 / (0.27**0.5 + 0.1)], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "betas"), [(FedYogi(), (0.9, 0.99)), (FedAdam(), (0.9, 0.99)), (FedAdagrad(), (0.0, None))]
+)
+def test_adaptive_defaults_are_those_of_the_paper(
+    aggregator: FedYogi | FedAdam | FedAdagrad, betas: tuple[float, float | None]
+) -> None:
+    # Reddi et al., section 5 and appendix D: momentum 0.9 and 0.99, none for Adagrad; tau = 1e-3, v starts at tau^2.
+    assert (aggregator.beta_1, getattr(aggregator, "beta_2", None)) == betas
+    assert aggregator.tau == 1e-3
+    assert aggregator.initial(WEIGHTS).slots[1].tolist() == [1e-3**2] * 3
+
+
+def test_fedadam_refuses_settings_outside_their_range() -> None:
+    with pytest.raises(ValueError, match="beta_1"):
+        FedAdam(beta_1=-0.1)
+    with pytest.raises(ValueError, match="beta_2"):
+        FedAdam(beta_2=1.0)
+    with pytest.raises(ValueError, match="tau"):
+        FedAdam(tau=-0.1)
+
+
+def test_fedadagrad_refuses_settings_outside_their_range() -> None:
+    with pytest.raises(ValueError, match="beta_1"):
+        FedAdagrad(beta_1=1.0)
+    with pytest.raises(ValueError, match="tau"):
+        FedAdagrad(tau=0.0)
+
+
+def test_most_aggregators_need_not_know_the_rate_of_the_participants(aggregator: Aggregator) -> None:
+    assert at_rate(aggregator, 0.3) is aggregator
 
 
 def test_fedyogi_refuses_the_state_of_another_aggregator() -> None:

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auxo.core.clustering import ClusteringSettings, cluster_space
-from auxo.core.pool import Pool, start_clustering
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.fingerprint import unit_rows
+from auxo.core.pool import Pool, PooledRound, start_clustering
 from auxo.core.rng import stream
-from auxo.core.types import FloatArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import N_PARAMS, of_two_groups
 
 SETTINGS = ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=5, pool_most=20)
 
 
-def numbered(number: int, count: int = 4) -> FloatArray:
+def numbered(number: int, count: int = 4) -> PooledRound:
     """Return a round's fingerprints, all of which tell its number."""
-    return np.full((count, 2), float(number))
+    return PooledRound(np.full((count, 2), number, dtype=np.float32), np.zeros((count, 0), dtype=np.float32))
 
 
 def pooled(rounds: int, count: int = 4, settings: ClusteringSettings = SETTINGS) -> Pool:
@@ -29,7 +29,7 @@ def pooled(rounds: int, count: int = 4, settings: ClusteringSettings = SETTINGS)
 
 
 def rounds_in(pool: Pool) -> list[float]:
-    return [float(points[0, 0]) for points in pool.rounds]
+    return [float(one.directions[0, 0]) for one in pool.rounds]
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,16 @@ def test_a_round_that_is_larger_than_the_pool_is_kept_alone() -> None:
     assert pool.sketches == 50
 
 
-def test_a_pool_keeps_nothing_but_points_and_leaves_the_one_before_as_it_was() -> None:
-    before, points = pooled(2), numbered(2)
-    after = before.after(points, SETTINGS)
-    points[:] = 7.0
+def test_a_pool_keeps_rounds_without_their_mean_and_leaves_the_one_before_as_it_was() -> None:
+    before, rows = pooled(2), np.arange(8.0).reshape(4, 2)
+    after = before.after(PooledRound.of(rows, rows[:, :1]), SETTINGS)
+    kept = after.rounds[-1]
 
     assert rounds_in(before) == [0, 1]
-    assert rounds_in(after) == [0, 1, 2]
-    assert {one.dtype for one in after.rounds} == {np.dtype(np.float32)}
+    assert kept.directions.tolist() == [[-3, -3], [-1, -1], [1, 1], [3, 3]]
+    assert kept.outputs.ravel().tolist() == [-3, -1, 1, 3]
+    assert {kept.directions.dtype, kept.outputs.dtype} == {np.dtype(np.float32)}
+    assert rows[0].tolist() == [0, 1]
     assert to_bytes(from_bytes(Pool, to_bytes(after))) == to_bytes(after)
 
 
@@ -70,38 +72,41 @@ def two_groups(rounds: int, count: int = 6) -> Pool:
     """Return a pool of rounds with members of two groups in turn."""
     pool = Pool()
     for number in range(rounds):
-        pool = pool.after(cluster_space(of_two_groups(count, seed=number).astype(np.float64)), SETTINGS)
+        directions = unit_rows(of_two_groups(count, seed=number).astype(np.float64))
+        pool = pool.after(PooledRound.of(directions, np.zeros((count, 0))), SETTINGS)
     return pool
 
 
 def test_clustering_starts_from_all_that_is_in_the_pool() -> None:
     pool = two_groups(3)
-    started = start_clustering(pool, SETTINGS, 4, stream(0, "cluster"))
+    started = start_clustering(pool, SETTINGS, 4, None, stream(0, "cluster"))
     assert started is not None
-    assert started.centres is not None
-    points = np.concatenate(pool.rounds).astype(np.float64)
-    nearest = (points @ started.centres.T).argmax(axis=1)
+    centres = started.clustering.centres
+    assert centres is not None
+    points = unit_rows(np.concatenate([one.directions for one in pool.rounds]).astype(np.float64))
+    nearest = (points @ centres.T).argmax(axis=1)
 
-    assert started.generation == 5
-    assert started.centres.shape == (2, N_PARAMS)
+    assert started.view.explained is None  # nothing is known of outputs
+    assert started.clustering.generation == 5
+    assert centres.shape == (2, N_PARAMS)
     assert len({(int(label), row % 2) for row, label in enumerate(nearest)}) == 2  # each is one group
     for cluster in range(2):
-        np.testing.assert_allclose(started.centres[cluster], points[nearest == cluster].mean(axis=0), atol=1e-9)
+        np.testing.assert_allclose(centres[cluster], points[nearest == cluster].mean(axis=0), atol=1e-9)
 
 
 def test_the_same_pool_and_stream_start_the_same_clustering() -> None:
-    one, other = (start_clustering(two_groups(3), SETTINGS, 0, stream(3, "cluster")) for _ in range(2))
+    one, other = (start_clustering(two_groups(3), SETTINGS, 0, None, stream(3, "cluster")) for _ in range(2))
 
     assert to_bytes(one) == to_bytes(other)
 
 
 @pytest.mark.parametrize(
     "pool",
-    [Pool((np.eye(3, dtype=np.float32),)), pooled(1, count=9)],
+    [Pool((PooledRound.of(np.eye(3), np.zeros((3, 0))),)), pooled(1, count=9)],
     ids=["too few", "all the same"],
 )
 def test_nothing_starts_from_too_few_different_points(pool: Pool) -> None:
-    assert start_clustering(pool, SETTINGS, 0, stream(0, "cluster")) is None
+    assert start_clustering(pool, SETTINGS, 0, None, stream(0, "cluster")) is None
 
 
 @pytest.mark.parametrize("name", ["pool_rounds", "pool_per_cluster", "pool_most"])

@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.aggregators import Aggregator, FedAdagrad, FedAdam, FedAvg, FedYogi
 from auxo.core.dendrogram import Dendrogram
+from auxo.core.norm_clipping import Clipped
+from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
-from auxo.core.trial import Trial, TrialSettings, prune, routes_of
+from auxo.core.robust_aggregators import Median
+from auxo.core.trial import Judgements, Trial, TrialSettings, prune, routes_of
 from auxo.core.types import FloatArray
 
 SETTINGS = TrialSettings()
 # Branches 0, 1, 2, 3; nodes 4 = (0, 1), 5 = (2, 3), 6 = everybody.
 FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
+NOBODY = Judgements(np.zeros((0, 3), dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
 def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
@@ -36,7 +40,7 @@ def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float 
 
 def trial(losses: FloatArray) -> Trial:
     begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
-    return replace(begun, losses=losses, rounds=10)
+    return replace(begun, losses=losses, scores=np.full_like(losses, np.nan), rounds=10)
 
 
 def test_where_everybody_gains_each_branch_is_a_cohort() -> None:
@@ -89,14 +93,17 @@ def test_a_single_absurd_loss_neither_makes_nor_hides_a_partition() -> None:
     assert prune(trial(losing), SETTINGS).nodes == (6,)
 
 
-@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
-def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggregator: FedAvg | FedYogi) -> None:
+@pytest.mark.parametrize(
+    "aggregator",
+    [FedAvg(), FedYogi(), FedAdam(), FedAdagrad(), QFedAvg(learning_rate=0.1), Median(server=FedAdam()), Clipped()],
+    ids=str,
+)
+def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggregator: Aggregator) -> None:
     server = aggregator.initial(np.array([1.0, 2.0, 3.0], dtype=np.float32))
     move = np.array([0.1, -0.2, 0.3])
-    nothing = np.zeros((0, 3), dtype=np.int64)
     begun = Trial.begin(FOUR, np.array([0.4, 0.3, 0.2, 0.1]), server)
 
-    after = begun.after((move,) * 4, aggregator, 1.0, nothing, np.zeros((0, 3)))
+    after = begun.after((move,) * 4, aggregator, 1.0, NOBODY)
 
     together, alone = after.server(FOUR.root), aggregator.step(server, move)
     assert together.weights == pytest.approx(alone.weights, rel=1e-6)
@@ -107,7 +114,7 @@ def test_a_branch_that_nobody_trained_stays_where_it_was() -> None:
     server = FedAvg().initial(np.zeros(3, dtype=np.float32))
     begun = Trial.begin(FOUR, np.full(4, 0.25), server)
 
-    after = begun.after((np.ones(3), None, None, None), FedAvg(), 1.0, np.zeros((0, 3), int), np.zeros((0, 3)))
+    after = begun.after((np.ones(3), None, None, None), FedAvg(), 1.0, NOBODY)
 
     assert after.servers[0].weights.tolist() == [1, 1, 1]
     assert after.servers[1] is server
@@ -125,10 +132,48 @@ def test_who_does_not_say_all_it_was_asked_is_not_heard() -> None:
     asked = begun.asked(np.array([0, 1, 2, -1]))
     said = np.array([[0.1, 0.2, 0.3], [0.1, np.nan, 0.3], [0.1, np.inf, 0.3], [np.nan] * 3])
 
-    after = begun.after((None,) * 4, FedAvg(), 1.0, asked, said)
+    after = begun.after((None,) * 4, FedAvg(), 1.0, Judgements(asked, said, 1 - said))
 
-    assert len(after.losses) == 1
+    assert len(after.losses) == len(after.scores) == 1
     assert after.losses[0, [0, 4, 6]].tolist() == [0.1, 0.2, 0.3]
+    assert after.scores[0, [0, 4, 6]].tolist() == [0.9, 0.8, 0.7]
+
+
+def test_who_says_no_score_is_heard_all_the_same() -> None:
+    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
+    said = np.array([[0.1, 0.2, 0.3]])
+
+    after = begun.after(
+        (None,) * 4, FedAvg(), 1.0, Judgements(begun.asked(np.array([0])), said, np.full((1, 3), np.nan))
+    )
+
+    assert after.losses[0, [0, 4, 6]].tolist() == [0.1, 0.2, 0.3]
+    assert np.isnan(after.scores).all()
+
+
+def scored(losses: FloatArray, better: float, noise: float = 0.0) -> FloatArray:
+    """Return scores by node, which are better in branches than in what they are joined to by so much."""
+    rng = stream(3, "scores")
+    rows = np.where(np.isnan(losses), np.nan, 0.8 + noise * rng.standard_normal(losses.shape))
+    rows[:, :4] += better
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("better", "noise", "parts"), [(0.05, 0.0, 4), (-0.05, 0.0, 1), (0.0, 0.0, 1), (0.05, 0.02, 4)]
+)
+def test_who_gains_loss_and_no_score_stays_together(better: float, noise: float, parts: int) -> None:
+    losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
+    on_trial = replace(trial(losses), scores=scored(losses, better, noise))
+
+    assert len(prune(on_trial, SETTINGS).nodes) == parts
+
+
+def test_a_score_within_chance_is_not_better() -> None:
+    losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
+    on_trial = replace(trial(losses), scores=scored(losses, 0.0005, 0.1))
+
+    assert len(prune(on_trial, SETTINGS).nodes) == 1
 
 
 def test_only_the_second_half_of_a_trial_is_judged() -> None:

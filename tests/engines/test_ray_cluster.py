@@ -166,6 +166,14 @@ def test_a_run_of_several_cohorts_gives_the_bits_of_one_process(method: str, clu
     assert there.events == here.events
 
 
+@pytest.mark.parametrize("aggregator", ["qfedavg", "multi_krum", "fedadam"])
+def test_a_run_with_any_kind_of_aggregator_gives_the_bits_of_one_process(aggregator: str, cluster: Cluster) -> None:
+    config = parse_config(SMALL, [f"training.aggregator={aggregator}"])
+    here, there = (run_method("auxo", config, DATA, stage=on(engine, config)) for engine in (HERE, cluster.engine))
+    assert to_bytes(there.state) == to_bytes(here.state)
+    assert there.events == here.events
+
+
 def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(cluster: Cluster) -> None:
     task = with_visit(DIES_ONCE)
     found, again = run(cluster.engine, task), run(cluster.engine, task)

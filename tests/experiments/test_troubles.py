@@ -14,13 +14,14 @@ from auxo.core.trial import TrialSettings
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import read_columns, write_columns, write_federated_file
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
+from auxo.experiments.config_file import parse_config
 from auxo.experiments.populations import make_population
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
 from auxo.experiments.summary import Summary
-from auxo.experiments.troubles import at_chance
+from auxo.experiments.troubles import at_chance, cause_of
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import RoundClosed
+from auxo.protocol.events import RoundClosed, UpdateRejected
 from auxo.reporting.facts import gather
 from auxo.reporting.progress import Budget, MethodProgress
 from auxo.reporting.report import headline, write_report
@@ -59,6 +60,21 @@ def test_a_run_that_diverges_has_failed_and_names_the_cause(tmp_path: Path) -> N
     facts = gather(RunDirectory.open(tmp_path / "run"))
     assert headline(facts) == "This run failed: base did not train the rounds asked for."
     assert "1000 updates were refused" in write_report(RunDirectory.open(tmp_path / "run")).read_text()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "section"),
+    [
+        ([], "fedyogi"),
+        (["training.aggregator=median"], "median.server"),
+        (["training.aggregator=clipped", "clipped.aggregator=qfedavg"], "clipped.aggregator.server"),
+    ],
+)
+def test_the_rate_to_lower_is_named_where_it_is_set(overrides: list[str], section: str) -> None:
+    config = parse_config("", overrides)
+    refused = [UpdateRejected(0.0, "0", 1, "client-03", "NON_FINITE")]
+
+    assert cause_of(refused, config, make_population(CONFIG)).endswith(f"the server_learning_rate of [{section}]")
 
 
 def test_the_progress_of_a_run_that_diverges_counts_the_rounds_that_were_trained() -> None:

@@ -27,9 +27,11 @@ FEDERATION = "ab12"
 TREE = CohortTree().partition(CohortId("0"), (0, 1), (0.5, 0.5))
 
 
-def context(folder: Path | None = None, **run_config: str) -> Context:
-    node = {"partition-id": 3} if folder is None else {"partition-id": 3, "auxo-state": str(folder)}
-    return Context(1, 103, dict(node), RecordDict(), dict(run_config))
+def context(folder: Path | None = None, common: Path | None = None) -> Context:
+    node: dict[str, float | int | str] = {"partition-id": 3}
+    if folder is not None:
+        node["auxo-state"] = str(folder)
+    return Context(1, 103, node, RecordDict(), {} if common is None else {"auxo-state": str(common)})
 
 
 def feedback(number: int = 1, client: int = 103) -> AffinityFeedback:
@@ -61,8 +63,7 @@ def test_the_record_comes_back_after_a_restart_from_its_file(tmp_path: Path) -> 
 
 
 def test_nodes_of_a_simulation_have_a_folder_each(tmp_path: Path) -> None:
-    where = {"auxo-state": str(tmp_path)}
-    assert wish(auxo_app(), context(**where), feedback()) == "0.1"
+    assert wish(auxo_app(), context(common=tmp_path), feedback()) == "0.1"
     assert [path.parent.name for path in tmp_path.rglob("*.affinity")] == ["node-3"]
 
 

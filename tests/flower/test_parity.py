@@ -86,7 +86,7 @@ def run(strategy: Strategy, app: ClientApp, mods: list[Mod] | None = None) -> tu
     random.seed(7)
     np.random.seed(7)  # noqa: NPY002 - and make noise by this
     result = strategy.start(LocalGrid(_filled(app, mods or []), NODES), initial(), num_rounds=ROUNDS)
-    metrics = {
+    metrics: dict[str, object] = {
         "train": {number: dict(record) for number, record in result.train_metrics_clientapp.items()},
         "evaluate": {number: dict(record) for number, record in result.evaluate_metrics_clientapp.items()},
     }

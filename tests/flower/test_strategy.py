@@ -352,7 +352,7 @@ def test_secure_aggregation_is_refused_with_the_reason() -> None:
     from flwr.server.workflow import SecAggPlusWorkflow  # noqa: PLC0415
 
     with pytest.raises(ValueError, match="hides clients' updates"):
-        AuxoStrategy(lambda: SecAggPlusWorkflow(3, 2), participants=4)  # type: ignore[arg-type, return-value]
+        AuxoStrategy(lambda: SecAggPlusWorkflow(3, 2), participants=4)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -392,8 +392,9 @@ def test_bulyan_in_a_cohort_too_small_for_it_costs_rounds_and_not_the_run() -> N
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     whole, events, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3))
     grid = LocalGrid(auxo_app(2), NODES)
-    for rounds in (1, 6, 9, 12):
-        parts, _, _ = federation(rounds=rounds, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)
+    for rounds in (1, 6, 9):
+        federation(rounds=rounds, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)
+    parts, _, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)
     assert parts.tree == whole.tree
     for cohort in whole.cohorts:
         np.testing.assert_array_equal(flat(parts.cohorts[cohort].arrays), flat(whole.cohorts[cohort].arrays))

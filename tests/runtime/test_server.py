@@ -30,6 +30,7 @@ from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
+from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector
@@ -423,6 +424,36 @@ def test_a_bad_result_is_listed_with_its_reason_and_counts_as_a_failure(name: st
     assert rejecting.rejections == (Rejection(culprit.client, reason),) * len(sent)
     assert failing.rejections == ()
     assert rejecting.to_bytes() == failing.to_bytes()
+
+
+def test_where_updates_are_weighed_by_losses_a_result_without_one_is_refused() -> None:
+    def server_and_tasks(aggregator: QFedAvg) -> tuple[Server, list[Task]]:
+        server = Server(np.zeros(2), participants=3, rounds=5, method=OneCohort(), aggregator=aggregator)
+        return server, server.open_round(ROOT, [CheckIn(client) for client in range(3)])
+
+    def answers(tasks: list[Task], losses: Sequence[float | None]) -> list[TaskResult]:
+        moves = [np.array(move, dtype=np.float32) for move in ([0.2, 0.0], [-0.1, 0.3], [0.5, 0.5])]
+        return [
+            TaskResult(task.client, ROOT, task.round, move, 5, loss=loss)
+            for task, move, loss in zip(tasks, moves, losses, strict=True)
+        ]
+
+    server, tasks = server_and_tasks(QFedAvg(learning_rate=0.1))
+    assert all(task.reports_loss for task in tasks)
+    server.close_round(ROOT, answers(tasks, [2.0, 0.5, float("nan")]))
+
+    assert server.rejections == (Rejection(tasks[2].client, "NO_LOSS"),)
+    # (2 (0.2, 0) + 0.5 (-0.1, 0.3)) / (2 + 0.4 + 0.5 + 1), see the tests of q-FedAvg
+    np.testing.assert_allclose(server.weights(ROOT), [0.35 / 3.9, 0.15 / 3.9], rtol=1e-6)
+
+    server, tasks = server_and_tasks(QFedAvg(learning_rate=0.1))
+    with pytest.warns(RuntimeWarning, match="NO_LOSS .*answer Task.reports_loss"):
+        server.close_round(ROOT, answers(tasks, [None, None, None]))
+
+    server, tasks = server_and_tasks(QFedAvg(q=0.0))
+    assert not any(task.reports_loss for task in tasks)
+    server.close_round(ROOT, answers(tasks, [None, None, None]))
+    assert server.rejections == ()
 
 
 def test_the_result_of_a_client_that_was_not_selected_is_listed_and_takes_part_in_nothing() -> None:

@@ -4,7 +4,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, FedYogi, Report, ServerState
+from auxo.core.aggregators import (
+    Accumulator,
+    Aggregator,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedYogi,
+    Report,
+    ServerState,
+)
+from auxo.core.norm_clipping import Clipped
+from auxo.core.q_fedavg import QFedAvg
+from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
 from auxo.core.types import Float32Array, FloatArray
 from auxo.experiments.parts import AGGREGATORS
 from auxo.testing import ContractBroken, aggregators, check_aggregator
@@ -12,7 +24,18 @@ from auxo.testing.aggregators import AGGREGATOR_CHECKS
 from auxo.testing.contract import Check
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
-CONTRACT: Mapping[str, Aggregator] = {"fedavg": FedAvg(weighting="uniform"), "fedyogi": FedYogi()}
+CONTRACT: Mapping[str, Aggregator] = {
+    "fedavg": FedAvg(weighting="uniform"),
+    "fedyogi": FedYogi(),
+    "fedadam": FedAdam(),
+    "fedadagrad": FedAdagrad(beta_1=0.9),
+    "qfedavg": QFedAvg(q=2.0, learning_rate=0.1),
+    "median": Median(),
+    "trimmed_mean": TrimmedMean(),
+    "krum": Krum(),
+    "multi_krum": MultiKrum(server=FedYogi()),
+    "clipped": Clipped(longest=2.0, aggregator=QFedAvg(learning_rate=0.1)),
+}
 
 
 def test_every_aggregator_that_has_a_name_keeps_the_contract() -> None:
@@ -37,11 +60,20 @@ class Kept:
     def add(self, update: Float32Array, report: Report) -> None:
         if self.kind == "clips":
             np.clip(update, -1, 1, out=update)
+        if self.kind == "weighs":
+            update = update / np.float32(report.loss or 0.0)
+        if self.kind == "trusts":
+            assert report.loss is not None
         self.updates.append(update if self.kind == "keeps" else update.astype(np.float64))  # type: ignore[arg-type]
 
     def result(self) -> FloatArray | None:
         if not self.updates:
             return np.zeros(30) if self.kind == "something" else None
+        if self.kind == "neighbours":
+            return np.asarray(np.mean(self.updates[: max(0, len(self.updates) - 2)], axis=0), dtype=np.float64)
+        if self.kind == "empties":
+            self.updates.sort(key=lambda update: float(update[0]))
+            del self.updates[0]
         mean: FloatArray = np.asarray(np.mean(self.updates, axis=0), dtype=np.float64)
         made = {"last": self.updates[-1], "matrix": np.outer(mean, mean), "restless": mean + 1e-3}
         return made.get(self.kind, mean)
@@ -70,6 +102,8 @@ class Bent:
         after = ServerState((state.weights + movement).astype(np.float32), state.slots, state.steps + 1)
         if self.kind == "double":
             return replace(after, weights=state.weights + movement)  # type: ignore[arg-type]
+        if self.kind == "grows":
+            return replace(after, slots=(*state.slots, movement))
         return replace(after, weights=state.weights) if self.kind == "standing" else after
 
 
@@ -105,9 +139,14 @@ BROKEN: list[tuple[Check[Aggregator], Aggregator]] = [
     (aggregators.repeats_itself, Forgetful()),
     (aggregators.copies_what_it_keeps, Bent("keeps")),
     (aggregators.nothing_comes_of_nothing, Bent("something")),
+    (aggregators.few_are_enough, Bent("neighbours")),
+    (aggregators.can_be_asked_again, Bent("empties")),
+    (aggregators.takes_any_loss, Bent("weighs")),
+    (aggregators.takes_any_loss, Bent("trusts")),
     (aggregators.order_is_rounding, Bent("last")),
     (aggregators.zero_moves_nothing, Bent("restless")),
     (aggregators.state_goes_through_the_codec, Bent("complex")),
+    (aggregators.states_can_be_averaged, Bent("grows")),
     (aggregators.trains_a_federation, Bent("standing")),
 ]
 

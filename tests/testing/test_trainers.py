@@ -13,6 +13,7 @@ from auxo.population.federated_data import FederatedData
 from auxo.testing import ContractBroken, check_trainer, trainers
 from auxo.testing.contract import Check
 from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
+from auxo.training.job_losses import job_losses
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
@@ -80,6 +81,12 @@ class Bent:
             case _:
                 return update
 
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+        found = job_losses(self.inner, weights, data, jobs)
+        if self.kind == "shares losses" and len(jobs):
+            found = found + 1e-9 * found.mean()
+        return found * 10 if self.kind == "sums losses" else found
+
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         found = self.inner.predict(weights, x)
         return found[:, None] if self.kind == "columns" else found
@@ -107,6 +114,8 @@ BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
     (trainers.divergence_is_a_value, trial("mends")),
     (trainers.predicts_every_row, trial("columns")),
     (trainers.predicts_every_row, trial("likelihood")),
+    (trainers.tells_losses_of_jobs, trial("shares losses")),
+    (trainers.tells_losses_of_jobs, trial("sums losses")),
     (trainers.learns, trial("backwards")),
 ]
 

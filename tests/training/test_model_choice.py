@@ -1,13 +1,13 @@
 """Participants that are offered several models: whose they train, and in whose memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from auxo.core.types import Float32Array
-from auxo.training.model_choice import train_offered
+from auxo.core.types import Float32Array, FloatArray
+from auxo.training.model_choice import MeanLosses, train_offered
 from auxo.training.trainer import Job, LocalUpdate
 
 MODELS = [np.full(3, number, dtype=np.float32) for number in (10, 20, 30)]
@@ -22,16 +22,21 @@ def train(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) 
         yield LocalUpdate(delta, examples=job.client_row)
 
 
-def nearest(weights: Float32Array, job: Job) -> float:
+def each(loss: Callable[[Float32Array, Job], float]) -> MeanLosses:
+    """Return the losses of many jobs from what the loss of one is."""
+    return lambda weights, jobs: np.array([loss(weights, job) for job in jobs])
+
+
+def nearest(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
     """Return least for the model whose number is the client's, counted round and round."""
-    return abs(float(weights[0]) / 10 - 1 - job.client_row % 3)
+    return np.array([abs(float(weights[0]) / 10 - 1 - job.client_row % 3) for job in jobs])
 
 
 def jobs_of(models: Sequence[int]) -> list[Job]:
     return [Job(row, visit=0, fold=None, model=model) for row, model in enumerate(models)]
 
 
-def unasked(weights: Float32Array, job: Job) -> float:
+def unasked(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
     raise AssertionError("nobody compares models")
 
 
@@ -55,7 +60,7 @@ def test_a_judge_tells_its_losses_on_the_half_that_it_does_not_train_on_in_the_o
         return float(weights[0]) + (0.5 if job.fold == 1 else 0.25 if job.fold == 0 else 100.0)
 
     def trained(job: Job, examples: int) -> LocalUpdate:
-        (update,) = train_offered(MODELS, [replace(job, client_row=examples)], train, loss, None)
+        (update,) = train_offered(MODELS, [replace(job, client_row=examples)], train, each(loss), None)
         return update
 
     judge = Job(4, 0, 0, model=1, held_out=(2, 0))
@@ -94,7 +99,7 @@ def test_jobs_of_either_kind_come_back_in_their_own_order() -> None:
 
 
 def test_of_equals_the_first_is_taken() -> None:
-    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, lambda weights, job: 1.5, None))
+    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, each(lambda weights, job: 1.5), None))
 
     assert (found[0].model, found[0].loss) == (0, 1.5)
 
@@ -104,14 +109,14 @@ def test_a_model_that_has_diverged_is_nobodys_choice(bad: float) -> None:
     def loss(weights: Float32Array, job: Job) -> float:
         return bad if weights[0] < 30 else 9.0
 
-    found = list(train_offered(MODELS, jobs_of([CHOOSER] * 3), train, loss, None))
+    found = list(train_offered(MODELS, jobs_of([CHOOSER] * 3), train, each(loss), None))
 
     assert [(update.model, update.loss) for update in found] == [(2, 9.0)] * 3
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_where_all_have_diverged_there_is_no_loss_to_tell(bad: float) -> None:
-    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, lambda weights, job: bad, None))
+    found = list(train_offered(MODELS, jobs_of([CHOOSER]), train, each(lambda weights, job: bad), None))
 
     assert (found[0].model, found[0].loss) == (0, None)
 
@@ -137,3 +142,33 @@ def test_a_job_that_is_asked_for_its_loss_reports_it_also_with_one_model() -> No
 
     assert [update.loss for update in updates] == [1.0, None]
     assert [update.model for update in updates] == [0, 0]
+
+
+def test_losses_at_a_model_are_asked_for_all_at_once() -> None:
+    asked: list[tuple[float, list[int]]] = []
+
+    def loss(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        asked.append((float(weights[0]), [job.client_row for job in jobs]))
+        return nearest(weights, jobs)
+
+    reporting = [replace(job, reports_loss=True) for job in jobs_of([1, CHOOSER, 1])]
+    found = list(train_offered(MODELS, reporting, train, loss, None))
+
+    assert asked == [(10.0, [1]), (20.0, [0, 1, 2]), (30.0, [1])]
+    assert [update.loss for update in found] == [1.0, 0.0, 1.0]
+
+
+def test_where_all_train_the_same_model_updates_are_made_where_they_are_wanted() -> None:
+    out = np.full((3, 3), np.nan, dtype=np.float32)
+    given: list[bool] = []
+
+    def watched(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+        given.append(out is not None)
+        yield from train(weights, jobs, out)
+
+    jobs = [replace(job, reports_loss=True) for job in jobs_of([1, 1, 1])]
+    found = list(train_offered(MODELS, jobs, watched, nearest, out))
+
+    assert given == [True]
+    assert all(np.shares_memory(update.delta, row) for update, row in zip(found, out, strict=True))
+    assert [update.model for update in found] == [1, 1, 1]

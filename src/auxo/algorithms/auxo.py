@@ -41,7 +41,7 @@ from auxo.core.rng import random_bits
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.trial import TrialSettings, prune
+from auxo.core.trial import Judgements, TrialSettings, prune
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
@@ -340,14 +340,20 @@ class Auxo:
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         if self._looks(search, state.round, closing.share):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
-            seen = Seen(gathered.directions[here], gathered.blocks, claims.label[here], claims.generation[here])
+            seen = Seen(
+                gathered.directions[here],
+                gathered.outputs[here],
+                gathered.blocks,
+                claims.label[here],
+                claims.generation[here],
+            )
             looked = look(
                 search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
             )
             search, similarity[here] = looked.search, looked.similarity
             if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
                 similarity[gathered.late] = late_similarity(
-                    search, gathered.directions[here], gathered.directions[gathered.late]
+                    search, seen, gathered.directions[gathered.late], gathered.outputs[gathered.late]
                 )
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
@@ -367,9 +373,9 @@ class Auxo:
         asked = closing.participants.held_out
         nodes = np.full((len(gathered.rows), 0), -1) if asked is None else asked[gathered.rows]
         nodes = np.where(nodes == 0, search.trial.dendrogram.root, np.where(nodes > 0, nodes - offered, -1))
-        said = np.full(nodes.shape, np.nan)
-        said[:, : gathered.held_out.shape[1]] = gathered.held_out[:, : nodes.shape[1]]
-        trial = search.trial.after(gathered.movements[offered:], aggregator, scale, nodes, said)
+        said, scores = (_as_wide(one, nodes) for one in (gathered.held_out, gathered.held_out_scores))
+        judgements = Judgements(nodes, said, scores)
+        trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
         server = replace(trial.server(trial.dendrogram.root), steps=state.server.steps + 1)
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
@@ -378,7 +384,7 @@ class Auxo:
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         strangers = np.flatnonzero(gathered.model == 0)
         if len(strangers):
-            similarity[strangers] = search.similarity(gathered.directions[strangers])
+            similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
             decision=trial.parted(cut, search.clustering.generation) if over and pays else Keep(),
@@ -428,6 +434,13 @@ class Auxo:
         """Return whether clustering has started often enough to say that there is nothing to find."""
         judged = sum(seen.judged for seen in evidence)
         return 0 < self.clustering.most_starts <= clustering.generation and judged >= _FEWEST_JUDGED
+
+
+def _as_wide(said: FloatArray, asked: IntArray) -> FloatArray:
+    """Return answers with a column for everything that was asked; NaN where there is none."""
+    filled = np.full(asked.shape, np.nan)
+    filled[:, : said.shape[1]] = said[:, : asked.shape[1]]
+    return filled
 
 
 def _memory(state: CohortState) -> AuxoMemory:

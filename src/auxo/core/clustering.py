@@ -1,6 +1,7 @@
 """Online clustering of a cohort from one round's participants; labels travel with the clients (section 4.2)."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,16 @@ class ClusteringSettings:
     pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
     pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
     pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
+    views: Literal["both", "plain"] = setting(
+        "both",
+        "Look at updates also without what class frequencies explain, and take the view that shows more structure; or "
+        "only as they are.",
+    )
+    min_structure: float = setting(
+        1.2,
+        "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
+        "without clusters; with less the cohort goes on pooling, and nobody keeps samples back. Our choice.",
+    )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(
         10.0,
@@ -47,6 +58,8 @@ class ClusteringSettings:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not 0 <= self.centre_memory < float("inf"):
             raise ValueError(f"centre_memory: expected a number >= 0, got {self.centre_memory}")
+        if not 0 <= self.min_structure < float("inf"):
+            raise ValueError(f"min_structure: expected a number >= 0, got {self.min_structure}")
         if self.most_starts < 0:
             raise ValueError(f"most_starts: expected at least 0, got {self.most_starts}")
 

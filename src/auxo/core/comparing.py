@@ -75,7 +75,9 @@ def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
         model=gathered.model[mine],
         losses=gathered.losses[mine],
         held_out=gathered.held_out[mine],
+        held_out_scores=gathered.held_out_scores[mine],
         directions=gathered.directions[mine],
+        outputs=gathered.outputs[mine],
         lengths=gathered.lengths[mine],
         examples=gathered.examples[mine],
     )

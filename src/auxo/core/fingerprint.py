@@ -110,6 +110,23 @@ class Fingerprint:
         direction: FloatArray = unit_rows(values.astype(np.float64)[None, :] / largest)[0]
         return direction
 
+    def outputs(self, update: Float32Array) -> FloatArray:
+        """Return how the last layer's biases move, scaled to length one; empty without layers, or where it has none.
+
+        Of a classifier that is how much more often the client has each class than the model expects.
+        """
+        if self._output_bias is None:
+            return np.zeros(0)
+        outputs: FloatArray = unit_rows(update[self._output_bias].astype(np.float64)[None, :])[0]
+        return outputs
+
+    @cached_property
+    def _output_bias(self) -> slice | None:
+        last = units_of(self.layers)[-1] if self.layers else None
+        if last is None or last.bias is None:
+            return None
+        return slice(last.bias, last.bias + last.count)
+
     def _sums(self, update: Float32Array) -> Float32Array:
         """Return the signed sums of the parameters in each bucket."""
         width, whole = self.width, self.n_params - self.n_params % self.width

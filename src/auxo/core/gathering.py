@@ -22,6 +22,7 @@ class Examined:
     report: Report
     direction: FloatArray  # the fingerprint
     length: float  # relative to the root of the examples
+    outputs: FloatArray = field(default_factory=lambda: np.zeros(0))  # see `Fingerprint.outputs`
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Returned:
     model: int = 0  # which of the models it was offered it has trained
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
+    held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
     reply: object = None  # see `Report`
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
@@ -83,6 +85,8 @@ class Gathered:
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
+    outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
+    held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
 
     @property
     def used(self) -> int:
@@ -96,14 +100,21 @@ class Gathered:
 
 
 def examine(
-    update: object, examples: object, loss: float | None, fingerprint: Fingerprint, held_out: tuple[float, ...] = ()
+    update: object,
+    examples: object,
+    loss: float | None,
+    fingerprint: Fingerprint,
+    held_out: tuple[float, ...] = (),
+    held_out_scores: tuple[float, ...] = (),
 ) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    return Examined(values, Report(count, loss, held_out), fingerprint.of(values), relative_length(values, count))
+    length = relative_length(values, count)
+    report = Report(count, loss, held_out, held_out_scores)
+    return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
 
 
 def gather(
@@ -123,7 +134,9 @@ def gather(
     model: list[int] = []
     losses: list[float] = []
     held_out: list[tuple[float, ...]] = []
+    scores: list[tuple[float, ...]] = []
     directions: list[FloatArray] = []
+    outputs: list[FloatArray] = []
     lengths: list[float] = []
     examples: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
@@ -136,7 +149,9 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer.loss, fingerprint, answer.held_out)
+        examined = answer.examined or examine(
+            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.held_out_scores
+        )
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
@@ -147,7 +162,9 @@ def gather(
         model.append(answer.model)
         losses.append(np.nan if examined.report.loss is None else examined.report.loss)
         held_out.append(examined.report.held_out)
+        scores.append(examined.report.held_out_scores)
         directions.append(examined.direction)
+        outputs.append(examined.outputs)
         length = examined.length * float(np.sqrt(examined.report.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
@@ -168,6 +185,7 @@ def gather(
         model=np.array(model, dtype=np.int64),
         losses=np.array(losses, dtype=np.float64),
         held_out=_filled(held_out),
+        held_out_scores=_filled(scores),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
@@ -176,6 +194,7 @@ def gather(
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
+        outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
     )
 

@@ -18,9 +18,10 @@ from auxo.core.clustering import (
 from auxo.core.dendrogram import Alikeness, grow
 from auxo.core.fingerprint import unit_rows
 from auxo.core.gathering import Examined
-from auxo.core.pool import Pool, start_clustering
+from auxo.core.pool import Pool, PooledRound, start_clustering
 from auxo.core.trial import Trial, TrialSettings
 from auxo.core.types import FloatArray, IntArray
+from auxo.core.views import View
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Search:
 
     pool: Pool = field(default_factory=Pool)
     clustering: ClusteringState = field(default_factory=ClusteringState)
-    mean: FloatArray | None = None  # (width,) of the last round's directions
+    view: View = field(default_factory=View)  # that clustering goes by
+    mean: FloatArray | None = None  # (width,) of the last round's directions in that view
     blocks: IntArray | None = None  # (width,) of the fingerprints
     alike: Alikeness | None = None  # since clustering began
     followed: int = 0  # rounds since clustering began
@@ -58,11 +60,11 @@ class Search:
         usable = (generation == self.clustering.generation) & (labels >= 0) & (labels < len(branch_of) - 1)
         return np.asarray(branch_of[np.where(usable, labels, -1)])
 
-    def similarity(self, directions: FloatArray) -> FloatArray:
+    def similarity(self, directions: FloatArray, outputs: FloatArray) -> FloatArray:
         """Return how near updates of the cohort's own model are to the centres, when a trial has begun."""
         if self.clustering.centres is None or self.mean is None:
             raise ValueError("search: expected clusters, got none; look for some first")
-        points = cluster_space(directions, self.blocks, self.mean)
+        points = cluster_space(self.view.of(directions, outputs), self.blocks, self.mean)
         return np.asarray(points @ unit_rows(self.clustering.centres).T)
 
 
@@ -79,6 +81,7 @@ class Seen:
     """A round's participants that were in time and trained the cohort's own model."""
 
     directions: FloatArray  # (participants, width)
+    outputs: FloatArray  # (participants, outputs) see `Fingerprint.outputs`
     blocks: IntArray
     labels: IntArray  # (participants,) cluster index each brought; -1: none
     generation: IntArray
@@ -114,19 +117,28 @@ def look(
     nothing = np.full((len(seen.directions), clustering.clusters), np.nan)
     if len(seen.directions) < 2:
         return Looked(search, nothing)
-    mean = seen.directions.mean(axis=0)
-    search = replace(search, mean=mean, blocks=seen.blocks)
     if search.clustering.centres is None:
-        pool = search.pool.after(cluster_space(seen.directions, seen.blocks), clustering)
-        search = replace(search, pool=pool)
+        pool = search.pool.after(PooledRound.of(seen.directions, seen.outputs), clustering)
+        search = replace(search, pool=pool, blocks=seen.blocks)
         if not pool.is_full(clustering):
             return Looked(search, nothing)
-        started = start_clustering(pool, clustering, search.clustering.generation, rng)
+        started = start_clustering(pool, clustering, search.clustering.generation, seen.blocks, rng)
         if started is None:
             return Looked(search, nothing)
-        search = replace(search, pool=Pool(), clustering=started, alike=Alikeness.none(clustering.clusters), followed=0)
+        if started.structure < clustering.min_structure:  # judges cost something, and would find nothing to judge
+            return Looked(replace(search, pool=Pool()), nothing)
+        search = replace(
+            search,
+            pool=Pool(),
+            clustering=started.clustering,
+            view=started.view,
+            alike=Alikeness.none(clustering.clusters),
+            followed=0,
+        )
+    directions = search.view.of(seen.directions, seen.outputs)
+    search = replace(search, mean=directions.mean(axis=0), blocks=seen.blocks)
     state, clusters = cluster_round(
-        search.clustering, seen.directions, seen.labels, seen.generation, clustering, rng, blocks=seen.blocks
+        search.clustering, directions, seen.labels, seen.generation, clustering, rng, blocks=seen.blocks
     )
     assert clusters is not None  # noqa: S101 - there are centres, and two participants
     assert search.alike is not None  # noqa: S101 - it was begun with the centres
@@ -148,11 +160,19 @@ def _tried(search: Search, alike: Alikeness, cohort: CohortNow, settings: TrialS
     return replace(search, trial=Trial.begin(dendrogram, alike.weights, cohort.server))
 
 
-def late_similarity(search: Search, directions: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the similarity of participants that came after the round had closed; NaN where there are no clusters."""
+def late_similarity(search: Search, seen: Seen, directions: FloatArray, outputs: FloatArray) -> FloatArray:
+    """Return the similarity of participants that came after the round had closed; NaN where there are no clusters.
+
+    Args:
+        search: after the round.
+        seen: those who were in time.
+        directions: (late participants, width).
+        outputs: (late participants, outputs).
+    """
     if search.clustering.centres is None:
-        return np.full((len(others), 0), np.nan)
-    return compare(search.clustering, directions, others, blocks=search.blocks)
+        return np.full((len(directions), 0), np.nan)
+    in_time, late = search.view.of(seen.directions, seen.outputs), search.view.of(directions, outputs)
+    return compare(search.clustering, in_time, late, blocks=search.blocks)
 
 
 @dataclass(frozen=True)
@@ -168,5 +188,5 @@ class ToBranches:
             return model
         if model > 0 or self.search.trial is None:
             return None
-        nearest = int(np.nanargmax(self.search.similarity(examined.direction[None, :])[0]))
+        nearest = int(np.nanargmax(self.search.similarity(examined.direction[None, :], examined.outputs[None, :])[0]))
         return self.offered + self.search.trial.dendrogram.branch_of[nearest]

@@ -30,6 +30,11 @@ class TrialSettings:
         3.0,
         "Deviations by which the members of two branches must be better off apart, so that it is not chance.",
     )
+    score_deviations: float = setting(
+        1.0,
+        "Deviations by which their score must be better, too, where judges tell one: a smaller loss may be all there "
+        "is to knowing which classes are frequent.",
+    )
     min_gain: float = setting(
         0.02,
         "Share of their loss that members of two branches must gain by parting; less is not worth fewer samples.",
@@ -68,9 +73,30 @@ class TrialSettings:
             raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
         if not 0 <= self.min_gain < 1:
             raise ValueError(f"min_gain: expected a share in [0, 1), got {self.min_gain}")
-        for name in ("deviations", "rest"):
+        for name in ("deviations", "score_deviations", "rest"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What a round's judges have found on samples that they do not train on."""
+
+    asked: IntArray  # (judges, most nodes) nodes that each was asked about; -1: none
+    losses: FloatArray  # (judges, most nodes) NaN: none
+    scores: FloatArray  # (judges, most nodes) larger is better; NaN: not said
+
+    def by_node(self, nodes: int) -> tuple[FloatArray, FloatArray]:
+        """Return losses and scores of those who have answered in full, (judged, nodes) each."""
+        whole = (self.asked >= 0).any(axis=1) & (np.isfinite(self.losses) | (self.asked < 0)).all(axis=1)
+        asked = self.asked[whole]
+        judge, place = np.nonzero(asked >= 0)
+        found = []
+        for said in (self.losses[whole], self.scores[whole]):
+            rows = np.full((len(asked), nodes), np.nan)
+            rows[judge, asked[judge, place]] = said[judge, place]
+            found.append(rows)
+        return found[0], found[1]
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,7 @@ class Trial:
     servers: tuple[ServerState, ...]  # of the branches
     rounds: int = 0  # that it has gone on for
     losses: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not of that node
+    scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not said
 
     @staticmethod
     def begin(dendrogram: Dendrogram, weights: FloatArray, server: ServerState) -> "Trial":
@@ -92,6 +119,7 @@ class Trial:
             tuple(float(share) for share in shares / shares.sum()),
             (server,) * dendrogram.branches,
             losses=np.zeros((0, dendrogram.root + 1)),
+            scores=np.zeros((0, dendrogram.root + 1)),
         )
 
     def server(self, node: int) -> ServerState:
@@ -137,8 +165,7 @@ class Trial:
         movements: tuple[FloatArray | None, ...],
         aggregator: Aggregator,
         rate_scale: float,
-        asked: IntArray,
-        said: FloatArray,
+        judgements: "Judgements",
     ) -> "Trial":
         """Return the trial after a round.
 
@@ -146,22 +173,19 @@ class Trial:
             movements: of the branches; None: nobody has trained it.
             aggregator: of the cohort.
             rate_scale: see `Aggregator.step`.
-            asked: (judges, most nodes) nodes that each judge was asked about; -1: none.
-            said: (judges, most nodes) loss that it has found on the samples it does not train on; NaN: none.
+            judgements: what judges said in it.
         """
         servers = tuple(
             server if movement is None else aggregator.step(server, movement, rate_scale)
             for server, movement in zip(self.servers, movements, strict=True)
         )
-        whole = (asked >= 0).any(axis=1) & (np.isfinite(said) | (asked < 0)).all(axis=1)
-        rows = np.full((int(whole.sum()), self.losses.shape[1]), np.nan)
-        for row, (nodes, losses) in enumerate(zip(asked[whole], said[whole], strict=True)):
-            rows[row, nodes[nodes >= 0]] = losses[nodes >= 0]
+        losses, scores = judgements.by_node(self.losses.shape[1])
         return replace(
             self,
             servers=servers,
             rounds=self.rounds + 1,
-            losses=np.concatenate([self.losses, rows]),
+            losses=np.concatenate([self.losses, losses]),
+            scores=np.concatenate([self.scores, scores]),
         )
 
 
@@ -184,35 +208,61 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     if not len(trial.losses):
         return Cut((root,), 0.0, 0)
     losses = _tamed(trial.losses, root)
-    cut, best = _best_cut(trial.dendrogram, root, losses, settings)
+    cut, best = _best_cut(trial.dendrogram, root, _Judged(losses, trial.scores), settings)
     rival = losses[:, root]
-    gain = float((rival - best).mean() / rival.mean()) if rival.mean() > 0 else 0.0
+    gain = float((rival - best.loss).mean() / rival.mean()) if rival.mean() > 0 else 0.0
     return Cut(cut, gain, len(losses))
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What judges have said, by node (judged, nodes), or of the best cut below one, (judged,) with NaN for others."""
+
+    loss: FloatArray
+    score: FloatArray
+
+    def of(self, node: int) -> "_Judged":
+        return _Judged(self.loss[:, node], self.score[:, node])
+
+    def or_of(self, other: "_Judged") -> "_Judged":
+        mine = ~np.isnan(self.loss)
+        return _Judged(np.where(mine, self.loss, other.loss), np.where(mine, self.score, other.score))
+
+
 def _best_cut(
-    dendrogram: Dendrogram, node: int, losses: FloatArray, settings: TrialSettings
-) -> tuple[tuple[int, ...], FloatArray]:
-    """Return the best cut below a node, and (judged,) the loss of its members under it; NaN for others."""
-    together = losses[:, node]
+    dendrogram: Dendrogram, node: int, judged: _Judged, settings: TrialSettings
+) -> tuple[tuple[int, ...], _Judged]:
+    """Return the best cut below a node, and what its members say of it."""
+    together = judged.of(node)
     if node < dendrogram.branches:
         return (node,), together
-    parts = [_best_cut(dendrogram, part, losses, settings) for part in dendrogram.joins[node - dendrogram.branches]]
-    apart = np.where(np.isnan(parts[0][1]), parts[1][1], parts[0][1])
+    parts = [_best_cut(dendrogram, part, judged, settings) for part in dendrogram.joins[node - dendrogram.branches]]
+    apart = parts[0][1].or_of(parts[1][1])
     if _is_better(together, apart, settings):
         return parts[0][0] + parts[1][0], apart
     return (node,), together
 
 
-def _is_better(together: FloatArray, apart: FloatArray, settings: TrialSettings) -> bool:
-    """Return whether members are better off apart: by enough, and beyond chance."""
-    mine = ~np.isnan(apart)
+def _is_better(together: _Judged, apart: _Judged, settings: TrialSettings) -> bool:
+    """Return whether members are better off apart: in loss by enough and beyond chance, and in score as well.
+
+    A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have most,
+    and gets more of the others wrong. What people ask for is the score.
+    """
+    mine = ~np.isnan(apart.loss)
     if mine.sum() < 2:
         return False
-    gains = together[mine] - apart[mine]
-    error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    enough = max(settings.deviations * error, settings.min_gain * float(together[mine].mean()))
-    return bool(gains.mean() > enough)
+    gains = together.loss[mine] - apart.loss[mine]
+    if gains.mean() <= max(settings.deviations * _error(gains), settings.min_gain * float(together.loss[mine].mean())):
+        return False
+    better = (apart.score - together.score)[mine]
+    said = better[~np.isnan(better)]
+    return len(said) < 2 or bool(said.mean() > settings.score_deviations * _error(said))
+
+
+def _error(values: FloatArray) -> float:
+    """Return the standard error of their mean."""
+    return float(values.std(ddof=1)) / float(np.sqrt(len(values)))
 
 
 def _tamed(losses: FloatArray, root: int) -> FloatArray:

@@ -8,14 +8,15 @@ from typing import Self
 import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
-from auxo.core.types import Float32Array
+from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
+from auxo.training.job_losses import job_losses
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer, scoring
 
 _JOBS_AT_ONCE = 32  # our choice: as many updates are held at the same time, at most
 _BYTES_AT_ONCE = 32 * 2**20  # and no more of them than this, or a single one
@@ -40,17 +41,26 @@ class InProcess:
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        yield from train_offered(models, jobs, self._train_one, self._mean_loss, out)
+        yield from train_offered(models, jobs, self._train_one, self._mean_losses, out, self._mean_scores)
 
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
 
-    def _mean_loss(self, weights: Float32Array, job: Job) -> float:
+    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return job_losses(self.trainer, weights, self.data, jobs)
+
+    def _mean_scores(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return np.array([self._mean_score(weights, job) for job in jobs])
+
+    def _mean_score(self, weights: Float32Array, job: Job) -> float:
         positions = local_positions(self.data, job)
         if len(positions) == 0:
-            return 0.0  # any model is as good as any other
+            return 0.0
         x, y = self.data.inputs(self.data.train.x_rows[positions]), self.data.train.y[positions]
-        return float(self.trainer.losses(weights, x, self.data.answers(y)).mean())
+        own = scoring(self.trainer)
+        if own is not None:
+            return float(own.scores(weights, x, self.data.answers(y)).mean())
+        return float((self.trainer.predict(weights, x) == y).mean())
 
     def _train_in_chunks(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate]:
         """Yield the same, in memory that is used again: an update lasts until the next one is asked for."""

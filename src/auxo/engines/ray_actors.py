@@ -85,7 +85,14 @@ class TrainerActor:
         return [
             (
                 update.model,
-                examine(update.delta, update.examples, update.loss, self._fingerprint, update.held_out),
+                examine(
+                    update.delta,
+                    update.examples,
+                    update.loss,
+                    self._fingerprint,
+                    update.held_out,
+                    update.held_out_scores,
+                ),
             )
             for update in updates
         ]

@@ -50,7 +50,7 @@ class _Task:
     models: int  # of the round, the first of those in shared memory
 
 
-_Seen = tuple[Report, float, int] | Reason
+_Seen = tuple[Report, float, int, FloatArray] | Reason
 """What travels of an update: its report, its length and which model; or why it is refused."""
 
 
@@ -135,8 +135,8 @@ class WorkerProcesses:
                     continue
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                report, length, model = seen
-                examined = Examined(shared.updates[task.slot, place], report, direction, length)
+                report, length, model, outputs = seen
+                examined = Examined(shared.updates[task.slot, place], report, direction, length, outputs)
                 yield Returned(at, None, None, late, model=model, examined=examined)
 
     def _done_in_order(self, jobs: Sequence[Job], models: int) -> Iterator[tuple[_Task, _Done]]:
@@ -317,10 +317,12 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
         for place, update in enumerate(engine.train(list(shared.models[: task.models]), task.jobs, out)):
-            examined = examine(update.delta, update.examples, update.loss, fingerprint, update.held_out)
+            examined = examine(
+                update.delta, update.examples, update.loss, fingerprint, update.held_out, update.held_out_scores
+            )
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
-                seen.append((examined.report, examined.length, update.model))
+                seen.append((examined.report, examined.length, update.model, examined.outputs))
             else:
                 seen.append(examined)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from auxo.core.aggregators import Aggregator
+from auxo.core.aggregators import Aggregator, at_rate
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.layers import Layer
@@ -84,7 +84,7 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
     assert isinstance(selector, Selector)  # noqa: S101
     return Federation(
         algorithm=algorithm,
-        aggregator=aggregator,
+        aggregator=at_rate(aggregator, training.learning_rate),
         n_params=sum(layer.size for layer in layers),
         total_participants=training.participants,
         total_rounds=training.rounds,

@@ -27,6 +27,20 @@ AGGREGATORS = Registry(
     (
         Entry("fedavg", "Adds the mean update to the model.", "auxo.core.aggregators:FedAvg"),
         Entry("fedyogi", "Adapts the rate of each parameter (Reddi et al., 2021).", "auxo.core.aggregators:FedYogi"),
+        Entry("fedadam", "Adapts the rate of each parameter, as Adam does.", "auxo.core.aggregators:FedAdam"),
+        Entry("fedadagrad", "Adapts rates, which only ever fall (Adagrad).", "auxo.core.aggregators:FedAdagrad"),
+        Entry(
+            "qfedavg", "Those with large losses count more (q-FedAvg, Li et al., 2020).", "auxo.core.q_fedavg:QFedAvg"
+        ),
+        Entry("median", "Moves by the median of each parameter; robust.", "auxo.core.robust_aggregators:Median"),
+        Entry(
+            "trimmed_mean",
+            "Moves by each parameter's mean without extremes; robust.",
+            "auxo.core.robust_aggregators:TrimmedMean",
+        ),
+        Entry("krum", "Moves by the one update nearest to others; robust.", "auxo.core.robust_aggregators:Krum"),
+        Entry("multi_krum", "Moves by the mean of such updates; robust.", "auxo.core.robust_aggregators:MultiKrum"),
+        Entry("clipped", "Shortens long updates, then any of the others.", "auxo.core.norm_clipping:Clipped"),
     ),
     (Aggregator,),
     "training.aggregator",

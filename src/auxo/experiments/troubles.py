@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.aggregators import held_by_aggregator
 from auxo.core.metrics import binomial_error
 from auxo.core.types import FloatArray, IntArray
 from auxo.core.validation import NOT_A_NUMBER, why
 from auxo.experiments.config import Config
+from auxo.experiments.parts import AGGREGATORS
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, RoundClosed, UpdateRejected
+from auxo.registry.registry import short_name
 
 _MOST_LOOKED_INTO = 1000  # clients whose samples are searched for the cause; our choice
 _CHANCE = 2.0  # standard errors above the most common class up to which a model may have learnt nothing; our choice
@@ -56,8 +59,16 @@ def cause_of(refused: Sequence[UpdateRejected], config: Config, data: FederatedD
         )
     return (
         f"{reasons}. The clients' samples are finite, so training has diverged: lower training.learning_rate "
-        f"({config.training.learning_rate:g}) or the server_learning_rate of [{config.training.aggregator}]"
+        f"({config.training.learning_rate:g}) or the server_learning_rate of [{_rate_section(config)}]"
     )
+
+
+def _rate_section(config: Config) -> str:
+    """Return the section that sets the server's learning rate: that of the aggregator, or of one within it."""
+    section, part = short_name(config.training.aggregator), config.maker.make(AGGREGATORS, config.training.aggregator)
+    while (held := held_by_aggregator(part)) is not None:
+        section, part = f"{section}.{held[0]}", held[1]
+    return section
 
 
 def at_chance(accuracy: float, clients: IntArray, data: FederatedData) -> Trouble | None:

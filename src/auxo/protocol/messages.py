@@ -57,6 +57,7 @@ class TaskResult:
     trained: CohortId | None = None  # whose model, where several were offered
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
     held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
+    held_out_scores: tuple[float, ...] | None = None  # and its score there, such as accuracy; None: not worked out
     on_all: bool = False  # it has trained on all its samples, although it was asked for one half
 
 

@@ -124,5 +124,12 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
     for row, late, answer in zip(training.rows, training.late, answers, strict=True):
         if not isinstance(answer, TrainFailure):
             yield Returned(
-                int(row), answer.delta, answer.examples, bool(late), answer.model, answer.loss, answer.held_out
+                int(row),
+                answer.delta,
+                answer.examples,
+                bool(late),
+                answer.model,
+                answer.loss,
+                answer.held_out,
+                answer.held_out_scores,
             )

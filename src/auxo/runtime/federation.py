@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.core.aggregators import Aggregator, AsksForLoss, KeepsOwn
+from auxo.core.aggregators import Aggregator, KeepsOwn, asks_for_loss
 from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
@@ -56,7 +56,7 @@ class Federation:
     @cached_property
     def asks_for_loss(self) -> bool:
         """Return whether participants are asked for the loss at the model they are sent."""
-        return any(isinstance(part, AsksForLoss) and part.asks_for_loss for part in (self.aggregator, self.selector))
+        return any(asks_for_loss(part) for part in (self.aggregator, self.selector))
 
     def openers(self, state: CoordinatorState) -> tuple[CohortId, ...]:
         """Return the cohorts that open rounds now."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
-from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.aggregators import Aggregator, FedAvg, asks_for_loss
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
@@ -286,6 +286,9 @@ class Server:
         asked = _as_done(_without_silent(opened.participants, cohort, results), results)
         closing = closing_of(self._rules, self._state, cohort, asked)
         answers, rejected = _sort_out(opened, closing, results, replies or {})
+        if asks_for_loss(self._rules.aggregator):
+            rejected += [Rejection(opened.tasks[one.row].client, "NO_LOSS") for one in answers if one.loss is None]
+            answers = [one for one in answers if one.loss is not None]
         closed = close_round(self._rules, closing, iter(answers))
         self.closed = closed
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
@@ -420,7 +423,8 @@ def _sort_out(
                     result.examples,
                     model=names.index(trained),
                     loss=_finite(result.loss),
-                    held_out=_held_out(opened.tasks[row], result),
+                    held_out=_held_out(opened.tasks[row], result.held_out, 0.0),
+                    held_out_scores=_held_out(opened.tasks[row], result.held_out_scores, -_MOST_LOSS),
                     reply=replies.get(result.client),
                 )
             )
@@ -441,7 +445,7 @@ def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
 
 def _said(result: TaskResult) -> str:
     """Return all that a result says besides its update, so that what is no number equals itself."""
-    return repr((result.examples, result.trained, result.loss, result.held_out))
+    return repr((result.examples, result.trained, result.loss, result.held_out, result.held_out_scores))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
@@ -450,14 +454,13 @@ def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId,
     return (*offered, *(CohortId(f"{offered[0]}{_HELD}{number}") for number in range(held)))
 
 
-def _held_out(task: Task, result: TaskResult) -> tuple[float, ...]:
-    """Return a judge's losses in the order asked; none where one of them cannot be: it would judge by the others."""
-    said: object = result.held_out
+def _held_out(task: Task, said: object, least: float) -> tuple[float, ...]:
+    """Return what a judge says in the order asked; none where one of it cannot be: it would judge by the others."""
     if not isinstance(said, tuple | list) or len(said) != len(task.held_out):
         return ()
-    losses = [_finite(loss) for loss in said]
-    possible = [loss for loss in losses if loss is not None and 0 <= loss <= _MOST_LOSS]
-    return tuple(possible) if len(possible) == len(losses) else ()
+    numbers = [_finite(number) for number in said]
+    possible = [number for number in numbers if number is not None and least <= number <= _MOST_LOSS]
+    return tuple(possible) if len(possible) == len(numbers) else ()
 
 
 def _without_silent(

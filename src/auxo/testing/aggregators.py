@@ -20,7 +20,8 @@ _ROUNDING = 1e-4  # of the largest element; sums are in float32 in part
 def _updates() -> tuple[list[Float32Array], list[Report]]:
     rng = stream(0, "updates")
     values = rng.normal(size=(_UPDATES, _PARAMETERS)).astype(np.float32)
-    return list(values), [Report(int(count), 1.0) for count in rng.integers(1, 30, size=_UPDATES)]
+    counts, losses = rng.integers(1, 30, size=_UPDATES), rng.uniform(0.1, 3.0, size=_UPDATES)
+    return list(values), [Report(int(count), float(loss)) for count, loss in zip(counts, losses, strict=True)]
 
 
 def _weights() -> Float32Array:
@@ -124,6 +125,44 @@ def nothing_comes_of_nothing(aggregator: Aggregator) -> None:
 
 
 @CONTRACT.promise
+def few_are_enough(aggregator: Aggregator) -> None:
+    """One update, or two, or three come to a finite vector: a cohort's round may bring no more."""
+    state = aggregator.initial(_weights())
+    for few in (1, 2, 3):
+        movement = _moved_by(aggregator, state, list(range(few)))
+        is_fit = movement.shape == (_PARAMETERS,) and bool(np.isfinite(movement).all())
+        expect(is_fit, f"a finite vector from {few} updates", movement)
+
+
+@CONTRACT.promise
+def can_be_asked_again(aggregator: Aggregator) -> None:
+    """What the updates come to may be asked for at any time, and again, and changes nothing."""
+    state = aggregator.initial(_weights())
+    accumulator = aggregator.accumulate(state)
+    for update, report in zip(*_updates(), strict=True):
+        accumulator.add(update, report)
+        accumulator.result()
+    expected = _moved_by(aggregator, state)
+    for _ in range(2):
+        expect_same(expected, accumulator.result(), "what they come to when it is asked for once")
+
+
+@CONTRACT.promise
+def takes_any_loss(aggregator: Aggregator) -> None:
+    """A loss of nothing, a tiny or a huge one, and none at all give finite numbers, and no exception."""
+    state = aggregator.initial(_weights())
+    accumulator = aggregator.accumulate(state)
+    for number, update in enumerate(_updates()[0]):
+        accumulator.add(update, Report(4, (None, 0.0, 1e-30, 1e6, 1.0)[number % 5]))
+    movement = accumulator.result()
+    expect(movement is not None, f"a vector from {_UPDATES} updates, most of them with a loss", None)
+    if movement is not None:
+        after = aggregator.step(state, movement).weights
+        is_finite = bool(np.isfinite(movement).all() and np.isfinite(after).all())
+        expect(is_finite, "finite numbers, whatever the losses", "others")
+
+
+@CONTRACT.promise
 def order_is_rounding(aggregator: Aggregator) -> None:
     """The order of the updates makes no difference beyond rounding."""
     state = aggregator.initial(_weights())
@@ -158,6 +197,22 @@ def state_goes_through_the_codec(aggregator: Aggregator) -> None:
 
 
 @CONTRACT.promise
+def states_can_be_averaged(aggregator: Aggregator) -> None:
+    """Slots keep their number and shape, and a step from the mean of two states, as trials take it, is finite."""
+    early, late = aggregator.initial(_weights()), _later(aggregator)
+    found = [slot.shape for slot in late.slots]
+    expect(found == [(_PARAMETERS,)] * len(early.slots), f"{len(early.slots)} slots of ({_PARAMETERS},)", found)
+    mean = ServerState(
+        weights=((early.weights + late.weights) / 2).astype(np.float32),
+        slots=tuple((one + other) / 2 for one, other in zip(early.slots, late.slots, strict=True)),
+        steps=late.steps,
+    )
+    after = aggregator.step(mean, _moved_by(aggregator, mean))
+    is_finite = np.isfinite(after.weights).all() and all(np.isfinite(slot).all() for slot in after.slots)
+    expect(bool(is_finite), "a finite state", "another")
+
+
+@CONTRACT.promise
 def trains_a_federation(aggregator: Aggregator) -> None:
     """A small federation trains with it to its end: its model moves, and stays finite."""
     for mine in Trial.of(rules_of(OneCohort(), aggregator)).end().coordinator.cohorts.values():
@@ -174,9 +229,13 @@ AGGREGATOR_CHECKS: tuple[Check[Aggregator], ...] = (
     repeats_itself,
     copies_what_it_keeps,
     nothing_comes_of_nothing,
+    few_are_enough,
+    can_be_asked_again,
+    takes_any_loss,
     order_is_rounding,
     zero_moves_nothing,
     state_goes_through_the_codec,
+    states_can_be_averaged,
     trains_a_federation,
 )
 

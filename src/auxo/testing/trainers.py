@@ -11,11 +11,13 @@ from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, run_checks
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.training.job_losses import mean_loss, samples_of
+from auxo.training.trainer import Job, LocalTraining, LocalUpdate, TellsJobLosses, Trainer
 
 _CLASSES, _SIDE, _CLIENTS, _SAMPLES_EACH = 4, 8, 6, 20
 _ENOUGH = 0.9  # of the test samples that a trained model is right about
 _SEED = 1
+_CLOSE = 1e-4  # of a loss: rounding gives 1e-6
 
 
 @cache
@@ -196,6 +198,24 @@ def predicts_every_row(trial: TrainerTrial) -> None:
 
 
 @CONTRACT.promise
+def tells_losses_of_jobs(trial: TrainerTrial) -> None:
+    """Where it tells losses of many jobs at once, they are those of each job alone, to the bit, and of its samples."""
+    trainer, data, jobs = trial.trainer, trial.data, trial.jobs
+    if not isinstance(trainer, TellsJobLosses):
+        return
+    weights = trial.weights + trial.updates(jobs[:1])[0].delta  # to begin with all losses may be the same
+    for asked in (jobs, [replace(job, reports_loss=True) for job in jobs]):
+        together = trainer.job_losses(weights, data, asked)
+        alone = [trainer.job_losses(weights, data, [job]) for job in asked]
+        expect_same(np.concatenate(alone), together, "the losses of jobs that are alone")
+        expected = [mean_loss(trainer.losses(weights, x, y)) for x, y in samples_of(data, asked)]
+        close = np.allclose(together, expected, rtol=_CLOSE)
+        expect(close, f"the mean losses {expected} of the jobs' samples", together)
+    nothing = trainer.job_losses(weights, data, [])
+    expect(nothing.shape == (0,), "no loss without a job", nothing)
+
+
+@CONTRACT.promise
 def learns(trial: TrainerTrial) -> None:
     """A few rounds of federated averaging learn the data: predictions are right, and losses fall."""
     aggregator, data, trainer = FedAvg(), trial.data, trial.trainer
@@ -228,6 +248,7 @@ TRAINER_CHECKS: tuple[Check[TrainerTrial], ...] = (
     a_client_without_samples_stays,
     divergence_is_a_value,
     predicts_every_row,
+    tells_losses_of_jobs,
     learns,
 )
 

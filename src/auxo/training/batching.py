@@ -7,6 +7,7 @@ machines, and two runs on one, train in the same way and get the same bits.
 import copy
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -18,7 +19,7 @@ from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.kernels import Stacking, Unstackable, build_stacked, find_stackings
 from auxo.training.local_samples import PADDING, local_batches
-from auxo.training.objective import CLASSIFICATION, Objective
+from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.trainer import Batching, Job, LocalTraining
 from auxo.training.vmap_training import VmapTraining
 
@@ -49,6 +50,10 @@ class TrainsTogether(Protocol):
         out: Float32Array,
     ) -> None:
         """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        ...
+
+    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:
+        """Lend what makes logits of one participant's samples at these weights; None: the module is as fast."""
         ...
 
 

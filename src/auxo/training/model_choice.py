@@ -5,41 +5,64 @@ from dataclasses import replace
 
 import numpy as np
 
-from auxo.core.types import Float32Array
+from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job, LocalUpdate
 
 Train = Callable[[Float32Array, Sequence[Job], Float32Array | None], Iterator[LocalUpdate]]
 """Yields the update of each job from these weights, in rows of the last argument if there is one."""
 
-MeanLoss = Callable[[Float32Array, Job], float]
-"""Returns the mean loss of a job's samples at these weights.
+MeanLosses = Callable[[Float32Array, Sequence[Job]], FloatArray]
+"""Returns the mean loss of each job's samples at these weights, the same bits whatever the other jobs are.
 
-One job at a time: the last bits of a loss depend on what else is in a batch, and with them a choice might.
+Otherwise a choice between models might depend on who else chooses.
 """
 
 
+MeanScores = Callable[[Float32Array, Sequence[Job]], FloatArray]
+"""Returns the mean score of each job's samples at these weights, most often the share whose class is right."""
+
+
 def train_offered(
-    models: Sequence[Float32Array], jobs: Sequence[Job], train: Train, mean_loss: MeanLoss, out: Float32Array | None
+    models: Sequence[Float32Array],
+    jobs: Sequence[Job],
+    train: Train,
+    mean_losses: MeanLosses,
+    out: Float32Array | None,
+    mean_scores: MeanScores | None = None,
 ) -> Iterator[LocalUpdate]:
     """Yield one update for each job, in order; of several ``models`` each job trains the one it names or likes best.
 
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
+    Without ``mean_scores`` judges tell losses only.
     """
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
         return
-    seen = [_looked(job, models, mean_loss) for job in jobs]
+    choices, losses = _looked(jobs, models, mean_losses)
+    if len(set(choices)) == 1:  # in place: nothing has to be put in order
+        updates = list(train(models[choices[0]], jobs, out))
+    else:
+        updates = _trained(choices, models, jobs, train, out)
+    samples = [update.examples for update in updates]
+    judged = _judged(jobs, samples, models, mean_losses)
+    scored = _judged(jobs, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
+    for row, update in enumerate(updates):
+        yield replace(update, model=choices[row], loss=losses[row], held_out=judged[row], held_out_scores=scored[row])
+
+
+def _trained(
+    choices: Sequence[int], models: Sequence[Float32Array], jobs: Sequence[Job], train: Train, out: Float32Array | None
+) -> list[LocalUpdate]:
+    """Return the updates of jobs that train different models."""
     updates: dict[int, LocalUpdate] = {}
-    for number, weights in enumerate(models):
-        rows = [row for row, (choice, _) in enumerate(seen) if choice == number]
-        for row, update in zip(rows, train(weights, [jobs[row] for row in rows], None), strict=True):
-            delta = update.delta
+    for number in sorted(set(choices)):
+        rows = [row for row, choice in enumerate(choices) if choice == number]
+        for row, update in zip(rows, train(models[number], [jobs[row] for row in rows], None), strict=True):
+            updates[row] = update
             if out is not None:
-                out[row] = delta
-                delta = out[row]
-            judged = _judged(jobs[row], update.examples, models, mean_loss)
-            updates[row] = replace(update, delta=delta, model=number, loss=seen[row][1], held_out=judged)
-    yield from (updates[row] for row in range(len(jobs)))
+                out[row] = update.delta
+                updates[row] = replace(update, delta=out[row])
+    return [updates[row] for row in range(len(jobs))]
 
 
 def _named(job: Job, models: Sequence[Float32Array]) -> int:
@@ -47,20 +70,45 @@ def _named(job: Job, models: Sequence[Float32Array]) -> int:
     return 0 if job.model < 0 and len(models[: job.choices]) == 1 else job.model
 
 
-def _looked(job: Job, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[int, float | None]:
-    """Return the model that a job trains, and its loss there if it has worked that out."""
-    named = _named(job, models)
-    if named >= 0:
-        loss = mean_loss(models[named], job) if job.reports_loss else np.nan
-        return named, loss if np.isfinite(loss) else None
-    losses = [mean_loss(weights, job) for weights in models[: job.choices]]
-    best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
-    return best, losses[best] if np.isfinite(losses[best]) else None
+def _looked(
+    jobs: Sequence[Job], models: Sequence[Float32Array], mean_losses: MeanLosses
+) -> tuple[list[int], list[float | None]]:
+    """Return the model that each job trains, and its loss there if the job has worked that out."""
+    named = [_named(job, models) for job in jobs]
+    asked: list[list[int]] = []  # of each job: models whose losses it works out
+    for job, name in zip(jobs, named, strict=True):
+        asked.append([*range(len(models))][: job.choices] if name < 0 else [name] * job.reports_loss)
+    found = _means_of(jobs, asked, models, mean_losses)
+    best = [
+        name if name >= 0 else asked[row][int(np.argmin(np.nan_to_num(found[row], nan=np.inf)))]
+        for row, name in enumerate(named)
+    ]
+    told = [dict(zip(asked[row], found[row], strict=True)).get(choice) for row, choice in enumerate(best)]
+    return best, [loss if loss is not None and np.isfinite(loss) else None for loss in told]
 
 
-def _judged(job: Job, samples: int, models: Sequence[Float32Array], mean_loss: MeanLoss) -> tuple[float, ...]:
-    """Return the losses that a job was asked for, on the half of its samples that it does not train on, if it has."""
-    if job.fold is None or not job.held_out or samples < 2:
-        return ()
-    other = replace(job, fold=1 - job.fold)
-    return tuple(mean_loss(models[number], other) for number in job.held_out)
+def _judged(
+    jobs: Sequence[Job], samples: Sequence[int], models: Sequence[Float32Array], means: MeanLosses | MeanScores
+) -> list[tuple[float, ...]]:
+    """Return what jobs were asked for, on the half of its samples that each does not train on, if it has."""
+    asked = [
+        list(job.held_out) if job.fold is not None and count >= 2 else []
+        for job, count in zip(jobs, samples, strict=True)
+    ]
+    others = [job if job.fold is None else replace(job, fold=1 - job.fold) for job in jobs]
+    return [tuple(found) for found in _means_of(others, asked, models, means)]
+
+
+def _means_of(
+    jobs: Sequence[Job], asked: Sequence[Sequence[int]], models: Sequence[Float32Array], means: MeanLosses | MeanScores
+) -> list[list[float]]:
+    """Return the mean losses or scores of each job at the models it is asked about, in that order, model by model."""
+    found = [[np.nan] * len(numbers) for numbers in asked]
+    for number in sorted({one for numbers in asked for one in numbers}):
+        places = [
+            (row, place) for row, numbers in enumerate(asked) for place, one in enumerate(numbers) if one == number
+        ]
+        told = means(models[number], [jobs[row] for row, _ in places])
+        for (row, place), mean in zip(places, told.tolist(), strict=True):
+            found[row][place] = mean
+    return found

@@ -22,6 +22,9 @@ from auxo.training.trainer import score_name
 PerSample = Callable[[Tensor, Tensor], Tensor]
 """Takes a model's outputs (samples, outputs) and the samples' labels or targets, and returns a number for each."""
 
+Logits = Callable[[Tensor], Tensor]
+"""Takes samples and returns what a model makes of them: a module, or something faster that comes to the same."""
+
 LEAST_SCORE = -1e6
 """Of a sample: a model that has diverged is told by it, since files hold finite numbers only; our choice."""
 

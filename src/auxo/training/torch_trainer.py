@@ -18,8 +18,9 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
+from auxo.training.job_losses import mean_loss, samples_of
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
-from auxo.training.objective import CLASSIFICATION, Objective
+from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
 from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
 
@@ -165,6 +166,40 @@ class TorchTrainer:
             with torch.no_grad():
                 found[rows] = self.objective.losses(logits, torch.from_numpy(np.array(y[rows]))).numpy()
         return found
+
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+
+        The weights are loaded once, and every job's samples pass through the module together. Jobs that report their
+        loss pass through the kernels where these are faster: to rounding the same. All others have the bits of
+        `losses`, with which models are compared.
+        """
+        self._check_weights(weights)
+        found = np.zeros(len(jobs))
+        kernels = None if self._together is None else self._together.logits_at(weights)
+        by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.reports_loss]
+        by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.reports_loss]
+        with _one_thread(), torch.inference_mode():
+            if by_module:
+                _load(self._module, weights)
+                self._module.eval()
+                found[by_module] = self._mean_losses(self._module, data, [jobs[row] for row in by_module])
+            if kernels is not None and by_kernels:
+                with kernels as logits:
+                    found[by_kernels] = self._mean_losses(logits, data, [jobs[row] for row in by_kernels])
+        return found
+
+    def _mean_losses(self, logits: Logits, data: FederatedData, jobs: Sequence[Job]) -> list[float]:
+        """Return the mean loss of each job's samples under logits that a function gives for them."""
+        means = []
+        for x, y in samples_of(data, jobs):
+            found = np.empty(len(y))
+            for first in range(0, len(y), _ROWS_AT_ONCE):
+                rows = slice(first, first + _ROWS_AT_ONCE)
+                outputs = logits(torch.from_numpy(x[rows]))
+                found[rows] = self.objective.losses(outputs, torch.from_numpy(y[rows])).numpy()
+            means.append(mean_loss(found))
+        return means
 
     @property
     def counts_hits(self) -> bool:

@@ -83,6 +83,7 @@ class LocalUpdate:
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
+    held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
 
 
 class Trainer(Protocol):
@@ -131,6 +132,18 @@ class Trainer(Protocol):
         """Return the loss of each row of ``x`` under its label, the cross entropy of classes.
 
         A trainer for other tasks is given their targets instead (`FederatedData.answers`).
+        """
+        ...
+
+
+@runtime_checkable
+class TellsJobLosses(Protocol):
+    """A trainer that works out the losses of many jobs in one go; of others `Trainer.losses` is asked job by job."""
+
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+
+        Each has the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
         """
         ...
 

@@ -7,11 +7,14 @@ convolutions are trained participant by participant (see `conv_stage`), the rest
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from auxo.training.kernels.conv_stage import ConvStage
 from auxo.training.kernels.linear_chain import LinearChain
 from auxo.training.kernels.participants_sgd import ParticipantsSgd
+
+_IMAGES_AT_ONCE = 8  # in a pass without a step; about as many as in one with a step, which stay in the cache
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,16 @@ class ConvChain:
             for number in range(len(self.stages) - 1, -1, -1):
                 assert dy is not None  # noqa: S101 - only the first stage returns none
                 dy = self.stages[number].backward(sgd, job, dy, of_job[number], needs_dx=number > 0)
+
+    def logits(self, sgd: ParticipantsSgd, x: Tensor) -> Tensor:
+        """Return the logits for all samples of one participant, with weights that stay as they are."""
+        flat = []
+        for images in torch.split(x.reshape(-1, *self._shape(x.shape[1:])), _IMAGES_AT_ONCE):
+            y = images.permute(2, 3, 0, 1)
+            for number, stage in enumerate(self.stages):
+                y, _ = stage.forward(sgd, 0, y, needs_dx=number > 0)
+            flat.append(y.permute(2, 3, 0, 1).flatten(1))
+        return self.head.logits(sgd, torch.cat(flat).unsqueeze(0))[0]
 
     def _shape(self, features: Sequence[int]) -> tuple[int, ...]:
         if self.shape is not None:

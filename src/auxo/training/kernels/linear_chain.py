@@ -60,6 +60,12 @@ class LinearChain:
             dy = dx
         return dy
 
+    def logits(self, sgd: ParticipantsSgd, x: Tensor) -> Tensor:
+        """Return the logits for ``x``, (active, samples, in features), with weights that stay as they are."""
+        for layer in self.layers:
+            x = self._forward(sgd, layer, x)
+        return x
+
     def _forward(self, sgd: ParticipantsSgd, layer: ChainLinear, x: Tensor) -> Tensor:
         bias = None if layer.bias is None else sgd.weight(layer.bias).unsqueeze(1)
         if sgd.deferred is not None and sgd.deferred.holds(layer.weight.offset):

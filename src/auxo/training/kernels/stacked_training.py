@@ -1,6 +1,7 @@
 """Local training of several participants side by side, each with the weights it would have alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +10,14 @@ from torch import Tensor
 
 from auxo.core.types import Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.training.kernels.conv_chain import ConvChain
 from auxo.training.kernels.deferred import rows_in_stretch, stretch_steps
 from auxo.training.kernels.deferred_linear import DeferredLinear
 from auxo.training.kernels.linear_chain import logit_gradient
 from auxo.training.kernels.match_sequential import Chain
 from auxo.training.kernels.stacked_module import StackedModule
 from auxo.training.kernels.stacked_parameter import StackedParameter
+from auxo.training.objective import Logits
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import LocalTraining
 
@@ -72,6 +75,23 @@ class StackedTraining:
         finally:
             sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
+
+    def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:
+        """Lend what makes logits of one participant's samples at these weights; None: the module is as fast."""
+        return self._logits_of(self.chain, weights) if isinstance(self.chain, ConvChain) else None
+
+    @contextmanager
+    def _logits_of(self, chain: ConvChain, weights: Float32Array) -> Iterator[Logits]:
+        sgd = self.stacked.sgd
+        start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
+        weights_of = {one.offset: one.of(start).unsqueeze(0) for one in self.stacked.parameters}
+        chain.set_memory_format(weights_of)
+        sgd.begin(weights_of, LocalTraining())
+        sgd.active = 1
+        try:
+            yield lambda x: chain.logits(sgd, x)
+        finally:
+            sgd.end()
 
     def _deferred(
         self, stack: StackedBatches, start: Tensor, updates: Sequence[Tensor], settings: LocalTraining

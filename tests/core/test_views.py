@@ -1,0 +1,138 @@
+"""Updates are looked at with or without what class frequencies explain, whichever shows more structure."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auxo.core.aggregators import FedAvg
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.fingerprint import Fingerprint, unit_rows
+from auxo.core.layers import Layer
+from auxo.core.pool import Pool, PooledRound, start_clustering
+from auxo.core.rng import stream
+from auxo.core.search import CohortNow, Search, Seen, look
+from auxo.core.trial import TrialSettings
+from auxo.core.types import FloatArray, IntArray
+from auxo.core.views import View, structure, without_frequencies
+
+CLASSES, WIDTH = 5, 40
+SETTINGS = ClusteringSettings(clusters=3, pool_rounds=4, pool_per_cluster=10)
+
+
+def made(groups: float, frequencies: float, seed: int = 0, count: int = 400) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return directions, outputs and groups of clients with frequencies of their own, in three groups."""
+    rng = stream(seed, "views")
+    of_class, of_group = rng.standard_normal((CLASSES, WIDTH)), unit_rows(rng.standard_normal((3, WIDTH)))
+    group = rng.integers(0, 3, count)
+    share = rng.dirichlet(np.ones(CLASSES), count) - 1 / CLASSES
+    directions = frequencies * share @ of_class + groups * of_group[group] + 0.2 * rng.standard_normal((count, WIDTH))
+    return directions, share, group
+
+
+def pool_of(directions: FloatArray, outputs: FloatArray) -> Pool:
+    pool = Pool()
+    for rows in np.array_split(np.arange(len(directions)), 4):
+        pool = pool.after(PooledRound.of(directions[rows], outputs[rows]), SETTINGS)
+    return pool
+
+
+def purity(directions: FloatArray, outputs: FloatArray, group: IntArray, settings: ClusteringSettings) -> float:
+    started = start_clustering(pool_of(directions, outputs), settings, 0, None, stream(0, "cluster"))
+    assert started is not None
+    assert started.clustering.centres is not None
+    seen = started.view.of(directions, outputs)
+    nearest = (unit_rows(seen - seen.mean(axis=0)) @ started.clustering.centres.T).argmax(axis=1)
+    return sum(float(np.bincount(group[nearest == one]).max(initial=0)) for one in range(3)) / len(group)
+
+
+def test_groups_are_found_behind_frequencies_that_hide_them() -> None:
+    directions, outputs, group = made(groups=1.0, frequencies=4.0)
+
+    assert purity(directions, outputs, group, SETTINGS) > 0.95
+    assert purity(directions, outputs, group, ClusteringSettings(3, 4, 10, views="plain")) < 0.7
+
+
+def test_groups_that_differ_in_their_frequencies_alone_are_looked_at_as_they_are() -> None:
+    rng = stream(1, "views")
+    group = rng.integers(0, 3, 400)
+    share = np.stack([rng.dirichlet(1 + 30 * (np.arange(CLASSES) == one)) for one in group]) - 1 / CLASSES
+    directions = share @ rng.standard_normal((CLASSES, WIDTH)) + 0.2 * rng.standard_normal((400, WIDTH))
+    started = start_clustering(pool_of(directions, share), SETTINGS, 0, None, stream(0, "cluster"))
+
+    assert started is not None
+    assert started.view.explained is None
+    assert purity(directions, share, group, SETTINGS) > 0.95
+
+
+def looked_at(directions: FloatArray, outputs: FloatArray) -> Search:
+    """Return the search after four rounds of these updates."""
+    search, count = Search(), len(directions) // 4
+    now = CohortNow(FedAvg().initial(np.zeros(3, dtype=np.float32)), round=4, share=count)
+    for rows in np.array_split(np.arange(len(directions)), 4):
+        seen = Seen(
+            directions[rows],
+            outputs[rows],
+            np.zeros(WIDTH, dtype=np.int64),
+            np.full(len(rows), -1),
+            np.full(len(rows), -1),
+        )
+        search = look(search, seen, now, SETTINGS, TrialSettings(), stream(0, "cluster")).search
+    return search
+
+
+def test_where_updates_show_no_structure_a_cohort_goes_on_pooling() -> None:
+    directions, outputs, _ = made(groups=0.0, frequencies=0.0)
+
+    found = looked_at(directions, outputs)
+
+    assert not found.follows
+    assert found.pool == Pool()
+    assert looked_at(*made(groups=1.0, frequencies=1.0)[:2]).follows
+
+
+@given(st.integers(0, 50))
+def test_what_is_left_has_nothing_to_do_with_the_outputs(seed: int) -> None:
+    directions, outputs, _ = made(1.0, 3.0, seed, count=100)
+    directions, outputs = directions - directions.mean(axis=0), outputs - outputs.mean(axis=0)
+    view = without_frequencies(directions, outputs)
+    assert view is not None
+    left = view.of(directions, outputs)
+
+    assert np.abs(outputs.T @ left).max() < 1e-3 * np.abs(outputs.T @ directions).max()
+    assert (left**2).sum() < (directions**2).sum()
+
+
+@pytest.mark.parametrize("outputs", [np.zeros((100, 0)), np.ones((100, 1)), np.zeros((100, 5)), np.eye(20)])
+def test_with_too_little_to_fit_there_is_one_view(outputs: FloatArray) -> None:
+    assert without_frequencies(np.ones((len(outputs), 3)), outputs) is None
+
+
+def test_the_plain_view_leaves_updates_as_they_are() -> None:
+    rows = np.ones((2, 3))
+
+    assert View().of(rows, np.zeros((2, 0))) is rows
+
+
+def test_structure_is_one_without_clusters_and_more_with_them() -> None:
+    rng = stream(0, "structure")
+    cloud = unit_rows(rng.standard_normal((600, 30)) * np.linspace(3, 0.5, 30))
+    clusters = unit_rows(cloud + 1.5 * unit_rows(rng.standard_normal((3, 30)))[rng.integers(0, 3, 600)])
+    halves = np.arange(600) % 2 == 0
+
+    assert structure(cloud, halves, 3, stream(1, "k")) == pytest.approx(1, abs=0.2)
+    assert structure(clusters, halves, 3, stream(1, "k")) > 1.3
+    assert structure(cloud[:8], halves[:8], 3, stream(1, "k")) == np.inf  # too few to tell
+    assert structure(np.ones((60, 3)), halves[:60], 3, stream(1, "k")) == 0
+
+
+def test_outputs_are_how_the_last_layers_biases_move() -> None:
+    layers = Layer((3, 4)), Layer((3,)), Layer((2, 3)), Layer((2,))
+    update = np.arange(23, dtype=np.float32)
+
+    assert Fingerprint(23, layers=layers).outputs(update).tolist() == pytest.approx(
+        [21 / np.hypot(21, 22), 22 / np.hypot(21, 22)]
+    )
+    assert len(Fingerprint(21, layers=layers[:3]).outputs(update[:21])) == 0  # its last layer has no bias
+    assert len(Fingerprint(23).outputs(update)) == 0
+    assert Fingerprint(23, layers=layers).outputs(np.zeros(23, dtype=np.float32)).tolist() == [0, 0]

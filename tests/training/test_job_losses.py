@@ -1,0 +1,123 @@
+"""Losses of many jobs at a model: those of each job alone, whichever way they are worked out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pytest
+from torch import nn
+
+from auxo.core.types import Float32Array, FloatArray
+from auxo.engines.in_process import InProcess
+from auxo.models.small_models import LeafCnn, Mlp
+from auxo.population.federated_data import FederatedData
+from auxo.testing.trainers import separable_population
+from auxo.training.job_losses import job_losses
+from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.torch_trainer import TorchTrainer
+from auxo.training.trainer import Job, LocalTraining, Trainer
+
+SEED = 3
+
+
+def with_nothing(data: FederatedData) -> FederatedData:
+    """Return the same clients, and one more without samples."""
+    train, test = (
+        replace(samples, offsets=np.append(samples.offsets, samples.offsets[-1])) for samples in (data.train, data.test)
+    )
+    return replace(data, train=train, test=test, client_names=(*data.client_names, "nothing"))
+
+
+FLAT = with_nothing(separable_population())
+IMAGES = replace(FLAT, x=np.repeat(np.asarray(FLAT.x).reshape(-1, 8, 8), 2, axis=1).repeat(2, axis=2))
+JOBS = [Job(row, 0, (None, 0, 1)[row % 3], reports_loss=True) for row in (4, 0, 6, 3, 1, 2, 5)]
+NOTHING = 2  # place of the client without samples
+
+
+def suited(module: Callable[[], nn.Module], data: FederatedData) -> TorchTrainer:
+    return TorchTrainer(module).suited_to(data)
+
+
+CASES: Mapping[str, tuple[Trainer, FederatedData]] = {
+    "softmax": (SoftmaxTrainer(64, 4), FLAT),
+    "one by one": (TorchTrainer(partial(Mlp, 64, 4, 12)), FLAT),
+    "mlp": (suited(partial(Mlp, 64, 4, 12), FLAT), FLAT),
+    "cnn": (suited(partial(LeafCnn, 16, 4, hidden=16), IMAGES), IMAGES),
+}
+
+
+def alone(trainer: Trainer, weights: Float32Array, data: FederatedData, job: Job) -> float:
+    owned = data.train.of(job.client_row)
+    positions = np.arange(owned.start, owned.stop)[job.fold or 0 :: 1 if job.fold is None else 2]
+    losses = trainer.losses(weights, data.inputs(data.train.x_rows[positions]), data.train.y[positions])
+    return float(losses.mean()) if len(losses) else 0.0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_are_those_of_each_jobs_own_samples(name: str) -> None:
+    trainer, data = CASES[name]
+    weights = trainer.initial_weights(SEED)
+    expected = [alone(trainer, weights, data, job) for job in JOBS]
+    found = job_losses(trainer, weights, data, JOBS)
+
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert found[NOTHING] == 0.0
+    silent = [replace(job, reports_loss=False) for job in JOBS]  # as models are compared
+    assert job_losses(trainer, weights, data, silent).tolist() == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_loss_has_the_same_bits_whatever_the_other_jobs_are(name: str) -> None:
+    trainer, data = CASES[name]
+    weights = trainer.initial_weights(SEED)
+    found = job_losses(trainer, weights, data, JOBS)
+
+    assert [float(job_losses(trainer, weights, data, [job])[0]) for job in JOBS] == found.tolist()
+    assert job_losses(trainer, weights, data, JOBS[::-1]).tolist() == found.tolist()[::-1]
+
+
+def test_a_plain_convolutional_network_takes_the_kernels_way() -> None:
+    trainer, data = CASES["cnn"]
+    assert isinstance(trainer, TorchTrainer)
+    weights = trainer.initial_weights(SEED)
+    silent = [replace(job, reports_loss=False) for job in JOBS]
+
+    assert trainer.batching.stacking.is_sequential
+    assert job_losses(trainer, weights, data, JOBS).tolist() != job_losses(trainer, weights, data, silent).tolist()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_asking_for_a_loss_changes_no_bit_of_an_update(name: str) -> None:
+    trainer, data = CASES[name]
+    weights, engine = trainer.initial_weights(SEED), InProcess(trainer, data, LocalTraining(), SEED)
+    asked = list(engine.train([weights], JOBS))
+    plain = list(engine.train([weights], [replace(job, reports_loss=False) for job in JOBS]))
+
+    assert [update.delta.tobytes() for update in asked] == [update.delta.tobytes() for update in plain]
+    assert [update.loss for update in asked] == job_losses(trainer, weights, data, JOBS).tolist()
+    assert [update.loss for update in plain] == [None] * len(JOBS)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A trainer of somebody's own that knows nothing of jobs' losses."""
+
+    inner: SoftmaxTrainer
+    asked: list[int]
+
+    def losses(self, weights: Float32Array, x: Float32Array, y: FloatArray) -> FloatArray:
+        self.asked.append(len(y))
+        return self.inner.losses(weights, x, y.astype(np.int64))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+
+def test_a_trainer_of_ones_own_is_asked_job_by_job() -> None:
+    trainer, asked = SoftmaxTrainer(64, 4), []  # type: tuple[SoftmaxTrainer, list[int]]
+    weights, jobs = trainer.initial_weights(SEED), JOBS[:2]
+    found = job_losses(Counting(trainer, asked), weights, FLAT, jobs)  # type: ignore[arg-type]  # the rest is inner's
+
+    assert asked == [10, 20]
+    assert found.tolist() == job_losses(trainer, weights, FLAT, jobs).tolist()
