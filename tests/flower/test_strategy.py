@@ -28,7 +28,9 @@ from auxo.flower.client import AuxoMod
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.strategy import AuxoStrategy
 from auxo.flower.wire import KEY
+from auxo.protocol.codec import to_parts
 from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected, from_json
+from auxo.protocol.messages import AffinityRequest, CheckIn
 from tests.flower.linear_app import auxo_app, fill, initial
 from tests.flower.local_grid import LocalGrid
 from tests.flower.small import FEW, NODES, federation, members
@@ -295,15 +297,9 @@ def test_affinity_that_means_nothing_counts_as_nothing_said(record: ConfigRecord
 
 @pytest.mark.parametrize("cohort", ["7.7", "0" + ".0" * 10_000, "", "../../etc"])
 def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
-    import json  # noqa: PLC0415
-
     def claim(reply: Message) -> Message:
-        said = json.loads(str(reply.content.config_records[KEY]["check-in"]))
-        said["state"]["request"] = {
-            "cohort": cohort, "reward": 1.0, "cluster": 10**9, "cluster_by_fold": [0, 0], "generation": 1,
-            "ranked_first": True, "confirmed": 9,
-        }  # fmt: skip
-        reply.content.config_records[KEY]["check-in"] = json.dumps(said)
+        request = AffinityRequest(CohortId(cohort), 1.0, 10**9, (0, 0), 1, True, 9)
+        reply.content[KEY] = ConfigRecord({"check-in": to_parts(CheckIn(BAD_NODE, request, 5))[0]})
         return reply
 
     result, _, _ = federation(rounds=4, change=on_train(claim))

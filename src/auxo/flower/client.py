@@ -7,7 +7,7 @@ ever, ``evaluate`` to compare and to judge models. It needs numpy and flwr, and 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, Metadata, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, Metadata, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable, Mod
 
@@ -21,8 +21,19 @@ from auxo.runtime.client import Client
 LOSSES = ("eval_loss", "val_loss", "test_loss", "loss", "eval-loss", "val-loss", "test-loss")
 """Metrics of an app's evaluation that are taken for its mean loss, the first that is there."""
 
+SCORES = ("eval_accuracy", "val_accuracy", "test_accuracy", "accuracy", "eval_acc", "val_acc", "test_acc")
+"""Metrics that are taken for its score, where there is one: a partition has to better it as well as the loss."""
+
 _CHECK_IN = f"{MessageType.QUERY}.{CHECK_IN_ACTION}"
 _HIDING = ("secaggplus_mod", "secagg_mod")
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What the app's evaluation says of a model."""
+
+    loss: float
+    score: float | None
 
 
 @dataclass(frozen=True)
@@ -91,16 +102,18 @@ class ClientHalf:
         half = task.fold if self.halves else None
         trained: CohortId | None = None
 
-        def loss(name: CohortId, part: int | None) -> float | None:
+        def tried(name: CohortId, part: int | None) -> _Tried | None:
             arrays = models.get(name)
-            return None if arrays is None else self._loss(message, context, (key, arrays, asked.evaluate), part, app)
+            return None if arrays is None else self._try(message, context, (key, arrays, asked.evaluate), part, app)
 
         if len(task.offered) > 1:
-            losses = {name: found for name in task.offered if (found := loss(name, half)) is not None}
+            losses = {name: found.loss for name in task.offered if (found := tried(name, half)) is not None}
             if len(losses) == len(task.offered):
                 trained = min(losses, key=lambda name: losses[name])
-        judged = [loss(name, None if half is None else 1 - half) for name in task.held_out]
-        said = tuple(value for value in judged if value is not None)
+        judged = [tried(name, None if half is None else 1 - half) for name in task.held_out]
+        said = [value for value in judged if value is not None]
+        scores = [value.score for value in said if value.score is not None]
+        is_whole = bool(task.held_out) and len(said) == len(judged)
         begin = models[mine if trained is None else trained]
         message.content = RecordDict({**content, key: begin})
         if half is not None:
@@ -110,20 +123,21 @@ class ClientHalf:
             cohort=task.cohort,
             round=task.round,
             trained=trained,
-            held_out=said if task.held_out and len(said) == len(judged) else None,
+            held_out=tuple(value.loss for value in said) if is_whole else None,
+            held_out_scores=tuple(scores) if is_whole and len(scores) == len(said) else None,
             on_all=task.fold is not None and half is None,
         )
         return reply, answer
 
-    def _loss(
+    def _try(
         self,
         message: Message,
         context: Context,
         given: tuple[str, ArrayRecord, ConfigRecord],
         half: int | None,
         app: ClientAppCallable,
-    ) -> float | None:
-        """Return the loss that the app's own evaluation finds; None: it has none, or finds none."""
+    ) -> _Tried | None:
+        """Return what the app's own evaluation finds of a model; None: there is none, or it names no loss."""
         key, arrays, evaluate = given
         config = evaluate.copy()
         content = RecordDict({key: arrays, **dict.fromkeys(message.content.config_records, config)})
@@ -143,10 +157,9 @@ class ClientHalf:
             self._log_once("evaluate", f"the app's evaluation gave an error: {reply.error.reason!r:.300}")
             return None
         for record in reply.content.metric_records.values():
-            for name in self.losses:
-                value = record.get(name)
-                if isinstance(value, int | float):
-                    return float(value)
+            loss, score = _first(record, self.losses), _first(record, SCORES)
+            if loss is not None:
+                return _Tried(loss, score)
         self._log_once("loss", f"the app's evaluation names no loss (looked for {', '.join(self.losses)})")
         return None
 
@@ -227,6 +240,11 @@ def half_of(message: Message, n_samples: int) -> slice:
     if not halves or halves[0] not in (0, 1) or n_samples < 2:
         return slice(0, None, 1)
     return slice(1, None, 2) if halves[0] == 1 else slice(0, None, 2)
+
+
+def _first(record: MetricRecord, names: tuple[str, ...]) -> float | None:
+    """Return the first of some metrics that is a number."""
+    return next((float(value) for name in names if isinstance(value := record.get(name), int | float)), None)
 
 
 def _name_half(content: RecordDict, half: int) -> None:

@@ -126,6 +126,7 @@ class TrainRound:
                     examples=_examples(reply.message, weight),
                     trained=trained,
                     held_out=None if answer is None else answer.held_out,
+                    held_out_scores=None if answer is None else answer.held_out_scores,
                     on_all=answer.on_all if answer is not None else task.fold is not None,
                 )
             )

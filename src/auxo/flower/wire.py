@@ -42,6 +42,7 @@ class Answer:
     trained: CohortId | None = None  # of several models that were offered; None: it has not compared
     loss: float | None = None
     held_out: tuple[float, ...] | None = None  # of the models it was asked to judge; None: it cannot
+    held_out_scores: tuple[float, ...] | None = None  # and their scores, where the app's evaluation tells one
     on_all: bool = False  # it was asked for a half and has trained on everything
 
 
