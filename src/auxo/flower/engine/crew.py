@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
 from auxo.flower.engine.wire import Done, Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
 
-_SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next two are our choice
-_CHUNKS_AHEAD = 2  # that a worker has been given: it does not wait for this process between them
+_SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next are our choice
 _FLUSH_S = 0.02  # that a reply waits for others to travel with
 _HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
@@ -113,7 +112,7 @@ class Crew:
             # Large pieces first, small ones at the end: nobody waits long for the last.
             least, most = (max(1, int(share / max(self._takes_s, 1e-6))) for share in (_SHORTEST_S, _LONGEST_S))
             size = min(most, max(least, len(self._waiting) // (2 * self.workers)))
-            free = [worker for worker in self._crew if len(worker.given) <= (_CHUNKS_AHEAD - 1) * size]
+            free = [worker for worker in self._crew if len(worker.given) <= most]  # so that none waits for this process
             chunks = self._chunks(free, size)
             if not chunks:
                 return
