@@ -1,5 +1,6 @@
 """Worker processes that run a ClientApp for nodes, one core each; a node is served by one of them at a time."""
 
+import gc
 import multiprocessing
 import os
 import queue
@@ -163,6 +164,7 @@ def _work(connection: Connection, nodes: SimulatedNodes, parent: int) -> None:
     """Be a worker until the parent is gone or kills us."""
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for us
+    gc.freeze()  # what was imported before the fork stays: to look at it again and again costs a copy of its memory
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpool_limits(1)
     chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
