@@ -5,6 +5,8 @@
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
+    python benchmarks/bench_tables.py build/methods.json docs/comparing.md
+    python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -29,7 +31,7 @@ def main() -> None:
     parser.add_argument("document", type=Path, nargs="+", help="where the tables stand")
     arguments = parser.parse_args()
     found = json.loads(arguments.records.read_text())
-    sections: dict[str, Records] = found if isinstance(found, dict) else {_kind(found): found}
+    sections: dict[str, Records] = found if isinstance(found, dict) else dict.fromkeys(_kinds(found), found)
 
     def fill(block: re.Match[str]) -> str:
         records = sections.get(block[2])
@@ -39,11 +41,18 @@ def main() -> None:
         document.write_text(_BLOCK.sub(fill, document.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _kind(records: Records) -> str:
-    """Return which script has written a list of records."""
-    if records and "algorithm" in records[0]:
-        return "algorithms"
-    return "departures" if records and "variant" in records[0] else "identification"
+def _kinds(records: Records) -> tuple[str, ...]:
+    """Return the tables that a script's list of records is for."""
+    fields = records[0] if records else {}
+    for field, kinds in (
+        ("algorithm", ("algorithms",)),
+        ("variant", ("departures",)),
+        ("refused", ("methods", "lifted")),
+        ("tried", ("tuned",)),
+    ):
+        if field in fields:
+            return kinds
+    return ("identification",)
 
 
 def throughput(records: Records) -> str:
@@ -213,7 +222,90 @@ def departures(records: Records) -> str:
     return _table(["", *(f"`{population}`" for population in populations)], rows)
 
 
+def methods(records: Records) -> str:
+    """Return a row for each clustered-FL method on each population, under FedAvg."""
+    mine = [record for record in records if _algorithm(record) == "fedavg"]
+    rows = []
+    for (population, method), some in _grouped(mine, "population", "method").items():
+        refused = next((record["refused"] for record in some if record["refused"]), None)
+        found = [f"refused: {refused}", *[""] * 6] if refused else _compared(some, with_ari=True)
+        rows.append([f"`{population}`", f"`{method}`", str(len(some)), *found])
+    return _table(
+        ["population", "method", "seeds", "accuracy", "- base", "hours to base", "participations to base", "device-h",
+         "models sent", "ARI (lowest)"], rows,
+    )  # fmt: skip
+
+
+def lifted(records: Records) -> str:
+    """Return a row for each FL algorithm: the base under it, and what Auxo brings beside that."""
+    mine = [record for record in records if record["method"] in {"base", "auxo"}]
+    rows = []
+    for (population,), of_population in _grouped(mine, "population").items():
+        names = list(dict.fromkeys(_algorithm(record) for record in of_population))
+        for algorithm in names if len(names) > 1 else ():
+            some = [record for record in of_population if _algorithm(record) == algorithm]
+            ours = [record for record in some if record["method"] == "auxo"]
+            base = _mean([record["accuracy"] for record in some if record["method"] == "base"], ".4f")
+            rows.append([f"`{population}`", algorithm, str(len(ours)), base, *_compared(ours, with_ari=False)])
+    return _table(
+        ["population", "FL algorithm", "seeds", "base", "Auxo", "Auxo - base", "hours to base",
+         "participations to base", "device-h", "models sent"], rows,
+    )  # fmt: skip
+
+
+def tuned(records: Records) -> str:
+    """Return a row for each method and part that was tuned, on each population."""
+    rows = [
+        [
+            f"`{record['part']}`",
+            "others" if record["population"] == "*" else f"`{record['population']}`",
+            ", ".join(f"`{setting}`" for setting in record["settings"]),
+            f"{record['accuracy']:.4f}",
+            str(record["tried"]),
+        ]
+        for record in records
+    ]
+    return _table(["part", "population", "best settings", "accuracy", "tried"], rows)
+
+
+def _algorithm(record: Mapping[str, Any]) -> str:
+    """Return the FL algorithm of a record of methods.py in words."""
+    parts = record["selector"], record["aggregator"], record["personaliser"]
+    return " + ".join(part for part in parts if part not in {"uniform", "none"})
+
+
+def _compared(records: Records, *, with_ari: bool) -> list[str]:
+    """Return accuracy and gain, what it took to be as good as the base at its best, and what was spent."""
+    gains = np.array([record["accuracy"] - record["base_accuracy"] for record in records])
+    error = f" ± {gains.std(ddof=1) / np.sqrt(len(gains)):.4f}" if len(gains) > 1 else ""
+    hours = [None if one["time_to_base_s"] is None else one["time_to_base_s"] / 3600 for one in records]
+    aris = [record["ari"] for record in records if record["ari"] is not None]
+    agreement = f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-"
+    return [
+        _mean([record["accuracy"] for record in records], ".4f"),
+        f"{gains.mean():+.4f}{error}",
+        _mean(hours, ".2f"),
+        _mean([record["participations_to_base"] for record in records], ",.0f"),
+        _mean([record["device_s"] / 3600 for record in records], ",.0f"),
+        _mean([record["downloads"] for record in records], ",.0f"),
+        *([agreement] if with_ari else []),
+    ]
+
+
+def _mean(values: Sequence[float | None], form: str) -> str:
+    known = [value for value in values if value is not None]
+    return "never" if not known or len(known) < len(values) else format(np.mean(known), form)
+
+
+def _grouped(records: Records, *keys: str) -> dict[tuple[Any, ...], Records]:
+    names = dict.fromkeys(tuple(record[key] for key in keys) for record in records)
+    return {name: [record for record in records if tuple(record[key] for key in keys) == name] for name in names}
+
+
 TABLES: dict[str, Callable[[Records], str]] = {
+    "methods": methods,
+    "lifted": lifted,
+    "tuned": tuned,
     "throughput": throughput,
     "algorithms": algorithms,
     "scaling": scaling,

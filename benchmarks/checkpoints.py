@@ -26,9 +26,10 @@ from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.event_log import Mark
 from auxo.experiments.method_runs import local_training, method_runs
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.run_checkpoints import Reached, RunCheckpoints, work_between
+from auxo.experiments.run_checkpoints import Reached, RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.world import make_world
+from auxo.files.checkpoint_pace import work_between
 from auxo.protocol.codec import to_bytes, to_parts
 from auxo.runtime.coordinator import start
 from auxo.simulation.virtual_time import Simulation

@@ -30,7 +30,7 @@ from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Gathered, examine
+from auxo.core.gathering import Gathered, Returned, examine
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, Float32Array, FloatArray, IntArray
@@ -117,7 +117,8 @@ def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[flo
         for number in range(DISTINCT)
     ]
     started = time.perf_counter()
-    found = [examine(distinct[number % DISTINCT], 40, None, fingerprint) for number in range(PARTICIPANTS)]
+    answer = Returned(0, None, None)  # that says nothing besides its update
+    found = [examine(distinct[number % DISTINCT], 40, answer, fingerprint) for number in range(PARTICIPANTS)]
     seconds = time.perf_counter() - started
     kept = [examined for examined in found if not isinstance(examined, str)]
     return seconds, np.array([one.direction for one in kept]), np.array([one.length for one in kept])

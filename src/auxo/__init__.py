@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from auxo.core.affinity import AffinitySettings
     from auxo.core.aggregators import FedAdagrad, FedAdam, FedAvg, FedYogi
     from auxo.core.norm_clipping import Clipped
+    from auxo.core.oort import Oort
+    from auxo.core.pyramidfl import PyramidFL
     from auxo.core.q_fedavg import QFedAvg
     from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
@@ -40,6 +42,8 @@ __all__ = [
     "Krum",
     "Median",
     "MultiKrum",
+    "Oort",
+    "PyramidFL",
     "QFedAvg",
     "Rejection",
     "Server",
@@ -70,6 +74,8 @@ _PLACES = {
     "Median": "auxo.core.robust_aggregators:Median",
     "MultiKrum": "auxo.core.robust_aggregators:MultiKrum",
     "QFedAvg": "auxo.core.q_fedavg:QFedAvg",
+    "Oort": "auxo.core.oort:Oort",
+    "PyramidFL": "auxo.core.pyramidfl:PyramidFL",
     "Rejection": "auxo.runtime.server:Rejection",
     "Server": "auxo.runtime.server:Server",
     "Task": "auxo.protocol.messages:Task",

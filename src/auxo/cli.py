@@ -27,7 +27,7 @@ COMMANDS = (
     Listed(
         "compare",
         "auxo.commands.compare:compare",
-        "Run an experiment with several seeds and compare its methods with the base by seed.",
+        "Run an experiment with several seeds, or a grid of them, and compare its methods with the base.",
     ),
     Listed("report", "auxo.commands.report:report", "Write the report of a run again and print where it is."),
     Listed("place", "auxo.commands.place:place", "Tell clients that never trained which cohort they belong to."),
@@ -39,7 +39,7 @@ COMMANDS = (
     Listed(
         "list",
         "auxo.commands.list_parts:list_parts",
-        "List what a configuration can name: methods, aggregators, selectors, criteria, clients, models, populations.",
+        "List what a configuration can name: methods and other parts, models, populations.",
     ),
     Listed("config", "auxo.commands.config:config_app", "See and write configurations."),
     Listed(

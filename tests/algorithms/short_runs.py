@@ -52,19 +52,26 @@ class Run:
     placement: IntArray  # (clients,) position in the tree of the cohort that each belongs to in the end
 
 
-def run(algorithm: CohortAlgorithm, rounds: int, aggregator: Aggregator | None = None) -> Run:
+def run(
+    algorithm: CohortAlgorithm,
+    rounds: int,
+    aggregator: Aggregator | None = None,
+    participants: int = PARTICIPANTS,
+    overcommit: float = 0.25,
+    world: World = WORLD,
+) -> Run:
     """Train so many rounds of every cohort."""
     rules = Federation(
         algorithm=algorithm,
         aggregator=aggregator or FedAvg(),
         n_params=TRAINER.n_params,
-        total_participants=PARTICIPANTS,
+        total_participants=participants,
         total_rounds=rounds,
         seed=5,
-        overcommit=0.25,
+        overcommit=overcommit,
     )
     events: list[Event] = []
-    simulation = Simulation(rules, WORLD, events.append)
+    simulation = Simulation(rules, world, events.append)
     state = simulation.start(start(rules, lambda number: TRAINER.initial_weights(5 + number)))
     while not simulation.is_over(state):
         state = simulation.step(state)

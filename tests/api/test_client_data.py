@@ -1,12 +1,15 @@
 """Clients as people have them in Python: arrays, torch data sets, Hugging Face, flwr-datasets."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import auxo
 from auxo.api.client_data import DataColumns, population_from
+from auxo.core.rng import stream
 from auxo.core.types import InputArray, IntArray
 from auxo.population.federated_data import FederatedData, Samples
 from tests.api.small_clients import NAMES, clients, samples
@@ -141,3 +144,42 @@ def test_what_is_no_data_of_clients_is_refused(make: Callable[[], object], words
 def test_a_share_for_testing_is_a_share() -> None:
     with pytest.raises(ValueError, match="test_share: expected a number between 0 and 1, got 1"):
         DataColumns(test_share=1.0)
+
+
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+def test_numbers_and_flags_are_learned_and_told_in_the_units_they_came_in(
+    task: Literal["regression", "multi-label"],
+) -> None:
+    pytest.importorskip("torch")
+    slopes = stream(0, "slopes").normal(size=(4, 2))
+
+    def client(number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        x = stream(1, "x", number).normal(size=(30, 4))
+        y = 500 + 100 * (x @ slopes)
+        return x, y if task == "regression" else (y > 500).astype(float)
+
+    columns = DataColumns(task=task)
+    run = auxo.simulate(
+        {f"town {number}": client(number) for number in range(30)},
+        model="linear",
+        methods=["base"],
+        rounds=60,
+        participants=20,
+        columns=columns,
+        settings={"training.learning_rate": 0.2, "training.aggregator": "fedavg"},
+    )
+    x, y = client(99)
+    place = run.place(x, y)
+    predicted = run.predict(x, place)
+    assert predicted.shape == y.shape
+    assert run.models[place.cohort].accuracy(x, y) > 0.8
+    if task == "regression":
+        assert np.abs(predicted - y).mean() < 0.3 * y.std()
+    else:
+        assert (predicted == (y > 0)).mean() > 0.85
+    wrong = np.full(len(x), 0.5 if task == "multi-label" else np.nan)
+    words = "expected 0 or 1" if task == "multi-label" else "expected finite numbers to learn"
+    with pytest.raises(ValueError, match=words):
+        population_from({"one": (x, wrong)}, columns)
+    with pytest.raises(ValueError, match="task="):
+        population_from({"one": (x, x[:, 0])})

@@ -47,7 +47,7 @@ def test_a_class_is_trained_and_its_own_state_dict_takes_the_model_of_a_cohort(t
     x, _ = samples(3)
     mine = run.models[cohort].module()
     assert isinstance(mine, MyNet)
-    made = torch.from_numpy(run.opened({"one": samples(3)}).x)
+    made = torch.from_numpy(run.opened({"one": samples(3)}).data.x)
     with torch.no_grad():
         assert torch.equal(net(made), mine(made))
         assert np.array_equal(run.label_names(net(made).argmax(dim=1).numpy()), run.models[cohort].predict(x))

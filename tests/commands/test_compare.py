@@ -116,3 +116,60 @@ def test_a_folder_of_data_is_a_setting_of_the_population(tmp_path: Path) -> None
     missing = auxo("compare", "writers", "--data", tmp_path / "digits", "--out", "out")
     assert missing.exit_code == 2
     assert f"{tmp_path}/digits/mnist_by_writer.npz: file: expected an npz archive, got no such file" in missing.stderr
+
+
+def files_of(folder: str) -> dict[str, bytes]:
+    """Return what methods have left, by name; reports and stamps say when they were made."""
+    root = Path(folder)
+    names = ("events.jsonl", "clients.csv", "tree.json", "summary.json")
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.name in names}
+
+
+def test_a_grid_has_one_table_and_one_picture_and_is_the_same_in_processes_of_its_own() -> None:
+    grid = ("compare", "study.toml", "--grid", "training.aggregator=fedavg,fedyogi", "--seeds", "1")
+    one = auxo(*grid, "--out", "one", "--json", "grid.json")
+    assert one.exit_code == 0, one.output
+    assert "aggregator-fedyogi, seed 0" in one.stderr
+    assert [line.split()[:2] for line in one.stdout.splitlines() if line.strip().startswith("fed")] == [
+        ["fedavg", "base"], ["fedavg", "Auxo"], ["fedyogi", "base"], ["fedyogi", "Auxo"],
+    ]  # fmt: skip
+    found = json.loads(Path("grid.json").read_text(encoding="utf-8"))
+    assert [(row["choices"], row["method"]) for row in found["rows"]][:2] == [
+        (["fedavg"], "base"),
+        (["fedavg"], "auxo"),
+    ]
+    summary = json.loads(Path("one/aggregator-fedyogi/seed-0/summary.json").read_text())
+    accuracy = 100 * summary["methods"]["base"]["final_accuracy"]
+    assert found["rows"][2]["accuracy"]["mean"] == pytest.approx(accuracy)
+    assert "Methods by aggregator" in Path("one/report.html").read_text(encoding="utf-8")
+    two = auxo(*grid, "--out", "two", "--jobs", "2")
+    assert two.exit_code == 0, two.output
+    assert "aggregator-fedavg/seed-0: finished" in two.stderr
+    assert files_of("one") == files_of("two")
+    assert len(files_of("one")) == 2 * (2 * 3 + 1)
+
+
+def test_a_method_that_is_added_later_leaves_what_it_would_have_left_at_once() -> None:
+    assert auxo("compare", "study.toml", "--seeds", "1", "--out", "later").exit_code == 0
+    events = Path("later/seed-0/base/events.jsonl")
+    written = events.stat().st_mtime_ns
+    more = ("compare", "study.toml", "--seeds", "1", "--methods", "base,auxo,ifca")
+    assert auxo(*more, "--out", "later").exit_code == 0
+    assert events.stat().st_mtime_ns == written
+    assert auxo(*more, "--out", "at-once").exit_code == 0
+    assert files_of("later/seed-0") == files_of("at-once/seed-0")
+    assert "later/seed-0/ifca/models" in {str(path) for path in Path("later").rglob("models")}
+
+
+def test_a_run_that_cannot_be_carried_out_in_its_process_says_why() -> None:
+    result = auxo("compare", "writers", "--seeds", "2", "--jobs", "2", "--out", "out")
+    assert result.exit_code == 2
+    assert "--data, population.data or the variable AUXO_DATA" in result.stderr
+    assert not list(Path().glob("out/*"))
+
+
+def test_a_value_of_a_grid_that_cannot_be_used_starts_nothing() -> None:
+    result = auxo("compare", "study.toml", "--grid", "training.aggregator=fedavg,fedyogy")
+    assert result.exit_code == 2
+    assert 'did you mean "fedyogi"?' in result.stderr
+    assert not Path("runs").exists()

@@ -1,6 +1,7 @@
 """auxo place and auxo predict: tables of clients that never trained, and what is refused."""
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+import auxo
 from auxo.cli import app
 from auxo.core.rng import stream
 
@@ -161,3 +163,118 @@ def test_what_cannot_be_done_is_said_in_one_message(
     done = invoke(*(run if word == "RUN" else word for word in words))
     assert done.exit_code == 2, done.output
     assert message in done.output.replace("\n", " ")
+
+
+def without_labels(path: Path, rows: int, column: bool = True) -> None:
+    """Take the labels away from all but the first rows of every client, or the whole column."""
+    old = table(path)
+    kept = dict.fromkeys(old[0], 0)
+    seen: dict[str, int] = {}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [name for name in kept if column or name != "label"], extrasaction="ignore")
+        writer.writeheader()
+        for row in old:
+            seen[row["client"]] = seen.get(row["client"], 0) + 1
+            writer.writerow(row if seen[row["client"]] <= rows else {**row, "label": ""})
+
+
+def test_samples_without_labels_are_predicted_and_those_with_labels_say_where(run: Path, tmp_path: Path) -> None:
+    write_clients(tmp_path / "new.csv", 100, 4, ("a", "wide", "c"))
+    truth = [row["label"] for row in table(tmp_path / "new.csv")]
+    without_labels(tmp_path / "new.csv", 15)
+    done = invoke("predict", run, tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    rows = table(tmp_path / "out.csv")
+    # Every row of the file, in its order, those with gaps filled in as in the run.
+    assert [int(row["row"]) for row in rows] == list(range(160))
+    assert "4 of 160 rows have missing values" in done.output
+    assert "12 test samples with a label" in done.output
+    assert "100 have none" in done.output
+    assert {(row["split"], row["label"]) for row in rows if int(row["row"]) % 40 >= 15} == {("", "")}
+    assert np.mean([row["prediction"] == label for row, label in zip(rows, truth, strict=True)]) > 0.8
+    assert [rows[40 * number]["cohort"] for number in range(4)] == [cohorts_of(run)[number % 2] for number in range(4)]
+
+
+def test_a_table_without_labels_needs_to_be_told_the_cohort(run: Path, tmp_path: Path) -> None:
+    write_clients(tmp_path / "new.csv", 100, 2, ("a", "wide", "c"))
+    without_labels(tmp_path / "new.csv", 0, column=False)
+    for command in ("predict", "place"):
+        done = invoke(command, run, tmp_path / "new.csv")
+        assert done.exit_code == 2, done.output
+        assert "label a few" in done.output.replace("\n", " ")
+    done = invoke("predict", run, tmp_path / "new.csv", "--cohort", "0.1", "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    assert {row["prediction"] for row in table(tmp_path / "out.csv")} <= set(LABELS)
+    assert "80 of them have no label" in done.output
+
+
+def test_rows_that_the_run_would_have_left_out_are_told_and_keep_the_others_in_their_places(tmp_path: Path) -> None:
+    write_clients(tmp_path / "shops.csv", 0, 20, ("a", "wide", "c"))
+    settings = ('methods=["base"]', "training.rounds=3", "training.participants=10", "population.missing=drop")
+    overrides = [word for one in settings for word in ("--set", one)]
+    done = invoke("run", *overrides, "--population", tmp_path / "shops.csv", "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    done = invoke("predict", tmp_path / "run", tmp_path / "shops.csv", "--out", tmp_path / "out.csv")
+    assert "20 of 800 rows have missing values (a: 20); they are not predicted" in done.output
+    assert [int(row["row"]) for row in table(tmp_path / "out.csv")] == [row for row in range(800) if row % 40 != 7]
+
+
+def write_tasks(path: Path, first: int, count: int) -> None:
+    """Write a table with a number and a set of labels to learn; in odd towns the number has another sign."""
+    slope = stream(0, "slope").normal(size=4)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("town", "a", "b", "c", "d", "price", "tags"))
+        for number in range(first, first + count):
+            for x in stream(5, "town", number).normal(size=(30, 4)):
+                tags = ";".join(name for name, value in zip(("low", "high"), (-x[0], x[1]), strict=True) if value > 0)
+                sign = 1 if number % 2 else -1
+                writer.writerow((f"town-{number}", *(f"{one:.5g}" for one in x), 500 + 50 * sign * (x @ slope), tags))
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "score"),
+    [("regression", "price", "variance explained"), ("multi-label", "tags", "Jaccard index")],
+)
+def test_numbers_and_several_labels_are_predicted_in_the_units_of_the_table(
+    task: str, label: str, score: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    write_tasks(tmp_path / "towns.csv", 0, 40)
+    write_tasks(tmp_path / "new.csv", 100, 4)
+    names = ("--client", "town", "--label", label, "--task", task)
+    columns = [word for name in "abcd" for word in ("--features", name)]
+    for name in ("towns", "new"):
+        done = invoke("data", "convert", tmp_path / f"{name}.csv", tmp_path / f"{name}.arrow", *names, *columns)
+        assert done.exit_code == 0, done.output
+    settings = ('methods=["base", "auxo"]', "training.model=linear", "training.rounds=50", "training.participants=30")
+    overrides = [word for one in (*settings, "training.learning_rate=0.1") for word in ("--set", one)]
+    run = tmp_path / "run"
+    done = invoke("run", *overrides, "--population", tmp_path / "towns.arrow", "--out", run)
+    assert done.exit_code == 0, done.output
+    told = []
+    for ending in ("csv", "arrow"):
+        done = invoke("predict", run, tmp_path / f"new.{ending}", "--out", tmp_path / "out.csv")
+        assert done.exit_code == 0, done.output
+        (percent,) = re.findall(rf"{score} (\d+\.\d) % on the 24 test samples", done.output)
+        assert float(percent) > 80
+        told.append(table(tmp_path / "out.csv"))
+    assert [(row["name"], row["cohort"]) for row in told[0]] == [(row["name"], row["cohort"]) for row in told[1]]
+    placed = invoke("place", run, tmp_path / "new.csv")
+    assert placed.exit_code == 0, placed.output
+    if task == "multi-label":
+        assert {row["prediction"] for row in told[0]} == {"", "high", "low", "high;low"}
+        assert [row["prediction"] for row in told[0]] == [row["prediction"] for row in told[1]]
+    else:
+        for column in ("label", "prediction"):  # a converted file holds them in single precision
+            one, other = (np.array([float(row[column]) for row in rows]) for rows in told)
+            np.testing.assert_allclose(one, other, rtol=1e-4)
+        labels, predicted = (np.array([float(row[name]) for row in told[0]]) for name in ("label", "prediction"))
+        assert np.abs(labels - predicted).mean() < 0.3 * labels.std()
+        finished = auxo.load(run)
+        x = stream(5, "town", 101).normal(size=(30, 4))
+        place = finished.place(x, 500 + 50 * (x @ stream(0, "slope").normal(size=4)))
+        assert place.cohort == next(row["cohort"] for row in told[0] if row["name"] == "town-101")
+        assert finished.predict(x, place).shape == (30,)
+        with pytest.raises(ValueError, match="expected 1 finite numbers for each input"):
+            finished.place(x, np.zeros((30, 2)))

@@ -1,5 +1,6 @@
 """Signals that end a command: what they turn into, and what is left behind."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ SMALL = ("--set", "population.clients=40", "--set", "training.participants=10")
 def test_a_signal_is_an_exit_code_and_the_handlers_are_put_back(
     number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    signal.signal(number, signal.SIG_DFL)  # under nohup it is ignored, and stays so
     before = signal.getsignal(number)
     with pytest.raises(SystemExit) as ended, stopped_by_signals():
         signal.raise_signal(number)
@@ -82,3 +84,29 @@ def test_a_run_whose_output_nobody_reads_has_its_report(tmp_path: Path) -> None:
     found = subprocess.run(["/bin/bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
     assert "Traceback" not in found.stderr
     assert (tmp_path / "there" / "report.html").is_file()
+
+
+def test_a_run_goes_on_when_nobody_reads_how_it_goes(tmp_path: Path) -> None:
+    settings = " ".join([*SMALL, "--set", "training.rounds=6", "--set", "'methods=[\"base\"]'"])
+    program = f"{sys.executable} -m auxo run {settings} --out there 2>&1 | head -1"
+    found = subprocess.run(["/bin/bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert "Traceback" not in found.stdout + found.stderr
+    assert (tmp_path / "there" / "report.html").is_file()
+    assert json.loads((tmp_path / "there" / "summary.json").read_text(encoding="utf-8"))["status"] == "finished"
+
+
+def test_a_run_without_room_on_the_disk_names_the_file_says_how_to_go_on_and_leaves_nothing_half(
+    tmp_path: Path,
+) -> None:
+    # A limit on the size of files, as a disk that fills up: the coordinator's state is the first that has no room.
+    settings = " ".join([*SMALL, "--set", "training.rounds=2", "--set", "'methods=[\"base\"]'"])
+    program = f"ulimit -f 8; exec {sys.executable} -m auxo run {settings} --out there"
+    found = subprocess.run(["/bin/bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert found.returncode == 2
+    assert "there/base/coordinator.safetensors: File too large" in found.stderr
+    assert "go on with: auxo resume there" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert list(tmp_path.rglob(".auxo-*")) == []
+    again = [sys.executable, "-m", "auxo", "resume", "there"]
+    done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState, own
+from auxo.core.turnout import Turnout
 from auxo.core.types import IntArray
 
 
@@ -29,7 +29,9 @@ class FewestTurns:
 
     own_states = (Turns,)
 
-    def begin(self) -> Turns:
+    def begin(self, parent: OwnState | None = None) -> Turns:
+        if parent is not None:
+            return own(Turns, parent)
         return Turns(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
     def select(
@@ -38,6 +40,7 @@ class FewestTurns:
         turns = own(Turns, memory).of(candidates.clients[rows])
         return np.sort(rows[np.argsort(turns, kind="stable")[:wanted]])
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> Turns:
+    def learn(self, memory: OwnState, turnout: Turnout) -> Turns:
+        clients = turnout.clients[turnout.answered]
         everybody = np.union1d(own(Turns, memory).clients, clients)
         return Turns(everybody, own(Turns, memory).of(everybody) + np.isin(everybody, clients))

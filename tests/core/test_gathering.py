@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.core.aggregators import FedAvg
-from auxo.core.gathering import Examined, Returned, dispersion, examine
+from auxo.core.fingerprint import Fingerprint
+from auxo.core.gathering import Belongs, Examined, Gathered, Returned, dispersion, examine, gather
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of
 
 
@@ -97,7 +98,7 @@ def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int,
     returned = [replace(one, loss=0.25) for one in answers(alike(6), late)]
     returned[3] = replace(returned[3], update=None)
     examined = [
-        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one.loss, FINGERPRINT))
+        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one, FINGERPRINT))
         for one in returned
     ]
     here, there = gathered(returned), gathered(examined)
@@ -110,7 +111,7 @@ def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int,
 
 def test_a_valid_update_is_examined_into_its_direction_and_its_length_over_the_root_of_the_examples() -> None:
     update = np.arange(N_PARAMS, dtype=np.float32)  # its squares sum to 55
-    seen = examine(update, 5, 0.5, FINGERPRINT)
+    seen = examine(update, 5, Returned(0, None, None, loss=0.5), FINGERPRINT)
 
     assert isinstance(seen, Examined)
     assert (seen.report.examples, seen.report.loss) == (5, 0.5)
@@ -151,3 +152,45 @@ def test_dispersion_is_the_mean_squared_distance_to_the_mean() -> None:
     # Their mean is (1, 0), and their squared distances to it are 1, 1, 4 and 4.
     assert dispersion(np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 2.0], [1.0, -2.0]])) == pytest.approx((1 + 1 + 4 + 4) / 4)
     assert dispersion(np.zeros((0, 2))) == 0.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """An admission that says what it was told to."""
+
+    said: tuple[int | Belongs | None, ...]
+    keeps_updates: bool = False
+
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+        return self.said[row]
+
+
+def told(said: tuple[int | Belongs | None, ...], keeps: bool = False, late: int = -1) -> Gathered:
+    """Return what becomes of updates 1, 2, 3 ... of one parameter from model 0, of two that there are."""
+    aggregator = FedAvg()
+    start = aggregator.initial(np.zeros(1, dtype=np.float32))
+    answers = (Returned(row, np.array([row + 1], dtype=np.float32), 1, late=row == late) for row in range(len(said)))
+    sums = [aggregator.accumulate(start), aggregator.accumulate(start)]
+    return gather(answers, Fingerprint(1), Told(said, keeps), sums)
+
+
+def test_an_update_moves_the_model_that_its_participant_belongs_to_by_what_is_said() -> None:
+    found = told((0, Belongs(1, np.array([10], dtype=np.float32)), Belongs(1), None, 1))
+
+    assert found.placed is not None
+    assert found.placed.tolist() == [0, 1, 1, -1, 1]
+    assert found.model.tolist() == [0] * 5  # that they have trained
+    assert found.aggregated.tolist() == [0, 1, 4]
+    assert found.misfits == 2
+    assert [None if one is None else one.tolist() for one in found.movements] == [[1.0], [7.5]]
+
+
+def test_updates_are_kept_only_where_the_admission_keeps_them() -> None:
+    assert told((0, None)).updates is None
+    kept = told((0, None, 0), keeps=True, late=2).updates
+
+    assert kept is not None
+    assert kept.tolist() == [[1.0], [2.0], [3.0]]  # late ones and others that move nothing included
+    nothing = told((), keeps=True).updates
+    assert nothing is not None
+    assert nothing.shape == (0, 1)

@@ -10,7 +10,7 @@ from auxo.core.own_state import NOTHING
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import IntArray
-from tests.core.made_updates import alike, answers, gathered
+from tests.core.made_turnouts import turnout
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 
 
@@ -71,7 +71,7 @@ def test_everybody_has_the_same_chance() -> None:
 
 def test_a_uniform_selector_remembers_nobody() -> None:
     assert Uniform().begin() == NOTHING
-    assert Uniform().learn(NOTHING, np.arange(3), gathered(answers(alike(3)))) == NOTHING
+    assert Uniform().learn(NOTHING, turnout([7, 8, 9])) == NOTHING
     assert Uniform().own_states == ()
 
 
@@ -80,7 +80,7 @@ def test_a_uniform_selector_remembers_nobody() -> None:
 
 def test_a_selector_with_a_memory_takes_it_and_returns_another() -> None:
     first = Turns(np.array([100, 102]), np.array([2, 1]))
-    second = FewestTurns().learn(first, np.array([102, 101]), gathered(answers(alike(2))))
+    second = FewestTurns().learn(first, turnout([102, 101]))
     chosen = FewestTurns().select(second, check_ins(5), np.arange(5), 3, stream(0, "select"))
 
     assert (first.clients.tolist(), first.counts.tolist()) == ([100, 102], [2, 1])

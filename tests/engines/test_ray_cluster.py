@@ -158,9 +158,10 @@ def test_refused_updates_keep_their_reasons(cluster: Cluster) -> None:
     assert there.gathered.rejected == here.gathered.rejected
 
 
-@pytest.mark.parametrize("method", ["auxo", "ifca"])
-def test_a_run_of_several_cohorts_gives_the_bits_of_one_process(method: str, cluster: Cluster) -> None:
-    here, there = (run_method(method, CONFIG, DATA, stage=on(engine, CONFIG)) for engine in (HERE, cluster.engine))
+@pytest.mark.parametrize(("method", "selector"), [("auxo", "uniform"), ("ifca", "uniform"), ("ifca", "pyramidfl")])
+def test_a_run_of_several_cohorts_gives_the_bits_of_one_process(method: str, selector: str, cluster: Cluster) -> None:
+    config = parse_config(SMALL, [f"training.selector={selector}"])
+    here, there = (run_method(method, config, DATA, stage=on(engine, config)) for engine in (HERE, cluster.engine))
     assert len(there.state.coordinator.tree.leaves) > 1
     assert to_bytes(there.state) == to_bytes(here.state)
     assert there.events == here.events

@@ -7,6 +7,7 @@ import pytest
 from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.experiments.config_file import load_config
 from auxo.experiments.references import reference_names
+from auxo.experiments.refusals import refusals
 
 FOLDER = Path(__file__).parents[2] / "src" / "auxo" / "experiments" / "reference"
 
@@ -21,8 +22,19 @@ def test_a_reference_loads_by_its_name_and_compares_auxo_with_the_base(name: str
     config = load_config(Path(name))
     assert config.name == name
     assert {"base", "auxo"} <= set(config.methods)
-    assert config.population.source == "natural"
-    assert config.population.dataset in NATURAL_DATASETS
+    if name != "clustered-small":  # which draws its clients
+        assert config.population.source == "natural"
+        assert config.population.dataset in NATURAL_DATASETS
+
+
+def test_the_protocol_for_clustered_methods_has_no_traces_and_cfl_has_everybody_of_about_100() -> None:
+    full, small = load_config(Path("clustered")), load_config(Path("clustered-small"))
+    assert {"fl+hc", "flexcfl", "ifca"} <= set(full.methods)
+    assert "cfl" in small.methods
+    assert small.population.clients == small.training.participants == 100
+    for config in (full, small):
+        assert refusals(config.methods, config, 100) == {}
+        assert config.devices.availability == "always"
 
 
 def test_a_file_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

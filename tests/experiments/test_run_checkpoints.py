@@ -123,6 +123,25 @@ def test_stopped_again_and_again_it_leaves_the_same_bytes(
     assert {"base 1", "auxo 1", "oracle 1", "oracle 2", "ifca 1", "paper 1"} <= set(found)
 
 
+def test_stopped_soon_after_a_method_s_better_second_run_it_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    # With this seed the oracle's second run is the better one, whose events take the place of the first one's.
+    settings = config('methods=["oracle", "base"]', "training.rounds=6", "seed=4", "run.checkpoint_every=7r")
+    whole = RunDirectory.create(tmp_path / "whole", to_toml(settings))
+    run(whole, settings)
+    directory = RunDirectory.create(tmp_path / "run", to_toml(settings))
+
+    def stop_at_next(label: str, event: Event) -> None:
+        if label == "base":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_experiment(settings, directory, stop_at_next)
+    assert directory.first_events_file("oracle").is_file()
+    _, notes = run(directory, settings)
+    assert [note.partition("run ")[2] for note in notes] == ["goes on after round 6 of oracle"]
+    assert left(directory) == left(whole)
+
+
 def small(*overrides: str) -> Config:
     return config('methods=["base", "auxo"]', "training.rounds=6", *overrides)
 

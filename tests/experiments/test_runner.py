@@ -601,3 +601,44 @@ def test_a_reference_of_ones_own_is_left_out_by_its_name(tmp_path: Path, monkeyp
     assert result.exit_code == 0, result.output
     assert "Reference: left out, because these clients have no known groups to tell apart" in result.stdout
     assert "oracle" not in result.stdout
+
+
+def test_a_method_that_refuses_is_left_out_with_its_reason_and_the_others_run(tmp_path: Path) -> None:
+    notes: list[str] = []
+    config = small('methods=["base", "cfl"]', "training.rounds=2", "devices.dropout=0.25")
+    directory = RunDirectory.create(tmp_path / "run", to_toml(config))
+    summary = run_experiment(config, directory, ignore, notes.append)
+
+    assert summary.status == "finished"
+    assert list(summary.methods) == ["base"]
+    assert "in every round, but devices.dropout = 0.25; set" in summary.refused["cfl"]
+    assert directory.read_summary() == summary
+    assert f"cfl is left out: {summary.refused['cfl']}" in notes
+
+
+def test_where_every_method_refuses_nothing_is_run(tmp_path: Path, data: FederatedData) -> None:
+    config = small('methods=["cfl"]', "devices.deadline_s=60")
+    with pytest.raises(ConfigError, match=r"none of them can be run. cfl is left out: needs every one of the"):
+        run(tmp_path / "run", config)
+    with pytest.raises(ConfigError, match="methods: cfl needs every one of the"):
+        run_method("cfl", config, data)
+
+
+@pytest.mark.parametrize("method", ["fl+hc", "flexcfl", "kfed"])
+def test_workers_do_not_change_a_bit_of_what_is_pre_trained_or_sent_besides(method: str, data: FederatedData) -> None:
+    settings = ("training.rounds=6", "fl+hc.after=2", "flexcfl.groups=2", "kfed.cohorts=2")
+    one, two = (run_method(method, small(*settings, f"run.workers={workers}"), data) for workers in (1, 2))
+
+    assert len(weights(one)) > 1
+    assert weights(one) == weights(two)
+    assert one.events == two.events
+
+
+def test_a_method_with_a_sign_in_its_name_has_a_section_and_a_folder(tmp_path: Path) -> None:
+    config = small('methods=["fl+hc"]', "training.rounds=3", "fl+hc.after=1")
+    assert '["fl+hc"]\nafter = 1' in to_toml(config)
+    assert parse_config(to_toml(config)).parts["fl+hc"] == config.parts["fl+hc"]
+
+    directory, summary = run(tmp_path / "run", config)
+    assert list(summary.methods) == ["fl+hc"]
+    assert directory.events("fl+hc").events

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError
+from auxo.experiments.config import Config, TrainingConfig
+from auxo.experiments.config_file import ConfigError, parse_config
+from auxo.experiments.grid import Axis, make_cells
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.seeds import run_seeds
+from auxo.experiments.seeds import missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.files.errors import FileError
@@ -176,6 +178,57 @@ def test_a_live_run_in_a_seeds_directory_stays(tmp_path: Path) -> None:
     with locked_directory(tmp_path / "seed-0"), pytest.raises(DirectoryInUse):
         run_seeds(Config(), 1, tmp_path, refused)
     assert sorted(path.name for path in (tmp_path / "seed-0").iterdir()) == before
+
+
+def test_jobs_run_several_seeds_and_tell_them_in_order(tmp_path: Path) -> None:
+    meet = Barrier(2, timeout=30)
+
+    def run(config: Config, directory: RunDirectory) -> Summary:
+        meet.wait()  # which takes two at the same time
+        return Runs()(config, directory)
+
+    assert run_seeds(Config(), 4, tmp_path, run, jobs=2).seeds == (0, 1, 2, 3)
+
+
+def test_a_run_that_fails_among_several_ends_the_comparison(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(Config(), 3, tmp_path, Runs(stops_at=0), jobs=2)
+
+
+def test_a_grid_has_a_folder_for_each_cell_and_runs_what_is_missing(tmp_path: Path) -> None:
+    axes = (Axis("training.rounds", ("5", "6")),)
+    cells = make_cells(axes, lambda more: parse_config('methods = ["base", "auxo"]', more))
+    first, second = Runs(), Runs()
+    run_grid(axes, cells[:1], 2, tmp_path, first)
+    found = run_grid(axes, cells, 3, tmp_path, second)
+    assert (first.seeds, second.seeds) == ([0, 1], [2, 0, 1, 2])
+    assert missing_runs(cells, 4, tmp_path) == 2
+    assert [row.cell for row in found.rows] == ["rounds-5", "rounds-5", "rounds-6", "rounds-6"]
+    assert {path.name for path in tmp_path.iterdir()} == {"rounds-5", "rounds-6", "comparison.json"}
+    assert (tmp_path / "rounds-6" / "seed-2" / "config.toml").is_file()
+
+
+def test_a_method_that_is_added_goes_into_the_runs_that_are_there(tmp_path: Path) -> None:
+    run_seeds(Config(methods=("base", "auxo")), 1, tmp_path, Runs())
+    asked: list[tuple[str, ...]] = []
+
+    def run(config: Config, directory: RunDirectory) -> Summary:
+        before = directory.read_summary()
+        assert before is not None
+        assert (before.status, tuple(before.finished)) == ("interrupted", ("base", "auxo"))
+        asked.append(parse_config(directory.config_text()).methods)
+        more = made_summary(config.seed, base=made_method(0.5), auxo=made_method(0.6), ifca=made_method(0.7))
+        directory.write_summary(more)
+        return more
+
+    more = Config(methods=("base", "auxo", "ifca"), parts={"ifca": {"cohorts": 2}})
+    assert run_seeds(more, 1, tmp_path, run).methods == ("base", "auxo", "ifca")
+    assert asked == [("base", "auxo", "ifca")]
+    again = Runs()
+    run_seeds(more, 1, tmp_path, again)
+    assert again.seeds == []
+    with pytest.raises(ConfigError, match="another configuration"):
+        run_seeds(more.model_copy(update={"training": TrainingConfig(rounds=3)}), 1, tmp_path, Runs())
 
 
 def test_a_folder_that_a_failure_has_left_empty_goes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ def evaluated(time_s: float, accuracy: float, ari: float | None = None, cohorts:
     scores = tuple(CohortScore(name, 10, accuracy) for name in cohorts)
     participations = int(time_s) // 2
     so_far = (time_s, time_s / 10, participations, 1, 5.0, 2.0, 2 * participations)
-    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, scores, ari, 4, accuracy - 0.1, ari, 7.5)
+    return Evaluated(*so_far, accuracy, 0.1, 0.9, 30.0, 3.0, scores, ari, 4, accuracy - 0.1, ari, 7.5, 6.5)
 
 
 BASE = [evaluated(10, 0.2), evaluated(20, 0.6), evaluated(30, 0.5)]

@@ -1,12 +1,15 @@
 """Whole files: all of them or what was there before, and nothing left beside them."""
 
 import os
+import resource
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.atomic_write import new_file, whole_file, write_whole
 from auxo.files.errors import FileError
 
 
@@ -78,3 +81,25 @@ def test_a_place_where_no_file_can_be_is_named_with_what_to_do(tmp_path: Path) -
         write_whole(tmp_path / "absent" / "a.txt", b"")
     with pytest.raises(FileError, match="file: expected a path to write a file to, got a folder; name a file in it"):
         write_whole(tmp_path, b"")
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Have files no longer than this for a while: as on a full disk, the system does not say which one it was."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("write", [write_whole, new_file])
+def test_a_disk_without_room_is_told_with_the_name_of_the_file(
+    tmp_path: Path, write: Callable[[Path, bytes], None]
+) -> None:
+    path = tmp_path / "a.txt"
+    with pytest.raises(OSError, match="too large") as told, room_for(1000):
+        write(path, bytes(10_000))
+    assert told.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == []

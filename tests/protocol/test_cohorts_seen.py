@@ -6,7 +6,7 @@ from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Partitione
 
 def evaluated(*cohorts: str) -> Evaluated:
     scores = tuple(CohortScore(cohort, 5, 0.9) for cohort in cohorts)
-    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, scores, None, 0, 0.9, None, None)
+    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, scores, None, 0, 0.9, None, None, 0.0)
 
 
 def ended(cohort: str) -> CohortEnded:

@@ -79,8 +79,9 @@ EVENTS: list[Event] = [
         matched_accuracy=0.78,
         matched_ari=0.9,
         perplexity=12.5,
+        tuning_device_s=3.5,
     ),
-    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None, None),
+    Evaluated(0.0, 0.0, 0, 0, 0.0, 0.0, 0, 0.1, 0.0, 0.2, 10.0, 1.0, (), None, 0, 0.1, None, None, 0.0),
 ]
 
 

@@ -43,6 +43,7 @@ def evaluated(
         matched_accuracy=accuracy,
         matched_ari=None,
         perplexity=None,
+        tuning_device_s=0.0,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from auxo.experiments.comparison import compare
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import CohortScore, Evaluated
-from auxo.reporting.comparison_report import write_comparison_report
+from auxo.reporting.comparison_report import comparison_page, write_comparison_report
 from auxo.reporting.plain_figure import Dot, Figure, Stroke, Words, as_pdf, as_svg
 from tests.experiments.made_summaries import made_method, made_summary
 
@@ -42,6 +42,7 @@ def evaluated(at: int, accuracy: float) -> Evaluated:
         matched_accuracy=accuracy,
         matched_ari=None,
         perplexity=None,
+        tuning_device_s=0.0,
     )
 
 
@@ -78,8 +79,10 @@ def test_the_page_has_intervals_a_verdict_and_links_to_runs_and_figures(folder: 
     assert float(first["half_width_95"]) == pytest.approx(2.484, abs=1e-3)
     with (folder / "figures" / "curves.csv").open(encoding="utf-8") as file:
         points = [row for row in csv.DictReader(file) if row["method"] == "auxo"]
-    assert float(points[0]["accuracy"]) == pytest.approx(0.45)
-    assert float(points[-1]["accuracy"]) == pytest.approx(0.55)
+    assert float(points[0]["mean accuracy"]) == pytest.approx(0.45)
+    assert float(points[-1]["mean accuracy"]) == pytest.approx(0.55)
+    of_seeds = [float(points[-1][f"seed {seed}"]) for seed in (0, 1, 2)]
+    assert sum(of_seeds) / 3 == pytest.approx(0.55)
 
 
 def test_two_seeds_have_a_page_without_intervals(folder: Path) -> None:
@@ -107,3 +110,18 @@ def test_a_figure_as_svg_says_the_same() -> None:
     root = ET.fromstring(as_svg(FIGURE).decode())  # noqa: S314 - our own
     assert [child.tag.rpartition("}")[2] for child in root] == ["title", "polyline", "circle", "text"]
     assert root[-1].text == "a (b) \\ ± \N{MINUS SIGN}1 <"
+
+
+def test_of_several_contenders_the_first_is_the_headline_and_what_they_brought_stands_side_by_side() -> None:
+    seeds = [
+        made_summary(seed, base=made_method(0.5), auxo=made_method(0.6, cohorts=2), ifca=made_method(0.4, cohorts=3))
+        for seed in range(3)
+    ]
+    page = comparison_page(compare(seeds), [])
+    assert "<h1>Auxo is better than the base, beyond chance.</h1>" in page
+    assert "<p>IFCA is worse than the base, beyond chance.</p>" in page
+    section = re.search(r"What they brought</h2>(.*?)</section>", page, re.DOTALL)
+    assert section is not None
+    assert re.findall(r'scope="row">([^<]+)<', section[1]) == ["Auxo", "IFCA"]
+    assert "3, 3, 3" in section[1]
+    assert page.count("beyond chance") == 2

@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,13 @@ def test_without_a_base_it_is_said_that_nothing_is_compared() -> None:
     runs = [made_summary(seed, auxo=made_method(0.5), mine=made_method(0.6)) for seed in range(2)]
     assert verdicts(compare(runs)) == ['no method is called "base", so there are no differences']
     assert all("difference (95 %)" not in row for row in shown(compare(runs)))
+
+
+def test_a_refused_method_stands_beside_the_others_with_its_reason_below() -> None:
+    runs = [replace(summary(seed, 0.5, 0.6), refused={"cfl": "needs all <of> them"}) for seed in range(2)]
+    rows = shown(compare(runs))
+    assert ["", "CFL", "refused", ""] in rows
+    assert ["CFL was refused: it needs all <of> them"] in rows
 
 
 def test_the_table_has_a_line_for_each_method_with_its_difference_and_fits_80_columns() -> None:

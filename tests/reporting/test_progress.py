@@ -67,6 +67,7 @@ def evaluated(round: int, accuracy: float) -> Evaluated:
         matched_accuracy=accuracy,
         matched_ari=None,
         perplexity=None,
+        tuning_device_s=0.0,
     )
 
 

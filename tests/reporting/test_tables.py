@@ -49,6 +49,13 @@ def test_figures_as_matched_are_shown_where_clients_are_lost(run: RunDirectory) 
     assert f"agreement (ARI) {absent} 0.80" in table
 
 
+def test_tuning_has_a_row_of_its_own_where_clients_have_tuned(run: RunDirectory) -> None:
+    assert "tuning" not in seen(gather(finished(run)))
+    methods = {"base": made_method(0.62, tuning_device_s=7200.0), "auxo": replace(AUXO_END, tuning_device_s=7200.0)}
+    run.write_summary(Summary("toy", 0, "finished", methods))
+    assert "Device-hours of tuning, besides 2 2" in seen(gather(run))
+
+
 def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
     # Auxo climbs from 0.40 to 0.93 between hours 1 and 4, so it passes 0.62 at 1 + 3 * 22 / 53 hours.
     reached = words(duration((1 + 3 * 22 / 53) * HOUR))

@@ -25,7 +25,7 @@ def rendered(renderable: RenderableType) -> str:
 
 
 def evaluated(*cohorts: CohortScore) -> Evaluated:
-    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None)
+    return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None, 0.0)
 
 
 def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> None:
@@ -99,6 +99,13 @@ def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -
     assert "in time: 2.3 x" in text
     assert "in resources: never (it did not get as" in text
     assert "ARI" not in text
+
+
+def test_what_clients_have_tuned_stands_below() -> None:
+    tuned = {name: replace(method, tuning_device_s=5400.0) for name, method in SUMMARY.methods.items()}
+    assert "tuned" not in rendered(comparison_table(SUMMARY))
+    words = "clients have tuned their models: 1.5 device-hours besides those of training"
+    assert words in rendered(comparison_table(replace(SUMMARY, methods=tuned)))
 
 
 def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_columns() -> None:

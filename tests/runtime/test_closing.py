@@ -6,14 +6,15 @@ import pytest
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.cohort_algorithm import LEAST_LOSS, Outcome, Participants
+from auxo.core.cohort_algorithm import LEAST_LOSS, NEAREST, Outcome, Participants, PreTraining
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Returned
 from auxo.core.own_state import own
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
-from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, closing_of, returned_by
+from auxo.runtime.closing import Closed, TrainFailure, Training, _offered_now, close_round, closing_of, returned_by
 from auxo.runtime.coordinator import act, feedback, start
 from auxo.training.trainer import Job, LocalUpdate
 from tests.core.selectors_of_our_own import FewestTurns, Turns
@@ -338,3 +339,17 @@ def test_an_engine_that_answers_too_often_or_too_seldom_is_found_out() -> None:
     for count in (1, 3):
         with pytest.raises(ValueError, match=r"zip\(\) argument"):
             list(returned_by(training, [TrainFailure("none")] * count))
+
+
+def test_who_pre_trains_finds_what_a_leaf_has_become_by_the_leafs_reference() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
+    first = PreTraining(steps=5, model=2, references=(3, 4))
+    asked = Participants(
+        np.arange(2), tree.leaves, np.full(2, -1), np.array([NEAREST, 1]), steps=None, pre_training=first
+    )
+    grown = tree.partition(LEFT, (0, 1), (0.5, 0.5))
+    now = _offered_now(asked, grown)
+
+    assert now.offered == ("0.0.0", "0.0.1", "0.1")
+    assert now.model.tolist() == [NEAREST, 2]
+    assert now.pre_training == PreTraining(steps=5, model=3, references=(4, 4, 5))

@@ -100,14 +100,14 @@ def test_children_start_from_their_parents_weights_and_optimiser_slots() -> None
         assert state.cohorts[child].check_ins == pytest.approx(40 * weight)
 
 
-def test_a_selector_begins_anew_in_every_child() -> None:
+def test_a_selector_tells_every_child_what_it_knew_of_the_parents_clients() -> None:
     rules = replace(with_auxo(replace(SETTINGS, criterion=PartitionAt(0.5))), selector=FewestTurns())
     first = close(rules, begun(rules), answers(updates(12)))
     second = close(rules, first.state, answers(updates(12, seed=1)))
 
     assert len(own(Turns, first.state.cohorts[ROOT].selection).clients) == 12
     for child in (LEFT, RIGHT):
-        assert len(own(Turns, second.state.cohorts[child].selection).clients) == 0
+        assert own(Turns, second.state.cohorts[child].selection).counts.tolist() == [2] * 12
 
 
 def test_a_child_that_trains_does_not_move_its_sibling() -> None:

@@ -10,12 +10,14 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.paper import Paper
 from auxo.core.claims import Claims
-from auxo.core.cohort_state import CoordinatorState
+from auxo.core.cohort_algorithm import EVERYBODY
+from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.layers import Layer
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.coordinator import start
+from auxo.runtime.federation import Federation
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import LEFT, N_PARAMS, RIGHT, RULES, answers, begun, close, partitioned, updates
 
@@ -151,3 +153,20 @@ def test_a_federation_without_participants_or_rounds_is_refused() -> None:
         replace(RULES, total_participants=0)
     with pytest.raises(ValueError, match="total_rounds: expected at least 1, got 0"):
         replace(RULES, total_rounds=0)
+
+
+def test_an_algorithm_may_want_more_or_everybody_but_not_nothing() -> None:
+    @dataclass(frozen=True)
+    class Modest(OneCohort):
+        wanted: int = 0
+
+        def wants(self, state: CohortState, share: int) -> int:
+            return self.wanted
+
+    def rules(wanted: int) -> Federation:
+        return replace(RULES, algorithm=Modest(wanted))
+
+    assert (rules(40).wanted(begun(), ROOT), rules(40).invited(begun(), ROOT)) == (40, 50)
+    assert rules(EVERYBODY).wanted(begun(), ROOT) == rules(EVERYBODY).invited(begun(), ROOT) == EVERYBODY
+    with pytest.raises(ValueError, match=r"Modest.wants: expected at least 1 update, or EVERYBODY, got 0"):
+        rules(0).wanted(begun(), ROOT)

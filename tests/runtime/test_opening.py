@@ -12,10 +12,10 @@ from auxo.core.aggregators import FedAvg
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import LEAST_LOSS, Opening, Plan
 from auxo.core.cohort_state import CoordinatorState
-from auxo.core.gathering import Gathered
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.rng import stream
+from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 from auxo.runtime.closing import close_round, closing_of
@@ -241,7 +241,7 @@ class Takes:
     rows: tuple[int, ...]
     own_states = ()
 
-    def begin(self) -> OwnState:
+    def begin(self, parent: OwnState | None = None) -> OwnState:
         return NOTHING
 
     def select(
@@ -249,7 +249,7 @@ class Takes:
     ) -> IntArray:
         return np.array(self.rows, dtype=np.int64)
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
         return memory
 
 

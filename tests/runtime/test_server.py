@@ -23,9 +23,11 @@ from auxo import (
     TaskResult,
 )
 from auxo.algorithms.base import OneCohort
+from auxo.algorithms.cfl import Cfl
+from auxo.algorithms.flex_cfl import FlexCfl
 from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.kfed import KFed
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.gathering import Gathered
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
@@ -34,6 +36,7 @@ from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector
+from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
@@ -772,7 +775,7 @@ class Listens:
 
     own_states = (Losses,)
 
-    def begin(self) -> Losses:
+    def begin(self, parent: OwnState | None = None) -> Losses:
         return Losses(np.zeros(0))
 
     def select(
@@ -780,8 +783,8 @@ class Listens:
     ) -> IntArray:
         return rows[:wanted]
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> Losses:
-        return Losses(gathered.losses)
+    def learn(self, memory: OwnState, turnout: Turnout) -> Losses:
+        return Losses(turnout.loss)
 
 
 REPORTED: Any = [0.5, 2, np.float32(0.25), None, "low", float("nan"), float("inf"), 10**30, 10**400, -1.0, 0.0, [1]]
@@ -893,3 +896,19 @@ def test_a_method_with_several_models_may_begin_with_one_for_each() -> None:
 
 def test_clients_that_have_to_compare_models_are_in_nobodys_list() -> None:
     assert ifca_server().match(ONLINE, everybody=True) == {FIRST: [], SECOND: []}
+
+
+@pytest.mark.parametrize("method", [FlexCfl(groups=2, sample=2), KFed(cohorts=2)])
+def test_a_method_that_asks_for_more_than_a_task_can_say_is_refused(method: FlexCfl | KFed) -> None:
+    server = Server(np.zeros(3), participants=4, rounds=5, method=method)
+
+    with pytest.raises(
+        NotImplementedError, match=f"{type(method).__name__}: expected a method whose participants train"
+    ):
+        server.open_round(ROOT, [CheckIn(client) for client in range(4)])
+
+
+def test_a_method_that_wants_everybody_has_everybody_who_has_checked_in() -> None:
+    server = Server(np.zeros(3), participants=2, rounds=5, method=Cfl())
+
+    assert len(server.open_round(ROOT, [CheckIn(client) for client in range(7)])) == 7

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,8 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.oort import Oort, OortMemory
+from auxo.core.own_state import own
 from auxo.core.partition import (
     CrossFittedGain,
     Keep,
@@ -26,7 +28,9 @@ from auxo.core.partition import (
     RoundEvidence,
     Verdict,
 )
+from auxo.core.pyramidfl import PyramidFL
 from auxo.core.rewards import RewardSettings
+from auxo.core.selectors import Selector, Uniform
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
@@ -81,6 +85,7 @@ class Case:
     algorithm: CohortAlgorithm
     aggregator: Aggregator
     world: World
+    selector: Selector = field(default_factory=Uniform)
 
 
 def auxo(criterion: PartitionCriterion) -> Auxo:
@@ -105,9 +110,13 @@ GROUPS_FOUND: dict[str, Case] = {
         ABUNDANT,
     ),
     "the paper's rules": Case(Paper(criterion=Twice(), start_round=2), FedAvg(), ABUNDANT),
+    "a table of clients": Case(Paper(criterion=Twice(), start_round=2), FedYogi(), ABUNDANT, Oort(pacer_rounds=2)),
 }
 CASES: dict[str, Case] = GROUPS_FOUND | {
     "one cohort": Case(OneCohort(), FedYogi(), SCARCE),
+    "work by participant": Case(
+        OneCohort(), FedAvg(), replace(ABUNDANT, epochs=2, deadline_s=60.0, sends_partial_work=True), PyramidFL()
+    ),
     "several models in one round": Case(Ifca(cohorts=3, warm_start=2), FedYogi(), ABUNDANT),
     "participants that do less than all": Case(
         OneCohort(), FedAvg(), replace(ABUNDANT, epochs=4, deadline_s=6.0, sends_partial_work=True)
@@ -135,6 +144,10 @@ def simulation(case: str, events: list[Event]) -> Simulation:
         total_rounds=16,
         seed=7,
         overcommit=0.25,
+        selector=CASES[case].selector,
+        layers=TRAINER.layers,
+        by_unit=False,
+        epochs=CASES[case].world.epochs,
     )
     return Simulation(rules, CASES[case].world, events.append)
 
@@ -205,6 +218,11 @@ def test_the_cases_are_what_they_are_called() -> None:
     assert len(states["several models in one round"][-1].coordinator.cohorts) == 3
     done = [epochs for state in states["participants that do less than all"] for epochs in epochs_of(state)]
     assert {1, 2, 3, 4} <= set(done)
+    assert {2, 3, 5} <= {epochs for state in states["work by participant"] for epochs in epochs_of(state)}
+    cohorts = states["a table of clients"][-1].coordinator.cohorts.values()
+    tables = [own(OortMemory, cohort.selection).table for cohort in cohorts]
+    assert len(tables) == 3
+    assert all(len(table) > 40 for table in tables)
 
 
 @ALL_CASES

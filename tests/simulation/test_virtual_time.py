@@ -15,7 +15,7 @@ from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
 from auxo.core.clustering import ClusteringSettings
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants
+from auxo.core.cohort_algorithm import LEAST_LOSS, NEAREST, Closing, CohortAlgorithm, Participants, PreTraining
 from auxo.core.metrics import agreement
 from auxo.core.partition import Keep, Outlook, Partition, PartitionCriterion, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rewards import RewardSettings
@@ -846,10 +846,25 @@ def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_
     assert judges > 10
 
 
+def test_who_is_asked_for_steps_pays_for_the_samples_that_go_through_them_and_pre_training_is_extra() -> None:
+    leaves = (CohortId("0.0"), CohortId("0.1"))
+    first = PreTraining(steps=3, model=2, references=(3, 4))
+    model, everything = np.array([0, NEAREST, NEAREST]), np.full(3, -1)
+    asked = Participants(np.arange(3), leaves, everything, model, steps=2, pre_training=first)
+    work = _work(asked, np.array([7, 9, 2]), np.ones(3, dtype=np.int64), asks_for_loss=False, batch_size=4)
+
+    # Of 7 samples two steps take all; of 9 they take 8, and three take 9; of 2 every step takes 2.
+    assert work.trained.tolist() == [7, 8 + 9, 4 + 6]
+    assert work.downloads.tolist() == [1, 2, 2]
+    assert work.uploads is not None
+    assert work.uploads.tolist() == [1, 2, 2]
+    assert work.compared.tolist() == [0, 0, 0]
+
+
 def test_who_compares_a_single_model_or_judges_without_held_out_samples_pays_for_no_samples() -> None:
     everything, one = np.full(2, -1), np.array([LEAST_LOSS, 0])
     asked = Participants(np.arange(2), (ROOT,), everything, one, held_out=np.array([[-1, -1], [0, 1]]))
-    work = _work(asked, np.array([7, 9]), np.full(2, 2), asks_for_loss=False)
+    work = _work(asked, np.array([7, 9]), np.full(2, 2), asks_for_loss=False, batch_size=6)
 
     assert work.compared.tolist() == [0, 0]
     assert work.trained.tolist() == [14, 18]

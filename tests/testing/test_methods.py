@@ -7,13 +7,22 @@ import pytest
 
 from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
+from auxo.algorithms.cfl import Cfl
+from auxo.algorithms.fesem import FeSem
+from auxo.algorithms.fl_hc import FlHc
+from auxo.algorithms.flex_cfl import FlexCfl
+from auxo.algorithms.icfl import Icfl
 from auxo.algorithms.ifca import Ifca
+from auxo.algorithms.kfed import KFed
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
+from auxo.algorithms.random_groups import RandomGroups
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
+    NEAREST,
+    Circumstances,
     ClientHalf,
     Closing,
     CohortAlgorithm,
@@ -21,6 +30,7 @@ from auxo.core.cohort_algorithm import (
     Opening,
     Outcome,
     Plan,
+    PreTraining,
     Start,
     held_by,
     stepped,
@@ -61,13 +71,28 @@ EAGER: Mapping[
         sharing="equal",
     ),
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
+    "cfl": Cfl(eps_1=1e6, eps_2=0.0, first_split=2),
+    "fl+hc": FlHc(after=2, threshold=0.9),
+    "kfed": KFed(cohorts=2),
+    "fl+hc of three": FlHc(after=1, groups=3, metric="l2", linkage="ward"),
 }
 CONTRACT: Mapping[str, tuple[Method, ...]] = {
     "base": (OneCohort(),),
     "auxo": (Auxo(), EAGER["auxo"], EAGER["auxo by criterion"]),
     "paper": (Paper(), EAGER["paper"]),
     "oracle": (Oracle(),),
+    "random": (RandomGroups(cohorts=3), RandomGroups(cohorts=1)),
+    "cfl": (Cfl(), EAGER["cfl"]),
+    "fl+hc": (FlHc(after=12), EAGER["fl+hc"], EAGER["fl+hc of three"]),
+    "flexcfl": (
+        FlexCfl(groups=2, sample=5, steps=4),
+        FlexCfl(groups=3, sample=2, steps=30, group_rate=0.1),
+        FlexCfl(1),
+    ),
     "ifca": (Ifca(), Ifca(cohorts=1)),
+    "fesem": (FeSem(cohorts=3), FeSem(cohorts=1)),
+    "icfl": (Icfl(), Icfl(most=4, attach=0.0, gap=0.0, smallest=1, merge=0.0, wait=1)),
+    "kfed": (KFed(cohorts=2), KFed(cohorts=3, centres=2), KFed(cohorts=1)),
 }
 PARTS = {f"{name} {number}": part for name, parts in CONTRACT.items() for number, part in enumerate(parts, 1)}
 
@@ -313,6 +338,47 @@ class Undeclared:
     seen: int = 0
 
 
+@dataclass(frozen=True)
+class Greedy(Bent):
+    """Wants a number of updates that there is not."""
+
+    wanted: int = 0
+
+    def wants(self, state: CohortState, share: int) -> int:
+        return share if state.round == 0 else self.wanted
+
+
+@dataclass(frozen=True)
+class Unwilling(Bent):
+    """Refuses always, or without a word."""
+
+    words: str = ""
+    obstacles: bool = True
+
+    def why_not(self, circumstances: Circumstances) -> str | None:
+        return self.words if circumstances.obstacles or not self.obstacles else None
+
+
+def no_steps(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, steps=0)
+
+
+def no_centres(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, centres=0)
+
+
+def nearest_of_nothing(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, model=np.full_like(plan.model, NEAREST))
+
+
+def pre_trains_no_such_model(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, pre_training=PreTraining(5, model=1, references=(0,)))
+
+
+def pre_trains_without_references(opening: Opening, plan: Plan) -> Plan:
+    return replace(plan, pre_training=PreTraining(5, model=0, references=()))
+
+
 def stumbles(opening: Opening, plan: Plan) -> Plan:
     raise ZeroDivisionError("in a plan")
 
@@ -341,6 +407,15 @@ BROKEN: list[tuple[Check[Method], Method]] = [
     (methods.plans_for_the_selected, Bent(planned=judges_for_others)),
     (methods.plans_for_the_selected, Bent(planned=offers_a_stranger)),
     (methods.plans_for_the_selected, Bent(planned=fails_for_nobody)),
+    (methods.plans_for_the_selected, Bent(planned=no_steps)),
+    (methods.plans_for_the_selected, Bent(planned=no_centres)),
+    (methods.plans_for_the_selected, Bent(planned=nearest_of_nothing)),
+    (methods.plans_for_the_selected, Bent(planned=pre_trains_no_such_model)),
+    (methods.plans_for_the_selected, Bent(planned=pre_trains_without_references)),
+    (methods.wants_some_updates, Greedy()),
+    (methods.wants_some_updates, Greedy(wanted=-7)),
+    (methods.refuses_in_words, Unwilling()),
+    (methods.refuses_in_words, Unwilling(words="has no wish to", obstacles=False)),
     (methods.closes_rounds_one_by_one, Bent(closed=never_counts)),
     (methods.closes_rounds_one_by_one, Bent(inner=Auxo(), remembers=Auxo().memory(None), closed=says_nothing)),
     (methods.models_stay_finite, Bent(closed=explodes)),

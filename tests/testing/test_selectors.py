@@ -5,10 +5,12 @@ from itertools import count
 import numpy as np
 import pytest
 
-from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns
+from auxo.core.oort import Oort
 from auxo.core.own_state import NOTHING, OwnState, own
-from auxo.core.selectors import Selector, Uniform
+from auxo.core.pyramidfl import PyramidFL
+from auxo.core.selectors import Asked, Selector, Uniform, UsualWork
+from auxo.core.turnout import Turnout
 from auxo.core.types import IntArray
 from auxo.experiments.parts import SELECTORS
 from auxo.testing import ContractBroken, check_selector, selectors
@@ -44,8 +46,12 @@ class LeastOften:
     def own_states(self) -> tuple[type, ...]:
         return () if self.kind == "undeclared" else (Visits,)
 
-    def begin(self) -> OwnState:
-        return Visits()
+    def begin(self, parent: OwnState | None = None) -> OwnState:
+        if self.kind == "estranged" and parent is not None:
+            return Visits(np.full(1, next(TURNS)))
+        if self.kind == "orphaned" and parent is not None:
+            raise NotImplementedError
+        return parent or Visits()
 
     def select(
         self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
@@ -58,20 +64,44 @@ class LeastOften:
         often = (visits[None, :] == candidates.clients[rows][:, None]).sum(axis=1)
         return np.sort(rows[np.lexsort((rng.random(len(rows)), often))][:wanted])
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
         before = own(Visits, memory).clients
         if self.kind == "impatient":
-            gathered.losses.argmax()
+            turnout.loss.argmax()
+        if self.kind == "hopeful":
+            turnout.loss[turnout.answered].max(initial=0.0) / turnout.answered.sum(dtype=object)
         if self.kind == "forgets":
             before[:] = 0
-        return Visits(np.concatenate([before, clients]))
+        return Visits(np.concatenate([before, turnout.clients[turnout.answered]]))
+
+
+@dataclass(frozen=True)
+class Sets(LeastOften):
+    """Sets the work of participants, and may do so wrongly."""
+
+    asks: str = "well"
+
+    def work(self, memory: OwnState, clients: IntArray, usual: UsualWork) -> Asked:
+        epochs, upload = np.full(len(clients), usual.epochs), np.ones(len(clients))
+        match self.asks:
+            case "nothing":
+                return Asked(epochs * 0, upload)
+            case "silence":
+                return Asked(epochs, upload * 0)
+            case "few":
+                return Asked(epochs[:-1], upload[:-1])
+            case "moody":
+                return Asked(epochs + next(TURNS), upload)
+            case "halves":
+                return Asked(epochs / 2, upload)  # type: ignore[arg-type]  # that is what is wrong
+        return Asked(epochs, upload)
 
 
 class Loose(LeastOften):
     """Not frozen."""
 
 
-CONTRACT: Mapping[str, Selector] = {"uniform": Uniform()}
+CONTRACT: Mapping[str, Selector] = {"uniform": Uniform(), "oort": Oort(), "pyramidfl": PyramidFL()}
 BROKEN: list[tuple[Check[Selector], Selector]] = [
     (selectors.is_a_value, Loose()),
     (selectors.selects_some_of_the_rows, LeastOften("clients")),
@@ -83,6 +113,14 @@ BROKEN: list[tuple[Check[Selector], Selector]] = [
     (selectors.leaves_arguments_alone, LeastOften("sorts")),
     (selectors.leaves_arguments_alone, LeastOften("forgets")),
     (selectors.learns_from_nobody, LeastOften("impatient")),
+    (selectors.learns_however_a_round_went, LeastOften("hopeful")),
+    (selectors.children_begin_with_what_their_parent_knew, LeastOften("orphaned")),
+    (selectors.children_begin_with_what_their_parent_knew, LeastOften("estranged")),
+    (selectors.asks_for_work_that_can_be_done, Sets(asks="nothing")),
+    (selectors.asks_for_work_that_can_be_done, Sets(asks="silence")),
+    (selectors.asks_for_work_that_can_be_done, Sets(asks="few")),
+    (selectors.asks_for_work_that_can_be_done, Sets(asks="moody")),
+    (selectors.asks_for_work_that_can_be_done, Sets(asks="halves")),
     (selectors.memory_goes_through_the_codec, LeastOften("undeclared")),
     (selectors.selects_for_a_federation, LeastOften("moody")),
 ]
@@ -94,7 +132,7 @@ def test_every_selector_that_has_a_name_keeps_the_contract() -> None:
     }
 
 
-@pytest.mark.parametrize("selector", [*CONTRACT.values(), LeastOften()], ids=str)
+@pytest.mark.parametrize("selector", [*CONTRACT.values(), LeastOften(), Sets()], ids=str)
 @every(SELECTOR_CHECKS)
 def test_selectors_keep_the_contract(check: Check[Selector], selector: Selector) -> None:
     check(selector)

@@ -1,6 +1,6 @@
 """Losses of many jobs at a model: those of each job alone, whichever way they are worked out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,12 +13,18 @@ from auxo.engines.in_process import InProcess
 from auxo.models.small_models import LeafCnn, Mlp
 from auxo.population.federated_data import FederatedData
 from auxo.testing.trainers import separable_population
-from auxo.training.job_losses import job_losses
+from auxo.training.job_losses import job_losses as losses_of_jobs
+from auxo.training.job_losses import mean
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Job, LocalTraining, Trainer
 
 SEED = 3
+
+
+def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
+    """Return the mean loss of each job."""
+    return np.array([mean(one) for one in losses_of_jobs(trainer, weights, data, jobs)])
 
 
 def with_nothing(data: FederatedData) -> FederatedData:

@@ -151,3 +151,16 @@ def test_batches_far_wider_than_anybody_has_samples_take_no_memory() -> None:
     assert usual.fitting(data) is usual
     assert LocalTraining(batch_size=10**9).fitting(data).batch_size == 2000
     assert LocalTraining(batch_size=10**9).fitting(population([4])).batch_size == 1024
+
+
+def test_a_job_of_so_many_steps_goes_through_its_samples_as_often_as_that_takes() -> None:
+    data, training = population([5, 2, 0]), LocalTraining(batch_size=2, epochs=1)
+    whole = local_batches(data, [Job(row, 1, None, epochs=4) for row in range(3)], training, 0)
+    some = local_batches(data, [Job(row, 1, None, steps=7) for row in range(3)], training, 0)
+
+    # Of 5 samples a pass is 3 steps: seven are two passes and a step; of 2 it is one; of none there is none.
+    np.testing.assert_array_equal(some[0], whole[0][:7])
+    assert some[1].shape == (7, 2)
+    assert some[2].shape == (0, 2)
+    (alone,) = local_batches(data, [Job(0, 1, None, steps=1)], training, 0)
+    np.testing.assert_array_equal(alone, whole[0][:1])

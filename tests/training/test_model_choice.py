@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from auxo.core.cohort_algorithm import PreTraining
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.model_choice import MeanLosses, train_offered
 from auxo.training.trainer import Job, LocalUpdate
@@ -172,3 +173,28 @@ def test_where_all_train_the_same_model_updates_are_made_where_they_are_wanted()
     assert given == [True]
     assert all(np.shares_memory(update.delta, row) for update, row in zip(found, out, strict=True))
     assert [update.model for update in found] == [1, 1, 1]
+
+
+def test_who_pre_trains_trains_the_model_whose_reference_its_update_is_nearest_to() -> None:
+    # The models are 10, 20 and 30 everywhere; what follows is what is pre-trained, and a direction for each.
+    first = np.array([1.0, 0.0, 0.0], dtype=np.float32)
+    references = list(np.array([[0, 1, 0], [0, 0, 0], [0, 0, 5]], dtype=np.float32))
+    asked = PreTraining(steps=7, model=3, references=(4, 5, 6))
+    seen: list[tuple[float, int | None]] = []
+
+    def trains(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+        for job in jobs:
+            seen.append((float(weights[0]), job.steps))
+            # Pre-training leads client 0 up, and client 1 a little down and to the side.
+            delta = np.array([9, 2, 1] if job.client_row == 0 else [9, -3, -2], dtype=np.float32)
+            yield LocalUpdate(delta if job.steps == 7 else weights, examples=1)
+
+    jobs = [Job(row, 0, None, model=-2, pre_training=asked) for row in (0, 1)]
+    jobs.append(Job(2, 0, None, model=1))
+    found = list(train_offered([*MODELS, first, *references], jobs, trains, unasked, None))
+
+    # The second reference is no direction; of the others the third is nearer to (9, -3, -2).
+    assert [update.model for update in found] == [0, 2, 1]
+    assert [float(update.delta[0]) for update in found] == [10.0, 30.0, 20.0]
+    assert seen[:2] == [(1.0, 7), (1.0, 7)]
+    assert sorted(seen[2:]) == [(10.0, None), (20.0, None), (30.0, None)]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.api.new_clients import NewClients, read_new_clients
 from auxo.core.types import Float32Array, InputArray, IntArray
-from auxo.datasets.open_dataset import TABLES, open_dataset
-from auxo.datasets.tables import TableColumns
+from auxo.datasets.open_dataset import TABLES, arrow_needed, open_dataset
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData, Samples
@@ -24,25 +24,24 @@ class Alike:
     inputs: ModelInputs
     done: Preparation
 
-    def opened(self, path: Path) -> FederatedData:
-        """Return the population in a file, as the run's models take it; a table is read as the run's own was.
+    def opened(self, path: Path) -> NewClients:
+        """Return the clients in a file, as the run's models take them; a table is read as the run's own was.
 
         Raises:
             FileError: the file cannot be used, or its samples are not such as the models take.
         """
-        columns = TableColumns()
-        if path.suffix.lower() in TABLES and self.done.columns:
-            columns = TableColumns(
-                client=self.done.client,
-                features=self.done.columns,
-                label=self.done.label[0] if len(self.done.label) == 1 else None,
-                missing=self.done.missing,
-                as_before=self.done,
-            )
+        is_table = path.suffix.lower() in TABLES or path.is_dir()
+        if is_table and self.done.columns and path.exists():
+            with arrow_needed(path):
+                return read_new_clients(path, self.done)
         try:
-            return self.population(open_dataset(path, columns))
-        except FileError:
-            raise
+            return NewClients.all_labelled(self.population(open_dataset(path)))
+        except FileError as error:
+            if not is_table or not path.exists():
+                raise
+            raise FileError(
+                f"{error}; or convert it first as the run's own table was, see `auxo data convert -h`"
+            ) from error
         except ValueError as error:
             raise FileError(f"{path}: {error}") from error
 
@@ -63,11 +62,17 @@ class Alike:
         elif not data.has_tokens:
             x = data.numbers(np.arange(len(data.x)))
         self._check(x)
+        if data.task != self.inputs.task:
+            raise ValueError(
+                f"labels: expected those of {self.inputs.task}, as the run was trained for, got {data.task}"
+            )
+        is_class = data.targets is None
         return replace(
             data,
             x=x,
-            train=self._labelled(data.train, own.classes),
-            test=self._labelled(data.test, own.classes),
+            train=self._labelled(data.train, own.classes) if is_class else data.train,
+            test=self._labelled(data.test, own.classes) if is_class else data.test,
+            targets=None if data.targets is None else self._targets(data.targets, own),
             n_classes=self.inputs.classes,
             scaling=None,
             preparation=self.done,
@@ -108,6 +113,32 @@ class Alike:
         self._check_numbers(numbers)
         return numbers
 
+    def answers(self, y: object) -> NDArray[Any]:
+        """Return what a loss is given for labels as a user has them: class numbers, or targets as they are learned.
+
+        Raises:
+            ValueError: there is a label that the run does not know, or they are not as many as the run learned.
+        """
+        if self.inputs.task == "classification":
+            return self.labels(y)
+        values = np.asarray(y)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"y: expected numbers, as the run was trained for {self.inputs.task}, got {values.dtype}")
+        wide = values.astype(np.float64)
+        wide = wide[:, np.newaxis] if wide.ndim == 1 else wide
+        if wide.ndim != 2 or wide.shape[1] != self.inputs.classes or not np.isfinite(wide).all():
+            expected = f"{self.inputs.classes} finite numbers for each input"
+            raise ValueError(f"y: expected {expected}, got an array of shape {values.shape}, or others")
+        if self.inputs.task == "multi-label" and not np.isin(wide, (0.0, 1.0)).all():
+            raise ValueError("y: expected 0 or 1 for each label that an input may have, got other numbers")
+        return self.done.learned(wide)
+
+    def shown(self, predicted: NDArray[Any]) -> NDArray[Any]:
+        """Return predictions as people want them: classes by name, and a single number for itself."""
+        if self.inputs.task == "classification":
+            return self.names(predicted)
+        return predicted[:, 0] if predicted.shape[1] == 1 else predicted
+
     def names(self, numbers: IntArray) -> NDArray[Any]:
         """Return labels by their names, or as they are where the run knows none."""
         return np.array(self.done.classes)[numbers] if self.done.classes else numbers
@@ -135,6 +166,18 @@ class Alike:
                 "missing; convert the table with the same columns"
             )
         return x[:, [columns.index(name) for name in self.done.columns]]
+
+    def _targets(self, targets: Float32Array, own: Preparation) -> Float32Array:
+        """Return targets of a data set as the run's were: the same ones, in the same order and units."""
+        values, theirs, ours = own.predicted(targets), own.classes, self.done.classes
+        if theirs and ours and theirs != ours:
+            lacking = [name for name in ours if name not in theirs]
+            unknown = [name for name in theirs if name not in ours]
+            if (lacking and self.inputs.task == "regression") or unknown:  # a label that nobody has is no mistake
+                raise ValueError(f"labels: expected {', '.join(ours)}, as in the run, got {', '.join(theirs)}")
+            none = np.zeros(len(values))
+            values = np.stack([values[:, theirs.index(name)] if name in theirs else none for name in ours], axis=1)
+        return self.done.learned(values)
 
     def _labelled(self, samples: Samples, classes: tuple[str, ...]) -> Samples:
         """Return samples whose labels are numbered as the run's."""

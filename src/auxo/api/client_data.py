@@ -17,7 +17,7 @@ from auxo.datasets.hugging_face import HubColumns, from_hugging_face
 from auxo.datasets.open_dataset import arrow_needed
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import population_of
-from auxo.population.preparation import Preparation
+from auxo.population.preparation import Preparation, Task, fit_columns
 
 _FORMS = (
     "a mapping of clients' names to their samples, or a list of clients' samples (each (x, y), (x, y, x_test, y_test), "
@@ -35,6 +35,7 @@ class DataColumns:
     label: str = "label"
     test_share: float = TEST_SHARE  # of a client's samples, where none are said to be for testing
     tokens: bool = False  # whether whole numbers in arrays are tokens of a text
+    task: Task = "classification"  # of arrays and torch data sets; else y holds numbers, (n,) or (n, several), or flags
 
     def __post_init__(self) -> None:
         if not 0 < self.test_share < 1:
@@ -97,17 +98,51 @@ def _of_clients(names: Sequence[object], samples: Sequence[object], columns: Dat
         (one, first), (other, second), *_ = shapes.items()
         raise ValueError(f"data: expected inputs of one shape, got {one} of client {first!r} and {other} of {second!r}")
     x = np.concatenate([part.x for part in parts])
-    y, classes = _numbered(np.concatenate([part.y for part in parts]))
+    labels: NDArray[Any] = np.zeros(len(x), dtype=np.int64)
+    classes: tuple[str, ...] = ()
+    if columns.task == "classification":
+        labels, classes = _numbered(np.concatenate([part.y for part in parts]))
+    is_test = np.concatenate([part.is_test for part in parts])
     data = population_of(
         x=x,
-        y=y,
+        y=labels,
         client=np.repeat(called, [len(part.y) for part in parts]),
-        test=np.concatenate([part.is_test for part in parts]),
+        test=is_test,
         name=name,
     )
     if columns.tokens:
         data = replace(data, x=x.astype(np.int32))
+    if columns.task != "classification":
+        return _with_targets(data, [part.y for part in parts], is_test, columns.task)
     return replace(data, n_classes=max(data.n_classes, len(classes)), preparation=Preparation(classes=classes))
+
+
+def _with_targets(data: FederatedData, y: Sequence[NDArray[Any]], is_test: BoolArray, task: Task) -> FederatedData:
+    """Return a population with numbers or flags to learn, in the order of its inputs, in place of classes."""
+    widths = {part.shape[1:] for part in y}
+    if len(widths) > 1 or any(part.dtype.kind not in "biuf" for part in y):
+        raise ValueError(f"data: expected as many numbers to learn of every client for {task}, got others")
+    values = np.concatenate(y).astype(np.float64).reshape(len(is_test), -1)
+    if not np.isfinite(values).all():
+        raise ValueError(f"data: expected finite numbers to learn for {task}, got NaN or infinity; drop these samples")
+    if task == "multi-label" and not np.isin(values, (0.0, 1.0)).all():
+        raise ValueError("data: expected 0 or 1 for each label that a sample may have, got other numbers")
+    number = values.shape[1]
+    done = Preparation(
+        classes=("target",) if number == 1 else tuple(f"target {place}" for place in range(number)), task=task
+    )
+    if task == "regression":
+        means, deviations = fit_columns(values, ~is_test)
+        done = replace(done, target_means=tuple(means.tolist()), target_scales=tuple(deviations.tolist()))
+    return replace(
+        data,
+        train=replace(data.train, y=data.train.x_rows),  # every sample has its own answer
+        test=replace(data.test, y=data.test.x_rows),
+        n_classes=number,
+        task=task,
+        targets=done.learned(values),
+        preparation=done,
+    )
 
 
 def _called(names: Sequence[object]) -> NDArray[np.generic]:
@@ -122,8 +157,13 @@ def _called(names: Sequence[object]) -> NDArray[np.generic]:
     return called
 
 
-def _numbered(y: NDArray[np.generic]) -> tuple[NDArray[np.generic], tuple[str, ...]]:
+def _numbered(y: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return labels as numbers from 0, and what they are called if they were texts."""
+    if y.dtype.kind == "f" and not np.equal(y, np.round(y)).all():
+        raise ValueError(
+            "data: expected classes as labels, whole numbers from 0 or texts, got other numbers; if these are to be "
+            'learned, say so with columns=auxo.DataColumns(task="regression")'
+        )
     if y.dtype.kind not in "US":
         return y, ()
     classes, numbers = np.unique(y, return_inverse=True)
@@ -155,7 +195,7 @@ def _samples(samples: object, client: object, columns: DataColumns) -> _ClientAr
             f"data: client {client!r}: expected (x, y), (x, y, x_test, y_test), a torch Dataset or two, got {got}"
         )
     for x, y in parts:
-        if x.ndim == 0 or y.ndim != 1 or len(x) != len(y):
+        if x.ndim == 0 or y.ndim not in ((1,) if columns.task == "classification" else (1, 2)) or len(x) != len(y):
             raise ValueError(
                 f"data: client {client!r}: expected one label for each input, got inputs of shape {x.shape} and labels "
                 f"of shape {y.shape}"
@@ -178,7 +218,9 @@ def _is_torch_like(samples: object) -> TypeGuard[Any]:
 def _items(samples: Any, client: object) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
         pairs = [samples[number] for number in range(len(samples))]
-        return np.stack([np.asarray(x) for x, _ in pairs]), np.array([np.asarray(y).item() for _, y in pairs])
+        answers = np.stack([np.asarray(y) for _, y in pairs])
+        single = answers[:, 0] if answers.ndim == 2 and answers.shape[1] == 1 else answers
+        return np.stack([np.asarray(x) for x, _ in pairs]), single
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"data: client {client!r}: expected a Dataset of pairs (input, label), all inputs of one shape, got "

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.api.alike import Alike
+from auxo.api.new_clients import NewClients
+from auxo.api.predictions import Predictions, predict_clients, predicted_by, scores_of
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, CohortId, Float32Array, IntArray
+from auxo.core.types import CohortId, Float32Array, IntArray
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.method_runs import method_runs
@@ -33,6 +35,7 @@ from auxo.experiments.summary import BASE, ORACLE, Losers, Summary
 from auxo.files.errors import FileError, file_error
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.preparation import Task
 from auxo.protocol.messages import CheckIn
 from auxo.registry.import_path import path_of
 from auxo.registry.registry import short_name
@@ -53,22 +56,6 @@ class Place:
     samples: int = 0  # whose loss was worked out, once for each model
     margin: float | None = None  # by how much the next best model that was tried has a larger loss; None: no other
     is_sure: bool = True  # False: the client's record leads there by a draw or a prediction only
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """What is predicted for every sample of a population, client by client, in the order of their samples."""
-
-    client: IntArray  # (samples,) row of the population
-    sample: IntArray  # (samples,) number among the client's samples as they came, from 0
-    is_test: BoolArray  # (samples,) False: its label may have decided about the cohort
-    label: IntArray  # (samples,)
-    predicted: IntArray  # (samples,)
-
-    @property
-    def accuracy(self) -> float:
-        """Return the share of test samples whose label is predicted."""
-        return float((self.predicted == self.label)[self.is_test].mean()) if self.is_test.any() else float("nan")
 
 
 @dataclass(frozen=True)
@@ -103,17 +90,18 @@ class CohortModel:
     def predict(self, x: object) -> NDArray[Any]:
         """Return the predicted label of each input, by name where the run knows names.
 
+        For other tasks it returns the predicted numbers, in the units that the run was given, or which labels an input
+        has: (inputs,) if it is one, (inputs, targets) if there are several, in the order of `FinishedRun.targets`.
         Inputs are as the run was given them, before they were standardised; the same is done to them here.
 
         Raises:
             ValueError: they are not such as the model takes.
         """
-        return self._alike.names(self._trainer.predict(self.weights, self._alike.samples(x)))
+        return self._alike.shown(predicted_by(self._trainer, self.weights, self._alike.samples(x), self._alike.done))
 
     def accuracy(self, x: object, y: object) -> float:
-        """Return the share of inputs whose label is predicted."""
-        labels = self._alike.labels(y)
-        return float((self._trainer.predict(self.weights, self._alike.samples(x)) == labels).mean())
+        """Return the share of inputs whose label is predicted; where the run has another score, its mean."""
+        return float(scores_of(self._trainer, self.weights, self._alike.samples(x), self._alike.answers(y)).mean())
 
 
 class CohortModels(Mapping[str, CohortModel]):
@@ -306,13 +294,19 @@ class FinishedRun:
             None if np.isnan(margin) else margin,
         )
 
-    def place_all(self, data: FederatedData, *, most_samples: int = MOST_SAMPLES) -> Placed:
-        """Return the cohort of every client of a population that `opened` has made alike to the run's."""
-        weights = {cohort: self.models[cohort].weights for cohort in self.tree.leaves}
-        return place_newcomers(self.tree, weights, self._trainer, data, most_samples)
+    def place_all(self, clients: NewClients, *, most_samples: int = MOST_SAMPLES) -> Placed:
+        """Return the cohort of every client that `opened` has made alike to the run's, by its samples with labels.
 
-    def opened(self, data: object) -> FederatedData:
+        Raises:
+            ValueError: a client has no labelled samples to compare models by.
+        """
+        weights = {cohort: self.models[cohort].weights for cohort in self.tree.leaves}
+        return place_newcomers(self.tree, weights, self._trainer, clients.data, most_samples)
+
+    def opened(self, data: object) -> NewClients:
         """Return clients' samples, from a file or as `auxo.simulate` takes them, as the run's models take them.
+
+        Where the run was trained on a table of numbers, rows of another table may be without a label.
 
         Raises:
             FileError: the file cannot be used, or its samples are not such as the run was trained on.
@@ -322,36 +316,31 @@ class FinishedRun:
             return self._alike.opened(Path(data))
         from auxo.api.client_data import population_from  # noqa: PLC0415 - only who has such data needs it
 
-        return self._alike.population(population_from(data))
+        return NewClients.all_labelled(self._alike.population(population_from(data)))
 
     def predict(self, x: object, cohort: str | Place) -> NDArray[Any]:
         """Return the labels that a cohort's model predicts for inputs; see `CohortModel.predict`."""
         return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].predict(x)
 
-    def predict_all(self, data: FederatedData, cohorts: Sequence[CohortId]) -> "Predictions":
-        """Return the label that is predicted for every sample, by the model of its client's cohort.
+    def predict_all(self, clients: NewClients, cohorts: Sequence[CohortId]) -> Predictions:
+        """Return what is predicted for every sample, by the model of its client's cohort.
 
         Args:
-            data: a population that `opened` has made alike to the run's.
-            cohorts: of its clients, in their order.
+            clients: that `opened` has made alike to the run's.
+            cohorts: of the clients, in their order.
         """
-        splits, everybody = (data.train, data.test), np.arange(data.n_clients)
-        client = np.concatenate([np.repeat(everybody, split.counts()) for split in splits])
-        row = np.concatenate([split.x_rows for split in splits])
-        order = np.lexsort((row, client))
-        client, row = client[order], row[order]
-        predicted = np.zeros(len(row), dtype=np.int64)
-        for cohort in dict.fromkeys(cohorts):
-            theirs = np.flatnonzero(np.array([one == cohort for one in cohorts])[client])
-            if len(theirs):
-                predicted[theirs] = self._trainer.predict(self.models[cohort].weights, data.inputs(row[theirs]))
-        return Predictions(
-            client=client,
-            sample=np.arange(len(client)) - np.searchsorted(client, client),
-            is_test=np.repeat([False, True], [len(split.y) for split in splits])[order],
-            label=np.concatenate([split.y for split in splits])[order],
-            predicted=predicted,
-        )
+        weights = {cohort: self.models[cohort].weights for cohort in dict.fromkeys(cohorts)}
+        return predict_clients(clients, cohorts, weights, self._trainer)
+
+    @property
+    def task(self) -> Task:
+        """Return what the models were trained for."""
+        return self._alike.inputs.task
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Return the names of the classes, of the numbers that are predicted, or of the labels a sample may have."""
+        return self._alike.done.classes
 
     def label_names(self, numbers: IntArray) -> NDArray[Any]:
         """Return labels by name, where the run knows names."""
@@ -383,7 +372,9 @@ class FinishedRun:
         given = self._model
         model = training.model if given is None else given if isinstance(given, str) else model_path(given)
         try:
-            return make_trainer(model, self._alike.inputs.example(), "one-by-one", training.model_args)
+            return make_trainer(
+                model, self._alike.inputs.example(), "one-by-one", training.model_args, training.loss, training.metric
+            )
         except (ValueError, ImportError) as error:
             hint = "" if given is not None else "; give it by model=, or with --model"
             raise FileError(f'{self.path}: its model, "{model}", cannot be built: {error}{hint}') from error
@@ -420,14 +411,26 @@ def _featured(methods: tuple[str, ...]) -> str:
     return next((one for one in ("auxo", *others) if one in methods), methods[0])
 
 
-def _one_client(alike: Alike, x: object, y: object) -> FederatedData:
-    """Return a population of one client whose samples are all there to compare models by."""
-    inputs, labels = alike.samples(x), alike.labels(y)
-    if len(inputs) != len(labels) or len(labels) == 0:
-        raise ValueError(f"y: expected a label for each of {len(inputs)} inputs, and one at least, got {len(labels)}")
-    rows = np.arange(len(labels))
+def _one_client(alike: Alike, x: object, y: object) -> NewClients:
+    """Return a client whose samples are all there to compare models by."""
+    inputs, answers = alike.samples(x), alike.answers(y)
+    if len(inputs) != len(answers) or len(answers) == 0:
+        raise ValueError(f"y: expected a label for each of {len(inputs)} inputs, and one at least, got {len(answers)}")
+    rows, is_class = np.arange(len(answers)), alike.inputs.task == "classification"
+    labels = answers if is_class else rows
     # In the order of their numbers the first might be all of one class.
     order = stream(0, "population-file", "order").permutation(rows)
     train = Samples(order, labels[order], np.array([0, len(rows)]))
     nothing = Samples(rows[:0], labels[:0], np.array([0, 0]))
-    return FederatedData("client", inputs, train, nothing, alike.inputs.classes, ("client",), preparation=alike.done)
+    data = FederatedData(
+        "client",
+        inputs,
+        train,
+        nothing,
+        alike.inputs.classes,
+        ("client",),
+        task=alike.inputs.task,
+        targets=None if is_class else answers,
+        preparation=alike.done,
+    )
+    return NewClients.all_labelled(data)

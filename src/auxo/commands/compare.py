@@ -1,11 +1,15 @@
 """The command `auxo compare`."""
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
+from auxo.commands.child_runs import ChildRuns
 from auxo.commands.command_group import examples
 from auxo.commands.options import (
     ConfigFile,
@@ -20,19 +24,26 @@ from auxo.commands.options import (
 from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
+from auxo.experiments.grid import Axis, Cell, make_cells, parse_axis
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.seeds import run_seeds
+from auxo.experiments.seeds import RunSeed, missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.reporting.comparison_report import write_comparison_report
 from auxo.reporting.comparison_tables import comparison_over_seeds
+from auxo.reporting.grid_report import grid_table, write_grid_report
+from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.report import write_report
 
 EXAMPLES = examples(
     "auxo compare study.toml",
-    "auxo compare study.toml --seeds 5 --out runs/study",
+    "auxo compare study.toml --seeds 5 --jobs 4 --out runs/study",
+    "auxo compare study.toml --methods base,auxo,ifca  # add a method later: what is done is kept",
+    "auxo compare study.toml --grid training.aggregator=fedavg,fedyogi --grid training.personaliser=none,ftfa --jobs 2",
     "auxo compare writers --data DIR  # a reference that comes with Auxo, on data that do not",
 )
+
+_WIDTH = 140  # of a grid's table in a file or a pipe; our choice
 
 
 def compare(  # noqa: PLR0913, PLR0917 - one for each option
@@ -42,40 +53,93 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     data: DataFolder = None,
     engine: EngineName = None,
     ray_address: RayAddress = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Methods to compare, instead of those of the configuration.")
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SECTION.KEY=A,B,...",
+            help="Compare the methods for each of these values of a setting; given again, for every combination.",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from that of the configuration on.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time, each in a process of its own.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Folder for the runs, one directory a seed; seeds that are done there are kept. "
-            "Default: runs/NAME-seeds.",
+            help="Folder for the runs, one directory a seed (of each combination); what is done there is kept. "
+            "Default: runs/NAME-seeds, or runs/NAME-grid.",
         ),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Run an experiment with several seeds and compare its methods with the base by seed.
+    """Run an experiment with several seeds, or a grid of them, and compare its methods with the base.
 
-    CONFIG.toml is as for `auxo run`, or the name of a reference. Differences come with 95 % confidence intervals over
-    seeds. Ctrl-C keeps what is done; the same command goes on where it stopped, inside a seed too.
+    CONFIG.toml is as for `auxo run`, or the name of a reference. Differences are paired by seed and come with 95 %
+    confidence intervals. A method that cannot run in a configuration is shown with its reason. Ctrl-C keeps what is
+    done; the same command goes on where it stopped, inside a run too, and with more seeds, methods or values it runs
+    what is missing. Results are the same bits whatever --jobs is.
     """
-    config = load_config(config_file, all_overrides(overrides, population, engine, ray_address, data))
+    given = all_overrides(overrides, population, engine, ray_address, data)
+    if methods is not None:
+        given.append(f"methods={json.dumps([name.strip() for name in methods.split(',')])}")
+    axes = tuple(parse_axis(one) for one in grid or ())
+    cells = make_cells(axes, lambda more: load_config(config_file, [*given, *more]))
     check_json(json_file)
-    folder = out or Path("runs") / f"{config.name}-seeds"
-    messages = Console(stderr=True)
-    tell_unused(config, messages)
-
-    def run_seed(of_seed: Config, directory: RunDirectory) -> Summary:
-        messages.print(f"seed {of_seed.seed}", highlight=False)
-        summary = run_into(directory, of_seed, messages, is_resumed=bool(directory.methods()))
-        write_report(directory)
-        end_if_failed(summary)  # nothing can be compared with it
-        return summary
-
-    with no_empty_folders(folder):
-        comparison = run_seeds(config, seeds, folder, run_seed)
-    page = write_comparison_report(folder, comparison)  # first: what follows can fail, by a closed pipe
-    Console().print("", comparison_over_seeds(comparison), sep="\n")
+    first = cells[0].config
+    folder = out or Path("runs") / f"{first.name}-{'grid' if axes else 'seeds'}"
+    messages = MessageConsole()
+    tell_unused([cell.config for cell in cells], messages)
+    missing = missing_runs(cells, seeds, folder)
+    with no_empty_folders(folder), _runner(messages, missing, folder, jobs, is_grid=bool(axes)) as run:
+        if axes:
+            page, table = _compared_grid(axes, cells, (seeds, jobs), folder, run)
+        else:
+            page, table = _compared(first, (seeds, jobs), folder, run)
+    shown = Console()
+    if axes and not shown.is_terminal:
+        shown.width = max(shown.width, _WIDTH)
+    shown.print("", table, sep="\n")
     if json_file is not None:
         write_whole(json_file, (folder / "comparison.json").read_bytes())
     typer.echo(f"report: {page}; figures: {folder / 'figures'}; numbers: {folder / 'comparison.json'}")
+
+
+def _compared(config: Config, many: tuple[int, int], folder: Path, run: RunSeed) -> tuple[Path, RenderableType]:
+    """Return the page of a comparison over seeds, and its table; ``many`` are seeds and jobs."""
+    comparison = run_seeds(config, many[0], folder, run, many[1])
+    return write_comparison_report(folder, comparison), comparison_over_seeds(comparison)
+
+
+def _compared_grid(
+    axes: Sequence[Axis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
+) -> tuple[Path, RenderableType]:
+    """Return the page of a grid, and its table."""
+    comparison = run_grid(axes, cells, many[0], folder, run, many[1])
+    return write_grid_report(folder, comparison), grid_table(comparison)
+
+
+@contextmanager
+def _runner(messages: Console, total: int, folder: Path, jobs: int, *, is_grid: bool) -> Iterator[RunSeed]:
+    """Yield what runs an experiment: in this process, or in processes of their own."""
+
+    def ended(summary: Summary) -> Summary:
+        if not is_grid:
+            end_if_failed(summary)  # nothing can be compared with it; a grid has other cells
+        return summary
+
+    def run_here(config: Config, directory: RunDirectory) -> Summary:
+        name = f"{directory.path.parent.name}, " if is_grid else ""
+        messages.print(f"{name}seed {config.seed}", highlight=False, markup=False)
+        summary = run_into(directory, config, messages, is_resumed=bool(directory.methods()))
+        write_report(directory)
+        return ended(summary)
+
+    if jobs == 1:
+        yield run_here
+        return
+    with ChildRuns(messages, total, folder) as children:
+        yield lambda config, directory: ended(children(config, directory))

@@ -25,6 +25,7 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.population.preparation import Missing, Preparation, Task
 from auxo.registry.expectation import nearest
+from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.number_format import counted
 
 _OPTIONS = {"standardise": "--as-they-are"}  # options that are not called what they set
@@ -226,7 +227,7 @@ def _tell_preparation(done: Preparation) -> None:
 @contextmanager
 def _progress(words: str) -> Iterator[Callable[[int], None]]:
     """Yield the function to call with the number of clients so far; a bar shows it, on a terminal only."""
-    console = Console(stderr=True)
+    console = MessageConsole()
     if not console.is_interactive or os.environ.get("CI"):
         yield lambda clients: None
         return

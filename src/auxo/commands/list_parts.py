@@ -19,7 +19,7 @@ EXAMPLES = examples(
     "auxo list aggregators --json",
 )
 
-Kind = Literal["methods", "aggregators", "selectors", "criteria", "clients", "models", "populations"]
+Kind = Literal["methods", "aggregators", "selectors", "criteria", "clients", "personalisers", "models", "populations"]
 
 _WHERE = {
     "methods": 'methods = ["base", "auxo"]',
@@ -27,6 +27,7 @@ _WHERE = {
     "selectors": "training.selector",
     "criteria": "auxo.criterion",
     "clients": "training.client",
+    "personalisers": "training.personaliser",
     "models": "training.model",
     "populations": "population.source, population.dataset",
 }
@@ -38,6 +39,7 @@ _SETTINGS = {
     "selectors": "training.selector=NAME",
     "criteria": "auxo.criterion=NAME",
     "clients": "training.client=NAME",
+    "personalisers": "training.personaliser=NAME",
 }
 
 
@@ -61,10 +63,11 @@ def list_parts(
         bool, typer.Option("--json", help="Print a JSON list of objects with name and about (and kind, without KIND).")
     ] = False,
 ) -> None:
-    """List what a configuration can name: methods, aggregators, selectors, criteria, clients, models, populations.
+    """List what a configuration can name: methods and other parts, models, populations.
 
-    KIND is one of these; without it all are listed. Methods and other parts of your own go in by their import path,
-    such as my_file.py:MyMethod; their settings are the section of their name.
+    KIND is one of methods, aggregators, selectors, criteria, clients, personalisers, models and populations; without it
+    all are listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
+    settings are the section of their name.
     """
     kinds = list(_WHERE) if kind is None else [kind]
     if is_json:

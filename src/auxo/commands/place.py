@@ -6,7 +6,20 @@ from pathlib import Path
 import typer
 
 from auxo.commands.command_group import examples
-from auxo.commands.using_runs import Data, Method, Model, MostSamples, OutTable, Run, check_out, opened_run, write_table
+from auxo.commands.using_runs import (
+    Data,
+    Method,
+    Model,
+    MostSamples,
+    OutTable,
+    Run,
+    check_out,
+    opened_clients,
+    opened_run,
+    without_labels,
+    write_table,
+)
+from auxo.files.errors import FileError
 
 EXAMPLES = examples(
     "auxo place runs/study new-clients.csv",
@@ -33,14 +46,20 @@ def place(
     # Brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
     from auxo.experiments.world import draw_devices  # noqa: PLC0415
 
-    clients = run.opened(data)
+    clients = opened_clients(run, data)
+    if unlabelled := without_labels(clients):
+        raise FileError(
+            f"{data}: expected samples with labels of every client, to compare models by, got none of "
+            f"{len(unlabelled)} clients, such as {unlabelled[0]!r}; label a few, or leave these clients out"
+        )
     placed = run.place_all(clients, most_samples=samples)
-    spent_s = placed.device_s(draw_devices(run.config, clients.n_clients), run.n_params)
+    names = clients.data.client_names
+    spent_s = placed.device_s(draw_devices(run.config, len(names)), run.n_params)
     write_table(
         out,
         ("name", "cohort", "loss", "margin", "models", "samples", "device_s"),
         zip(
-            clients.client_names,
+            names,
             placed.cohort,
             _known(placed.loss.tolist()),
             _known(placed.margin.tolist()),
@@ -52,9 +71,9 @@ def place(
     )
     members = Counter(placed.cohort)
     counts = ", ".join(f"{cohort}: {members[cohort]}" for cohort in run.tree.leaves)
-    everything = len(run.tree.leaves) * clients.n_clients
+    everything = len(run.tree.leaves) * len(names)
     typer.echo(
-        f"{clients.n_clients} clients placed ({counts}); models tried: {placed.models.sum()} "
+        f"{len(names)} clients placed ({counts}); models tried: {placed.models.sum()} "
         f"(all with all would be {everything}), on {placed.samples.sum()} samples, {spent_s.sum():.0f} device-seconds"
         f"{_where(out)}",
         err=True,

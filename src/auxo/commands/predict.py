@@ -1,18 +1,33 @@
 """The command `auxo predict`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auxo.commands.command_group import examples
-from auxo.commands.using_runs import Data, Method, Model, MostSamples, OutTable, Run, check_out, opened_run, write_table
+from auxo.commands.using_runs import (
+    Data,
+    Method,
+    Model,
+    MostSamples,
+    OutTable,
+    Run,
+    check_out,
+    opened_clients,
+    opened_run,
+    without_labels,
+    write_table,
+)
 from auxo.core.types import CohortId
 from auxo.files.errors import FileError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from auxo.api.finished_run import FinishedRun
-    from auxo.population.federated_data import FederatedData
+    from auxo.api.new_clients import NewClients
+    from auxo.api.predictions import Predictions
 
 EXAMPLES = examples(
     "auxo predict runs/study new-clients.csv",
@@ -39,51 +54,103 @@ def predict(  # noqa: PLR0913, PLR0917 - one for each option
 
     RUN is the directory of a finished run, DATA a file with clients' samples, as for `auxo run --population`. Clients
     are placed by their training samples first, as `auxo place` does it. Inputs are prepared as those of the run were:
-    give them as they are. In the table, a sample's number is its place among its client's rows in DATA, from 0.
+    give them as they are. Rows of a table may be without a label; those that have one place their client. In the
+    output, `row` is the sample's row in DATA, from 0.
     """
     check_out(out)
     run = opened_run(run_directory, method, model)
-    clients = run.opened(data)
+    clients = opened_clients(run, data)
     cohorts, how = _cohorts(run, clients, cohort, by_name, samples)
     found = run.predict_all(clients, cohorts)
-    labels, predicted = run.label_names(found.label), run.label_names(found.predicted)
+    names = clients.data.client_names
+    columns = _columns(run, found)
     write_table(
         out,
-        ("name", "cohort", "sample", "split", "label", "prediction"),
+        ("name", "cohort", "row", "split", *columns),
         zip(
-            (clients.client_names[row] for row in found.client.tolist()),
+            (names[row] for row in found.client.tolist()),
             (cohorts[row] for row in found.client.tolist()),
-            found.sample.tolist(),
-            ("test" if is_test else "train" for is_test in found.is_test.tolist()),
-            labels.tolist(),
-            predicted.tolist(),
+            found.row.tolist(),
+            _splits(found),
+            *columns.values(),
             strict=True,
         ),
     )
-    typer.echo(
-        f"{len(found.label)} samples of {clients.n_clients} clients, {how}; {100 * found.accuracy:.1f} % of the "
-        f"{int(found.is_test.sum())} test samples are predicted right{'' if out is None else f'; table: {out}'}",
-        err=True,
-    )
+    where = "" if out is None else f"; table: {out}"
+    typer.echo(f"{len(found.row)} samples of {len(names)} clients, {how}; {_how_well(found)}{where}", err=True)
+
+
+def _splits(found: "Predictions") -> list[str]:
+    """Return which samples' labels may have decided about the cohort (train), and which not; empty without a label."""
+    flags = zip(found.is_test.tolist(), found.is_labelled.tolist(), strict=True)
+    return [("test" if is_test else "train") if is_labelled else "" for is_test, is_labelled in flags]
+
+
+def _columns(run: "FinishedRun", found: "Predictions") -> dict[str, list[object]]:
+    """Return the columns that tell labels and predictions; a label that nobody knows is empty."""
+    if run.task == "classification":
+        told = {"label": run.label_names(found.label).tolist(), "prediction": run.label_names(found.predicted).tolist()}
+    elif run.task == "multi-label":
+        told = {"label": _sets(run, found.label), "prediction": _sets(run, found.predicted)}
+    elif len(run.targets) == 1:
+        told = {"label": _numbers(found.label[:, 0]), "prediction": _numbers(found.predicted[:, 0])}
+    else:
+        told = {f"label {name}": _numbers(found.label[:, place]) for place, name in enumerate(run.targets)}
+        told |= {f"prediction {name}": _numbers(found.predicted[:, place]) for place, name in enumerate(run.targets)}
+    known = found.is_labelled.tolist()
+    return {
+        name: [value if is_known else "" for value, is_known in zip(column, known, strict=True)]
+        if name.startswith("label")
+        else column
+        for name, column in told.items()
+    }
+
+
+def _sets(run: "FinishedRun", flags: "NDArray[Any]") -> list[str]:
+    return [";".join(name for name, has in zip(run.targets, row, strict=True) if has) for row in flags.tolist()]
+
+
+def _numbers(values: "NDArray[Any]") -> list[str]:
+    return [f"{value:.6g}" for value in values.tolist()]
+
+
+def _how_well(found: "Predictions") -> str:
+    tests, unknown = int((found.is_test & found.is_labelled).sum()), int((~found.is_labelled).sum())
+    if tests == 0:
+        return f"{unknown} of them have no label, and none with a label was held out"
+    if found.score_name == "accuracy":
+        words = f"{100 * found.score:.1f} % of the {tests} test samples with a label are predicted right"
+    else:
+        words = f"{found.score_name} {100 * found.score:.1f} % on the {tests} test samples with a label"
+    return words + (f", {unknown} have none" if unknown else "")
 
 
 def _cohorts(
-    run: "FinishedRun", clients: "FederatedData", cohort: str | None, by_name: bool, samples: int
+    run: "FinishedRun", clients: "NewClients", cohort: str | None, by_name: bool, samples: int
 ) -> tuple[Sequence[CohortId], str]:
     """Return the cohort of each client, and in words how it was found."""
     if cohort is not None and by_name:
         raise FileError("--cohort and --by-name: expected one of them, got both; leave one out")
+    names = clients.data.client_names
     if cohort is not None:
         if cohort not in run.tree.leaves:
             raise FileError(f"--cohort {cohort}: expected one of {', '.join(run.tree.leaves)}, which have models")
-        return [CohortId(cohort)] * clients.n_clients, f"all with the model of {cohort}"
+        return [CohortId(cohort)] * len(names), f"all with the model of {cohort}"
     if by_name:
-        unknown = [name for name in clients.client_names if name not in run.clients]
+        unknown = [name for name in names if name not in run.clients]
         if unknown:
             raise FileError(
                 f"--by-name: expected clients that were evaluated in the run, got {len(unknown)} others, such as "
                 f"{unknown[0]!r}; leave --by-name out to place them by their samples"
             )
-        return [run.clients[name].cohort for name in clients.client_names], "in the cohorts that they had in the run"
+        return [run.clients[name].cohort for name in names], "in the cohorts that they had in the run"
+    unlabelled = without_labels(clients)
+    if unlabelled and len(run.tree.leaves) > 1:
+        raise FileError(
+            f"{unlabelled[0]!r} and {len(unlabelled) - 1} other clients: expected some samples with labels, which say "
+            "where a client belongs, got none; label a few, or use --by-name or --cohort"
+        )
+    if len(run.tree.leaves) == 1:
+        return [run.tree.leaves[0]] * len(names), "all with the one model there is"
     placed = run.place_all(clients, most_samples=samples)
     return placed.cohort, f"placed with {placed.models.sum()} models tried"

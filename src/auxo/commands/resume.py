@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from auxo.commands.command_group import examples
 from auxo.commands.options import EngineName, JsonFile, RayAddress
@@ -12,6 +11,7 @@ from auxo.commands.running import check_json, run_into, tell_outcome
 from auxo.experiments.config import Config, RunConfig
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.message_console import MessageConsole
 
 EXAMPLES = examples(
     "auxo resume runs/study-0",
@@ -40,7 +40,7 @@ def resume(
     if summary is not None and summary.status == "finished":
         typer.echo(f"{run}: the run has finished, and there is nothing to resume")
     else:
-        summary = run_into(directory, config, Console(stderr=True), is_resumed=True)
+        summary = run_into(directory, config, MessageConsole(), is_resumed=True)
     tell_outcome(summary, directory, config, json_file)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -22,6 +22,7 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
+from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.method_names import contenders
 from auxo.reporting.method_names import words_for as words_for_method
 from auxo.reporting.progress import Budget, OnEvent, show_progress
@@ -33,8 +34,8 @@ from auxo.runtime.failures import TrainingFailed
 def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
     """Run an experiment, show and report it."""
     check_json(json_file)
-    messages = Console(stderr=True)
-    tell_unused(config, messages)
+    messages = MessageConsole()
+    tell_unused([config], messages)
     path = out or _free_directory(config)
     with no_empty_folders(path):
         directory = RunDirectory.create(path, to_toml(config))
@@ -49,7 +50,9 @@ def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, directory)
     for method in map(short_name, config.methods):
-        if method not in summary.methods:
+        if method in summary.refused:
+            typer.echo(f"{method}: left out: {summary.refused[method]}")
+        elif method not in summary.methods:
             typer.echo(f"{method}: left out, because these clients have no known groups to tell apart")
     typer.echo(f"report: {report}")
     end_if_failed(summary)
@@ -101,9 +104,12 @@ def check_json(json_file: Path | None) -> None:
         )
 
 
-def tell_unused(config: Config, messages: Console) -> None:
-    """Say which sections are without effect: a file may hold them for other runs, but they may also be a mistake."""
-    for section, kind in config.unused_sections().items():
+def tell_unused(configs: Sequence[Config], messages: Console) -> None:
+    """Say which sections none has a use for: a file may hold them for other runs, but they may also be a mistake."""
+    unused = [config.unused_sections() for config in configs]
+    for section, kind in unused[0].items():
+        if not all(section in one for one in unused):
+            continue
         value = f'"{section}"' if kind is not METHODS else f'[..., "{section}"]'
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
@@ -155,7 +161,16 @@ def _is_of_own_code(error: Exception, config: Config) -> bool:
 
 def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
     """Say in which method a run failed and what there is of it, before the traceback."""
-    summary = directory.read_summary() if directory.path.is_dir() else None
+    if not directory.path.is_dir() or not directory.methods():
+        return
+    if isinstance(error, OSError) and not _is_of_own_code(error, config):  # a full disk, most often
+        typer.echo(
+            f"auxo: the run could not go on; what was done so far is in {directory.path}; once the cause below is "
+            f"mended, go on with: auxo resume {directory.path}",
+            err=True,
+        )
+        return
+    summary = directory.read_summary()
     if summary is None:
         return
     begun = set(directory.methods()) - set(summary.finished)
@@ -190,7 +205,10 @@ def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
         if not is_announced:
             messages.print(words, highlight=False, markup=False, soft_wrap=True)
             is_announced = True
-        show(method, event)
+        try:
+            show(method, event)
+        except BrokenPipeError:
+            messages.on_broken_pipe()
 
     return on_event
 

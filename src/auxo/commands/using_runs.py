@@ -14,6 +14,7 @@ from auxo.files.errors import FileError
 
 if TYPE_CHECKING:
     from auxo.api.finished_run import FinishedRun
+    from auxo.api.new_clients import NewClients
 
 Run = Annotated[Path, typer.Argument(metavar="RUN")]
 Data = Annotated[Path, typer.Argument(metavar="DATA")]
@@ -47,6 +48,24 @@ def opened_run(path: Path, method: str | None, model: str | None) -> "FinishedRu
         raise
     except ValueError as error:
         raise FileError(f"{path}: {error}") from error
+
+
+def opened_clients(run: "FinishedRun", path: Path) -> "NewClients":
+    """Return the clients in a file as the run's models take them, and tell what was left out or filled in.
+
+    Raises:
+        FileError: the file cannot be used, or its samples are not such as the models take.
+    """
+    clients = run.opened(path)
+    for note in clients.notes:
+        typer.echo(f"note: {note}", err=True)
+    return clients
+
+
+def without_labels(clients: "NewClients") -> list[str]:
+    """Return the names of clients that have no labelled sample to compare models by."""
+    data = clients.data
+    return [name for name, count in zip(data.client_names, data.train.counts().tolist(), strict=True) if count == 0]
 
 
 def check_out(out: Path | None) -> None:

@@ -18,6 +18,7 @@ from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matching
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Decision, Keep, Outlook, Partition
+from auxo.core.turnout import Times
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 InitialModel = Callable[[int], Float32Array]
@@ -25,6 +26,15 @@ InitialModel = Callable[[int], Float32Array]
 
 LEAST_LOSS = -1
 """In `Plan.model`: the participant trains whichever of the offered models has the least loss on its samples."""
+
+MOST_STEPS = 10_000
+"""Steps of SGD that a plan may ask for: the order of samples is drawn in advance; our choice."""
+
+NEAREST = -2
+"""In `Plan.model`: the participant pre-trains first, and then trains the offered model that this leads to."""
+
+EVERYBODY = -1
+"""What a round wants (`Wants`) in place of a number: all clients of the cohort, whenever they can be had."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,18 @@ class Opening:
 
 
 @dataclass(frozen=True)
+class PreTraining:
+    """What participants whose model is `NEAREST` do before they train: a few steps from one model.
+
+    They train the offered model whose reference points most in the direction of the update that this gives.
+    """
+
+    steps: int  # of SGD
+    model: int  # of the round, that they start from
+    references: tuple[int, ...]  # places among the round's models of an update for each of those that are offered
+
+
+@dataclass(frozen=True)
 class Plan:
     """What the selected are asked to do, one row each, in the order in which their updates are gathered."""
 
@@ -69,6 +91,9 @@ class Plan:
     hears_late: bool = False  # those that finish too late for the round send their updates all the same
     notes: OwnState = NOTHING  # what the algorithm wants to find again when the round closes
     held_out: IntArray | None = None  # (rows, most) models each judges by samples it does not train on; -1: no more
+    steps: int | None = None  # of SGD that all do in place of epochs over their samples; None: these
+    pre_training: PreTraining | None = None  # of those whose model is `NEAREST`
+    centres: int | None = None  # of their samples that all send instead of training; None: they train
 
     def check(self, selected: int, tree: CohortTree, held: int = 0) -> None:
         """Check that the plan can be carried out.
@@ -91,11 +116,13 @@ class Plan:
         if not np.isin(self.fold, (-1, 0, 1)).all():
             raise ValueError(f"plan.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
         models = len(self.offered) + held
-        if n and not LEAST_LOSS <= self.model.min() <= self.model.max() < models:
+        least = LEAST_LOSS if self.pre_training is None else NEAREST
+        if n and not least <= self.model.min() <= self.model.max() < models:
             raise ValueError(
-                f"plan.model: expected places among the {models} models of the round, or LEAST_LOSS, got "
-                f"{np.unique(self.model).tolist()}"
+                f"plan.model: expected places among the {models} models of the round, or LEAST_LOSS, or NEAREST with "
+                f"pre-training, got {np.unique(self.model).tolist()}"
             )
+        self._check_steps(models)
         if self.held_out is not None and (
             len(self.held_out) != n
             or (self.held_out.size and not -1 <= self.held_out.min() <= self.held_out.max() < models)
@@ -103,6 +130,23 @@ class Plan:
             raise ValueError(
                 f"plan.held_out: expected {n} rows of places among the {models} models of the round, or -1, got "
                 f"{len(self.held_out)} rows of {np.unique(self.held_out).tolist()}"
+            )
+
+    def _check_steps(self, models: int) -> None:
+        first = self.pre_training
+        for name, steps in (("steps", self.steps), ("pre_training.steps", None if first is None else first.steps)):
+            if steps is not None and not 1 <= steps <= MOST_STEPS:
+                raise ValueError(f"plan.{name}: expected a number from 1 to {MOST_STEPS}, got {steps}")
+        if self.centres is not None and self.centres < 1:
+            raise ValueError(f"plan.centres: expected at least 1, got {self.centres}")
+        if first is None:
+            return
+        if len(first.references) != len(self.offered) or not all(
+            0 <= one < models for one in (first.model, *first.references)
+        ):
+            raise ValueError(
+                f"plan.pre_training: expected places among the {models} models of the round, with a reference for each "
+                f"of the {len(self.offered)} offered, got {first}"
             )
 
     @staticmethod
@@ -123,6 +167,11 @@ class Participants:
     model: IntArray
     notes: OwnState = NOTHING
     held_out: IntArray | None = None
+    epochs: IntArray | None = None  # passes over its samples that the selector asks of each; None: the usual ones
+    skipped: BoolArray | None = None  # (clients, tensors of the model) that each does not send; None: all are sent
+    steps: int | None = None
+    pre_training: PreTraining | None = None
+    centres: int | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +184,8 @@ class Closing:
     outlook: Outlook
     share: int  # updates that the round wants
     table: OwnState = NOTHING
+    times: Times | None = None  # of the participants; None: nobody has looked at a clock
+    tree: CohortTree = field(default_factory=CohortTree)  # as it stands; a partition's children come after its cohorts
 
     def is_for(self, leaf: CohortId) -> bool:
         """Return whether it is a round of this leaf; if not, its model was there to be compared, and stays as it is."""
@@ -259,6 +310,15 @@ class NeedsGroups(Protocol):
 
 
 @runtime_checkable
+class Wants(Protocol):
+    """An algorithm some of whose rounds want more or fewer updates than the cohort's share of the participants."""
+
+    def wants(self, state: CohortState, share: int) -> int:
+        """Return how many updates the cohort's next round wants, or `EVERYBODY`; most often the share."""
+        ...
+
+
+@runtime_checkable
 class SeesUnits(Protocol):
     """An algorithm that may want fingerprints by unit of the model; others are given those of the update as one."""
 
@@ -278,6 +338,35 @@ class SaysWhyNot(Protocol):
         The words go on after "no partition is possible: ", and say what to change.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run has to offer to a method, as far as it is known before it starts."""
+
+    clients: int  # in the population
+    participants: int  # that a round wants, over all cohorts together
+    rounds: int
+    obstacles: tuple[str, ...] = ()  # settings that keep clients away from rounds, each as "key = value"
+
+    @property
+    def is_everybody_reachable(self) -> bool:
+        """Return whether every client can take part in every round, and will finish it."""
+        return not self.obstacles
+
+
+@runtime_checkable
+class Refuses(Protocol):
+    """A method that cannot be run under all circumstances, and says so beforehand rather than being something else."""
+
+    def why_not(self, circumstances: Circumstances) -> str | None:
+        """Return why it cannot be run: what it needs, what there is, and what to change; None: it can be run."""
+        ...
+
+
+def why_refused(method: object, circumstances: Circumstances) -> str | None:
+    """Return why a method, or an algorithm of it, cannot be run; None: it can, or it never refuses."""
+    return method.why_not(circumstances) if isinstance(method, Refuses) else None
 
 
 def stepped(

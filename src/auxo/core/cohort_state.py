@@ -18,7 +18,7 @@ class CohortState:
     round: int = 0  # rounds closed along the lineage from the root
     check_ins: float = 0.0  # running mean of clients on line for this cohort at the start of a round
     memory: OwnState = NOTHING  # the cohort algorithm's
-    selection: OwnState = NOTHING  # the selector's; Oort, say, keeps a table of clients here
+    selection: OwnState = NOTHING  # the selector's; Oort keeps a table of clients here
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # what its participants send
 
 

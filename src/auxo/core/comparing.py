@@ -12,7 +12,7 @@ import numpy as np
 
 from auxo.core.aggregators import Aggregator
 from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Closing, Opening, Outcome, Plan, stepped
-from auxo.core.gathering import Admission, Examined, Gathered
+from auxo.core.gathering import Admission, Belongs, Examined, Gathered
 from auxo.core.types import BoolArray, FloatArray
 
 _OWN = 0  # place of the cohort's own model among the offered
@@ -47,7 +47,7 @@ class OfOwnModel:
 
     offered: int  # leaves' models; other numbers are of models that the cohort holds itself
 
-    def place(self, row: int, examined: Examined, model: int) -> int | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
         """Return which of the cohort's models an update may move."""
         if _OWN < model < self.offered:
             return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class Returned:
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
+    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
+    centres: FloatArray | None = None  # of its samples, where it was asked for those
     reply: object = None  # see `Report`
     examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
@@ -47,11 +49,29 @@ class Returned:
 class Admission(Protocol):
     """Decides, answer by answer, who may move which model."""
 
-    def place(self, row: int, examined: Examined, model: int) -> int | None:
+    def place(self, row: int, examined: Examined, model: int) -> "int | Belongs | None":
         """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
         None: it moves none.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Belongs:
+    """A participant has trained one model, and belongs to another."""
+
+    model: int
+    update: Float32Array | None = None  # (parameters,) moves that model: what it came to, minus it; None: nothing does
+
+
+@runtime_checkable
+class KeepsUpdates(Protocol):
+    """An admission of a round whose updates `close` wants to see: they are kept, participants x parameters of them."""
+
+    @property
+    def keeps_updates(self) -> bool:
+        """Return whether it does."""
         ...
 
 
@@ -62,6 +82,17 @@ class AdmitAll:
     def place(self, row: int, examined: Examined, model: int) -> int | None:
         """Return the model that was trained."""
         return model
+
+
+@dataclass(frozen=True)
+class AdmitNone:
+    """No update moves a model; the round is for what they tell."""
+
+    keeps_updates: bool = False  # see `KeepsUpdates`
+
+    def place(self, row: int, examined: Examined, model: int) -> int | None:
+        """Return that none is moved."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -81,12 +112,16 @@ class Gathered:
     aggregated: IntArray  # participants whose update moves a model
     misfits: int  # valid and in time, but not admitted
     rejected: tuple[tuple[int, Reason], ...]  # (row, reason)
+    squared_losses: FloatArray | None = None  # (len(rows),) mean of the squares behind ``losses``; NaN: not known
     unusual: tuple[
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
     held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
+    placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
+    centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
+    updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
 
     @property
     def used(self) -> int:
@@ -99,21 +134,33 @@ class Gathered:
         return dispersion(self.directions)
 
 
-def examine(
-    update: object,
-    examples: object,
-    loss: float | None,
-    fingerprint: Fingerprint,
-    held_out: tuple[float, ...] = (),
-    held_out_scores: tuple[float, ...] = (),
-) -> Examined | Reason:
+class SaysOfUpdate(Protocol):
+    """What an answer says besides its update and its examples; see `Report`."""
+
+    @property
+    def loss(self) -> float | None: ...  # noqa: D102 - see `Report`, and so below
+
+    @property
+    def held_out(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
+    def held_out_scores(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
+    def squared_loss(self) -> float | None: ...  # noqa: D102
+
+    @property
+    def centres(self) -> FloatArray | None: ...  # noqa: D102
+
+
+def examine(update: object, examples: object, said: SaysOfUpdate, fingerprint: Fingerprint) -> Examined | Reason:
     """Return an update with all that a round wants to know about it, or the reason why it is refused."""
     checked = check_update(update, examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
+    report = Report(count, said.loss, said.held_out, said.held_out_scores, said.squared_loss, said.centres)
     length = relative_length(values, count)
-    report = Report(count, loss, held_out, held_out_scores)
     return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
 
 
@@ -131,14 +178,13 @@ def gather(
     usual = usual or UsualUpdates()
     rows: list[int] = []
     late: list[bool] = []
-    model: list[int] = []
-    losses: list[float] = []
-    held_out: list[tuple[float, ...]] = []
-    scores: list[tuple[float, ...]] = []
+    trained: list[int] = []
+    reports: list[Report] = []
+    kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     outputs: list[FloatArray] = []
     lengths: list[float] = []
-    examples: list[int] = []
+    placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
@@ -149,9 +195,7 @@ def gather(
 
     usual_only = UsualOnly(usual, move)
     for answer in returned:
-        examined = answer.examined or examine(
-            answer.update, answer.examples, answer.loss, fingerprint, answer.held_out, answer.held_out_scores
-        )
+        examined = answer.examined or examine(answer.update, answer.examples, answer, fingerprint)
         if not isinstance(examined, Examined):
             rejected.append((answer.row, examined))
             continue
@@ -159,44 +203,57 @@ def gather(
             examined = replace(examined, report=replace(examined.report, reply=answer.reply))
         rows.append(answer.row)
         late.append(answer.late)
-        model.append(answer.model)
-        losses.append(np.nan if examined.report.loss is None else examined.report.loss)
-        held_out.append(examined.report.held_out)
-        scores.append(examined.report.held_out_scores)
+        trained.append(answer.model)
+        reports.append(examined.report)
+        if kept is not None:
+            kept.append(examined.update.copy())
         directions.append(examined.direction)
         outputs.append(examined.outputs)
         length = examined.length * float(np.sqrt(examined.report.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
         lengths.append(examined.length)
-        examples.append(examined.report.examples)
         if answer.late:
+            placed.append(-1)
             continue
         moved = admission.place(answer.row, examined, answer.model)
-        if moved is None:
+        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, examined.update)
+        placed.append(-1 if model is None else model)
+        if model is None or update is None:
             misfits += 1
-        else:
-            usual_only.offer(Move(answer.row, moved, examined.update, examined.report, length))
+            continue
+        if update is not examined.update:
+            length = float(np.linalg.norm(update.astype(np.float64)))
+        usual_only.offer(Move(answer.row, model, update, examined.report, length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
-        model=np.array(model, dtype=np.int64),
-        losses=np.array(losses, dtype=np.float64),
-        held_out=_filled(held_out),
-        held_out_scores=_filled(scores),
+        model=np.array(trained, dtype=np.int64),
+        losses=_known([one.loss for one in reports]),
+        squared_losses=_known([one.squared_loss for one in reports]),
+        held_out=_filled([one.held_out for one in reports]),
+        held_out_scores=_filled([one.held_out_scores for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
-        examples=np.array(examples, dtype=np.int64),
+        examples=np.array([one.examples for one in reports], dtype=np.int64),
         aggregated=np.array([row for row, _, _ in moves], dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
+        placed=np.array(placed, dtype=np.int64),
+        centres=tuple(one.centres for one in reports),
+        updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
+
+
+def _known(values: Sequence[float | None]) -> FloatArray:
+    """Return the values, NaN where there is none."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _filled(rows: Sequence[tuple[float, ...]]) -> FloatArray:

@@ -11,7 +11,7 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Preparation, Task
+from auxo.population.preparation import Missing, Task
 
 TEST_SHARE = 0.2
 """Share of a client's samples that are held out where a source does not say which; our choice, as in LEAF."""
@@ -39,7 +39,6 @@ class ColumnPlan:
     client: str | None = None
     label: tuple[str, ...] = ()
     notes: Callable[[], tuple[str, ...]] = tuple  # what is doubtful about the columns, when all rows have been read
-    as_before: Preparation | None = None  # done to other samples, and to these, too; None: by these samples' figures
 
 
 @dataclass(frozen=True)

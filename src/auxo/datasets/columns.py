@@ -41,8 +41,6 @@ def prepared(columns: Columns, x: FloatArray, source: SampleSource, out: Float32
     """
     plan = source.columns
     assert plan is not None  # noqa: S101 - the caller has checked it
-    if plan.as_before is not None:
-        return _written(replace(columns, preparation=replace(plan.as_before, classes=columns.classes)), x, source, out)
     means, deviations = fit_columns(x, ~columns.is_test)
     empty = [name for name, mean in zip(plan.names, means, strict=True) if np.isnan(mean)]
     if empty:

@@ -52,6 +52,12 @@ class Targets:
         read = _flags if self.task == "multi-label" else _numbers
         return np.stack([read(part, name) for name in self.columns], axis=1)
 
+    def unknown_names(self, part: Part) -> Iterator[tuple[int, str]]:
+        """Yield names of labels that are none of the targets, each with its row."""
+        if self._are_named:
+            for row, value in enumerate(part.columns[self.columns[0]].tolist()):
+                yield from ((row, name) for name in _names(value) if name not in self.names)
+
     @property
     def _are_named(self) -> bool:
         return self.task == "multi-label" and len(self.columns) == 1

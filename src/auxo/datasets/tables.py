@@ -21,7 +21,7 @@ from auxo.datasets.table_targets import Targets, read_targets
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Preparation, Task
+from auxo.population.preparation import Missing, Task
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -33,6 +33,7 @@ _PLACES = 300  # of one text that are asked about at most; our choice
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _SPLITS = {"train": False, "test": True}
 _IN_USE = {"client": ("client",), "label": ("label", "y"), "split": ("split", "test"), "group": ("group",)}
+_NAMED = 12  # columns that an error names; our choice
 _HAS_NO_TYPE = "OUS"  # kinds of arrays that hold text
 
 
@@ -54,7 +55,6 @@ class TableColumns:
     test_share: float = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
-    as_before: Preparation | None = None  # of other samples, to be done to these; None: by these samples' own figures
     task: Task = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between them
 
     def __post_init__(self) -> None:
@@ -147,9 +147,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
 
     plan = None
     if are_columns:
-        plan = ColumnPlan(
-            roles.features, columns.standardise, columns.missing, roles.client, roles.labels, notes, columns.as_before
-        )
+        plan = ColumnPlan(roles.features, columns.standardise, columns.missing, roles.client, roles.labels, notes)
     names = labels.names if isinstance(labels, Targets) else labels.classes
     return SampleSource(path.stem, path, names, clients, columns.test_share, columns.task, columns.standardise, plan)
 
@@ -212,7 +210,7 @@ def _required(table: TableFile, use: str, asked: str | None) -> str:
     names = _IN_USE[use] if asked is None else (asked,)
     found = next((name for name in names if name in table.names), None)
     if found is None:
-        raise _missing(table, use, names[0])
+        raise missing_column(table, use, names[0])
     return found
 
 
@@ -223,13 +221,15 @@ def _optional(table: TableFile, use: str, asked: str | None) -> str | None:
     return _required(table, use, asked)
 
 
-def _missing(table: TableFile, use: str, name: str) -> Exception:
+def missing_column(table: TableFile, use: str, name: str, remedy: str | None = None) -> Exception:
+    """Return the error that says that a table lacks a column, and which it has; a remedy in place of an option's."""
     close = difflib.get_close_matches(name.lower(), [there.lower() for there in table.names], n=1)
     meant = [there for there in table.names if close and there.lower() == close[0]]
     hint = f"did you mean {meant[0]!r}? " if meant else ""
-    there = ", ".join(table.names)
-    remedy = f"{hint}name the right one with --{use}"
-    return file_error(table.path, f"column {name!r}", f"it, for {use}", f"the columns {there}", remedy)
+    there = ", ".join(table.names[:_NAMED])
+    more = f" and {len(table.names) - _NAMED} more" if len(table.names) > _NAMED else ""
+    do = remedy or f"name the right one with --{use}"
+    return file_error(table.path, f"column {name!r}", f"it, for {use}", f"the columns {there}{more}", f"{hint}{do}")
 
 
 def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | None]) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | N
         asked = (columns.features,) if isinstance(columns.features, str) else columns.features
         for name in asked:
             if name not in table.names:
-                raise _missing(table, "features", name)
+                raise missing_column(table, "features", name)
         return asked
     usual = ("text",) if columns.text else ("features", "x")
     for name in usual:
@@ -245,7 +245,7 @@ def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | N
             return (name,)
     numeric = () if columns.text else tuple(name for name in table.numeric if name not in taken)
     if not numeric:
-        raise _missing(table, "features", usual[0])
+        raise missing_column(table, "features", usual[0])
     return numeric
 
 
@@ -265,7 +265,7 @@ def _client_names(part: Part, column: str) -> NDArray[Any]:
 def _samples(
     part: Part, roles: _Roles, columns: TableColumns, labels: Labels | Targets, names: NDArray[Any], are_columns: bool
 ) -> _Rows:
-    is_test = None if roles.split is None else _is_test(part, roles.split)
+    is_test = None if roles.split is None else test_rows(part, roles.split)
     if columns.text == "characters":
         return _next_characters(part, roles.features[0], columns.test_share, names, is_test)
     if columns.text == "hashed":
@@ -281,7 +281,12 @@ def _samples(
     return _Rows(x, labels.of(part, roles.labels[0]), rows, is_test)
 
 
-def _is_test(part: Part, column: str) -> BoolArray:
+def test_rows(part: Part, column: str) -> BoolArray:
+    """Return which rows are for testing, by a column that says so.
+
+    Raises:
+        FileError: it says something else.
+    """
     meanings = {**_SPLITS, **_FLAGS} if "test" in column.lower() else _SPLITS
     values = [str(value).lower() for value in part.columns[column].tolist()]
     wrong = next((row for row, value in enumerate(values) if value not in meanings), None)

@@ -1,19 +1,22 @@
 """The simplest engine: participants train in this process."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from auxo.core.cohort_algorithm import Closing
+from auxo.core.partial_uploads import without
+from auxo.core.rng import random_bits
 from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
-from auxo.training.job_losses import job_losses
+from auxo.training.job_losses import job_losses, mean
+from auxo.training.local_centres import local_centres
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer, scoring
@@ -41,13 +44,35 @@ class InProcess:
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None
     ) -> Iterator[LocalUpdate]:
         """Yield one update for each job, in order, in rows of ``out`` if there is one."""
-        yield from train_offered(models, jobs, self._train_one, self._mean_losses, out, self._mean_scores)
+        if any(job.centres is not None for job in jobs):  # then it is so for all
+            yield from (self._centres(job, len(models[0])) for job in jobs)
+            return
+        squares: dict[tuple[int, int], float] = {}  # mean squared losses, by job and weights
+
+        def mean_losses(weights: Float32Array, some: Sequence[Job]) -> FloatArray:
+            losses = job_losses(self.trainer, weights, self.data, some)
+            with np.errstate(over="ignore"):  # of a model that has diverged
+                squares.update(((id(job), id(weights)), mean(one**2)) for job, one in zip(some, losses, strict=True))
+            return np.array([mean(one) for one in losses])
+
+        trained = train_offered(models, jobs, self._train_one, mean_losses, out, self._mean_scores)
+        for job, update in zip(jobs, trained, strict=True):
+            if job.skipped:
+                update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
+            square = squares.get((id(job), id(models[update.model])))
+            yield update if square is None else replace(update, squared_loss=square)
+
+    def _centres(self, job: Job, n_params: int) -> LocalUpdate:
+        """Return the centres of a client's samples, and that nothing moves."""
+        owned = self.data.train.of(job.client_row)
+        x = self.data.inputs(self.data.train.x_rows[owned])
+        samples = x.reshape(len(x), -1).astype(np.float64)
+        named = random_bits(self.seed, "centres", np.array([job.client_row]))
+        found = local_centres(samples, job.centres or 1, seed=int(named[0] % np.uint64(2**31)))
+        return LocalUpdate(np.zeros(n_params, dtype=np.float32), len(x), centres=found)
 
     def _train_one(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
         return self.trainer.train(weights, self.data, jobs, self.settings, self.seed, out)
-
-    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
-        return job_losses(self.trainer, weights, self.data, jobs)
 
     def _mean_scores(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
         return np.array([self._mean_score(weights, job) for job in jobs])

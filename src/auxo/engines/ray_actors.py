@@ -85,14 +85,7 @@ class TrainerActor:
         return [
             (
                 update.model,
-                examine(
-                    update.delta,
-                    update.examples,
-                    update.loss,
-                    self._fingerprint,
-                    update.held_out,
-                    update.held_out_scores,
-                ),
+                examine(update.delta, update.examples, update, self._fingerprint),
             )
             for update in updates
         ]

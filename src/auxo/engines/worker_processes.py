@@ -317,9 +317,7 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
     out = shared.updates[task.slot, : len(task.jobs)]
     try:
         for place, update in enumerate(engine.train(list(shared.models[: task.models]), task.jobs, out)):
-            examined = examine(
-                update.delta, update.examples, update.loss, fingerprint, update.held_out, update.held_out_scores
-            )
+            examined = examine(update.delta, update.examples, update, fingerprint)
             if isinstance(examined, Examined):
                 shared.directions[task.slot, place] = examined.direction
                 seen.append((examined.report, examined.length, update.model, examined.outputs))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class Comparison:
     rows: tuple[Row, ...]
     by_seed: dict[str, BySeed]  # for every method but the base
     metric: str = "accuracy"  # what clients' scores are
+    refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
 
     @property
     def accuracy(self) -> Row:
@@ -143,6 +144,7 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
         rows=tuple(row for row in rows if row.means and (is_anybody_lost or row.measure.key != "matched_accuracy")),
         by_seed={method: _by_seed([one.methods[method] for one in summaries]) for method in methods if method != BASE},
         metric=summaries[0].metric,
+        refused=summaries[0].refused,
     )
 
 

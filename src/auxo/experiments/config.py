@@ -16,6 +16,7 @@ from auxo.experiments.parts import (
     CLIENTS,
     KINDS,
     METHODS,
+    PERSONALISERS,
     SELECTORS,
     part_maker,
     registry_of,
@@ -273,6 +274,11 @@ class TrainingConfig(Section):
         default="sgd",
         description=f"How participants train: {', '.join(CLIENTS.names)}, or a client algorithm of your own.",
     )
+    personaliser: str = Field(
+        default="none",
+        description="What each client does to its cohort's model before it is evaluated with it: "
+        f"{', '.join(PERSONALISERS.names)}, or a personaliser of your own.",
+    )
     model: Annotated[str, AfterValidator(_known_model)] = Field(
         default="softmax",
         description=f"What clients train: {', '.join(MODELS)}; or a torch module of your own by its import path, "
@@ -437,6 +443,7 @@ class Config(Section):
             ("training.aggregator", AGGREGATORS, training.aggregator),
             ("training.selector", SELECTORS, training.selector),
             ("training.client", CLIENTS, training.client),
+            ("training.personaliser", PERSONALISERS, training.personaliser),
         )
 
     def unused_sections(self) -> dict[str, Registry]:

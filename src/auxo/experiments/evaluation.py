@@ -1,16 +1,16 @@
 """Evaluation over all clients or a sample of them, on the same held-out samples for every method."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auxo.core.matching import NOWHERE, Matched
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.simulation.virtual_time import Simulation, SimulationState
@@ -33,6 +33,18 @@ class Scores:
     matched_correct: FloatArray  # (evaluated,) under the model of that one
     loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
     are_hits: bool = True  # whether ``correct`` counts samples whose class is right
+    tuning_device_s: float = 0.0  # that it took clients to make the models of ``cohort`` their own
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation looks at."""
+
+    with_loss: bool = False  # the mean cross entropy of test samples, too, which is another pass
+    personal: PersonalModels | None = None  # clients use models that they have tuned so; None: those of their cohorts
+
+
+USUAL = Measured()
 
 
 def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntArray:
@@ -48,39 +60,85 @@ def score_clients(
     simulation: Simulation,
     state: SimulationState,
     clients: IntArray,
-    with_loss: bool = False,
+    measured: Measured = USUAL,
 ) -> Scores:
-    """Score each of these clients with the model of the cohort it would use; ``with_loss`` is another pass."""
+    """Score each of these clients with the model of the cohort it would use, as it is or tuned to the client."""
     placed = simulation.placement(state, clients)
     cohort = place_clients(trainer, data, clients, placed, state)
-    correct = _correct(trainer, data, clients, cohort, state)
+    look = _Look(trainer, data, state, measured.personal)
+    correct, loss = look.at(clients, cohort, measured.with_loss)
     finds_it = (placed.cohort == NOWHERE) | (~placed.vouched & placed.compares)
     matched = np.where(finds_it, cohort, placed.cohort)
     is_same = bool((cohort == matched).all())
-    matched_correct = correct if is_same else _correct(trainer, data, clients, matched, state)
-    tests = data.test.counts(clients)
-    loss = _losses(trainer, data, clients, cohort, state) if with_loss else None
-    are_hits = scoring(trainer) is None
-    return Scores(clients, correct, tests, cohort, ~placed.vouched, matched, matched_correct, loss, are_hits)
+    matched_correct = correct if is_same else look.at(clients, matched, with_loss=False)[0]
+    return Scores(
+        clients=clients,
+        correct=correct,
+        tests=data.test.counts(clients),
+        cohort=cohort,
+        lost=~placed.vouched,
+        matched=matched,
+        matched_correct=matched_correct,
+        loss=loss,
+        are_hits=scoring(trainer) is None,
+        tuning_device_s=0.0
+        if measured.personal is None
+        else float(measured.personal.device_s(simulation.world.devices, clients).sum()),
+    )
 
 
-def _correct(
-    trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
-) -> FloatArray:
-    """Return each client's hits on its test samples under the model of a cohort, or the sum of their scores."""
-    tree, own = state.coordinator.tree, scoring(trainer)
-    samples = data.test.positions(clients)
-    owner = np.repeat(np.arange(len(clients)), data.test.counts(clients))
-    hit: NDArray[Any] = np.zeros(len(owner), dtype=np.bool_ if own is None else np.float64)
-    for name in tree.leaves:
-        weights = state.coordinator.cohorts[name].server.weights
-        mine = np.flatnonzero(cohort[owner] == tree.index[name])
-        at = samples[mine]
+@dataclass(frozen=True)
+class _Look:
+    """Looks at clients' test samples under the models of cohorts."""
+
+    trainer: Trainer
+    data: FederatedData
+    state: SimulationState
+    personal: PersonalModels | None
+
+    def at(self, clients: IntArray, cohort: IntArray, with_loss: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Return each client's hits, or the sum of its samples' scores, and its mean cross entropy if asked for."""
+        tree = self.state.coordinator.tree
+        correct, losses = np.zeros(len(clients)), np.zeros(len(clients)) if with_loss else None
+        for name in tree.leaves:
+            mine = np.flatnonzero(cohort == tree.index[name])
+            weights = self.state.coordinator.cohorts[name].server.weights
+            for some, model in self._models(weights, mine, clients):
+                correct[some] = self._summed(
+                    self._scores(model, self.data.test.positions(clients[some])), clients[some]
+                )
+                if losses is not None:
+                    losses[some] = self._mean_loss(model, clients[some])
+        return correct, losses
+
+    def _models(
+        self, weights: Float32Array, mine: IntArray, clients: IntArray
+    ) -> Iterator[tuple[IntArray, Float32Array]]:
+        """Yield models with the places of the clients that use them: one for all, or for each its own."""
+        if self.personal is None:
+            yield mine, weights
+        else:
+            own = self.personal.tuned(weights, clients[mine])
+            yield from zip(mine[:, np.newaxis], own, strict=True)
+
+    def _scores(self, weights: Float32Array, positions: IntArray) -> FloatArray:
+        """Return for each of these test samples whether its class is right, or its score."""
+        own, test = scoring(self.trainer), self.data.test
         if own is not None:
-            hit[mine] = _own_scores(own, weights, data, at)
-            continue
-        hit[mine] = _predict(trainer, weights, data, data.test.x_rows[at]) == data.test.y[at]
-    return np.asarray(np.bincount(owner, weights=hit, minlength=len(clients)), dtype=np.float64)
+            return _own_scores(own, weights, self.data, positions)
+        hits = _predict(self.trainer, weights, self.data, test.x_rows[positions]) == test.y[positions]
+        return np.asarray(hits, dtype=np.float64)
+
+    def _mean_loss(self, weights: Float32Array, clients: IntArray) -> FloatArray:
+        positions = self.data.test.positions(clients)
+        if len(positions) == 0:
+            return np.zeros(len(clients))
+        losses = _sample_losses(self.trainer, weights, self.data, self.data.test, positions)
+        return np.asarray(self._summed(losses, clients) / np.maximum(self.data.test.counts(clients), 1))
+
+    def _summed(self, of_samples: FloatArray, clients: IntArray) -> FloatArray:
+        owner = np.repeat(np.arange(len(clients)), self.data.test.counts(clients))
+        return np.asarray(np.bincount(owner, weights=of_samples, minlength=len(clients)), dtype=np.float64)
 
 
 def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedData, positions: IntArray) -> FloatArray:
@@ -90,23 +148,6 @@ def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedDa
         if len(some)
     ]
     return np.concatenate(found) if found else np.zeros(0)
-
-
-def _losses(
-    trainer: Trainer, data: FederatedData, clients: IntArray, cohort: IntArray, state: SimulationState
-) -> FloatArray:
-    """Return each client's mean cross entropy on its test samples under the model of a cohort."""
-    tree = state.coordinator.tree
-    samples = data.test.positions(clients)
-    owner = np.repeat(np.arange(len(clients)), data.test.counts(clients))
-    losses = np.zeros(len(owner))
-    for name in tree.leaves:
-        weights = state.coordinator.cohorts[name].server.weights
-        mine = np.flatnonzero(cohort[owner] == tree.index[name])
-        if len(mine):
-            losses[mine] = _sample_losses(trainer, weights, data, data.test, samples[mine])
-    sums = np.bincount(owner, weights=losses, minlength=len(clients))
-    return np.asarray(sums / np.maximum(data.test.counts(clients), 1))
 
 
 def _sample_losses(
@@ -196,6 +237,7 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
         matched_accuracy=spread(scores.matched_correct, scores.tests, scores.are_hits).accuracy,
         matched_ari=None if groups is None else agreement(scores.matched, groups),
         perplexity=_perplexity(scores),
+        tuning_device_s=scores.tuning_device_s,
     )
 
 

@@ -6,10 +6,11 @@ from auxo.core.aggregators import Aggregator, at_rate
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.layers import Layer
+from auxo.core.personaliser import Personaliser
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, PERSONALISERS, SELECTORS
 from auxo.population.federated_data import FederatedData
 from auxo.registry.registry import short_name
 from auxo.runtime.federation import Federation
@@ -77,6 +78,13 @@ def client_algorithm(config: Config) -> ClientAlgorithm:
     return client
 
 
+def personaliser(config: Config) -> Personaliser:
+    """Return what clients do to the model of their cohort before they use it."""
+    found = config.maker.make(PERSONALISERS, config.training.personaliser)
+    assert isinstance(found, Personaliser)  # noqa: S101
+    return found
+
+
 def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:
     training, maker = config.training, config.maker
     aggregator, selector = maker.make(AGGREGATORS, training.aggregator), maker.make(SELECTORS, training.selector)
@@ -92,5 +100,7 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
         overcommit=config.devices.overcommit,
         selector=selector,
         sketch_size=training.sketch_size,
-        layers=layers if training.fingerprint_by_unit else (),
+        layers=layers,
+        by_unit=training.fingerprint_by_unit,
+        epochs=training.epochs,
     )

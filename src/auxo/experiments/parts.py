@@ -6,6 +6,7 @@ from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.partition import PartitionCriterion
+from auxo.core.personaliser import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
 from auxo.registry.registry import Entry, Registry
@@ -17,7 +18,26 @@ METHODS = Registry(
         Entry("auxo", "Finds cohorts of alike clients while it trains.", "auxo.algorithms.auxo:Auxo"),
         Entry("paper", "Auxo with every rule as the paper prints it.", "auxo.algorithms.paper:Paper"),
         Entry("oracle", "A model for each known group, to see what there is to gain.", "auxo.algorithms.oracle:Oracle"),
+        Entry(
+            "random",
+            "A model for each of K groups drawn at random: a reference.",
+            "auxo.algorithms.random_groups:RandomGroups",
+        ),
+        Entry("cfl", "Everybody in every round; cohorts are cut in two by cosines (CFL).", "auxo.algorithms.cfl:Cfl"),
+        Entry(
+            "fl+hc", "One pass over everybody, clustered once by a dendrogram (FL+HC).", "auxo.algorithms.fl_hc:FlHc"
+        ),
+        Entry(
+            "flexcfl",
+            "K groups by pre-training; newcomers join the nearest (FlexCFL).",
+            "auxo.algorithms.flex_cfl:FlexCfl",
+        ),
         Entry("ifca", "Clients try K models in every round and train the best (IFCA).", "auxo.algorithms.ifca:Ifca"),
+        Entry(
+            "fesem", "Clients belong to the nearest of K models (FeSEM, multi-center).", "auxo.algorithms.fesem:FeSem"
+        ),
+        Entry("icfl", "Clusters that clients join one by one, and that split and merge.", "auxo.algorithms.icfl:Icfl"),
+        Entry("kfed", "K groups by one-shot clustering of clients' inputs (k-FED).", "auxo.algorithms.kfed:KFed"),
     ),
     (CohortAlgorithm, NeedsGroups),
     "methods",
@@ -47,7 +67,11 @@ AGGREGATORS = Registry(
 )
 SELECTORS = Registry(
     "selector",
-    (Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),),
+    (
+        Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),
+        Entry("oort", "Prefers high losses and the fast, explores (Lai et al., 2021).", "auxo.core.oort:Oort"),
+        Entry("pyramidfl", "Oort; the fast do more, uploads drop out (Li, 2022).", "auxo.core.pyramidfl:PyramidFL"),
+    ),
     (Selector,),
     "training.selector",
 )
@@ -69,6 +93,16 @@ CLIENTS = Registry(
     (ClientAlgorithm,),
     "training.client",
 )
+PERSONALISERS = Registry(
+    "personaliser",
+    (
+        Entry("none", "Clients use the model of their cohort as it is.", "auxo.core.personaliser:AsItIs"),
+        Entry("ftfa", "Clients fine-tune all layers once training is done (FTFA).", "auxo.algorithms.ftfa:Ftfa"),
+        Entry("fine-tuning", "The same with all settings of its own.", "auxo.algorithms.fine_tuning:FineTuning"),
+    ),
+    (Personaliser,),
+    "training.personaliser",
+)
 
 KINDS: Mapping[str, Registry] = {
     "methods": METHODS,
@@ -76,15 +110,17 @@ KINDS: Mapping[str, Registry] = {
     "selectors": SELECTORS,
     "criteria": CRITERIA,
     "clients": CLIENTS,
+    "personalisers": PERSONALISERS,
 }
 """Every kind of part, by what a list of them is called."""
 
-_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
+_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS, PERSONALISERS)
 _CHOICES: Mapping[object, Registry] = {
     Aggregator: AGGREGATORS,
     Selector: SELECTORS,
     PartitionCriterion: CRITERIA,
     ClientAlgorithm: CLIENTS,
+    Personaliser: PERSONALISERS,
 }
 
 

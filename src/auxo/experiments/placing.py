@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.simulation.devices import Devices, Work, durations_s
 from auxo.training.trainer import Trainer
@@ -143,8 +143,11 @@ class _Walk:
         some = self.positions[np.repeat(starts[clients], counts) + _within(counts)]
         parts = np.split(some, range(_SAMPLES_AT_ONCE, len(some), _SAMPLES_AT_ONCE))
         split = self.data.train
-        found = [self.trainer.losses(weights, self.data.inputs(split.x_rows[at]), split.y[at]) for at in parts]
+        found = [self.trainer.losses(weights, self._inputs(at), self.data.answers(split.y[at])) for at in parts]
         return np.nan_to_num(np.concatenate(found), nan=np.inf, posinf=np.inf)
+
+    def _inputs(self, at: IntArray) -> InputArray:
+        return self.data.inputs(self.data.train.x_rows[at])
 
 
 def _worth_following(of_sample: FloatArray, means: FloatArray, owner: IntArray, counts: IntArray) -> BoolArray:

@@ -26,24 +26,16 @@ from auxo.experiments.sameness import (
     settings_text,
     versions,
 )
+from auxo.files.atomic_write import write_whole
+from auxo.files.checkpoint_pace import work_between
 from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept, Unusable
 from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.events import Event, RoundClosed
 from auxo.simulation.virtual_time import SimulationState
 
-_MOST_SHARE = 0.02  # of the time that goes into checkpoints, however long one takes; our choice
 _LONG = (".clients.", ".busy_until_s", ".coordinator.table", ".ended[")  # columns of clients, and what does not change
 
 OnNote = Callable[[str], None]
-
-
-def work_between(wanted_s: float, took_s: float) -> float:
-    """Return the seconds of work before the next checkpoint; those of a large state take long, and come less often.
-
-    >>> work_between(30.0, 0.2), round(work_between(30.0, 2.0))
-    (30.0, 98)
-    """
-    return max(wanted_s, took_s * (1 / _MOST_SHARE - 1))
 
 
 class ResumeRefused(ConfigError):  # noqa: N818 - it says what happened
@@ -210,10 +202,7 @@ class RunCheckpoints:
             for name, mark in about.finished.items():
                 events_before(self.directory.events_file(name), mark)
             reached = from_parts(Reached, kept.text, kept.arrays, own.get(about.method, ()))
-            events = [
-                events_before(self.directory.events_file(about.method, number), mark)
-                for number, mark in enumerate(about.runs)
-            ]
+            events = [self._events_of(about.method, number, mark) for number, mark in enumerate(about.runs)]
             states = [(run.state, run.scores) for run in reached.ended] + [(reached.state, None)]
             runs = tuple(
                 FoundRun(state, told, scores, mark)
@@ -222,6 +211,22 @@ class RunCheckpoints:
         except (CodecError, ValueError, KeyError, TypeError) as error:
             raise Unusable(str(error)) from error
         return Found(tuple(about.finished), about.method, runs)
+
+    def _events_of(self, method: str, number: int, mark: Mark) -> tuple[Event, ...]:
+        """Return the events of a method's run; those of its first, if a better one has taken their place, are put back.
+
+        Raises:
+            ValueError: they are not those that were written.
+        """
+        path, aside = self.directory.events_file(method, number), self.directory.first_events_file(method)
+        try:
+            return events_before(path, mark)
+        except ValueError:
+            if number > 0 or not aside.is_file():
+                raise
+        found = events_before(aside, mark)
+        write_whole(path, aside.read_bytes())
+        return found
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,10 @@ class RunDirectory:
             return self._method_file(method, _EVENTS)
         return self._method_file(_CHECKPOINTS, f"{method}-{number + 1}.jsonl", is_ours=True)
 
+    def first_events_file(self, method: str) -> Path:
+        """Return where the events of a method's first run are kept while a run goes on, once a better one's count."""
+        return self._method_file(_CHECKPOINTS, f"{method}-1.jsonl", is_ours=True)
+
     def forget_methods(self, but: Collection[str]) -> None:
         """Remove what was written of other methods than these, to have them begin anew."""
         for method in self.methods():
@@ -187,6 +191,10 @@ class RunDirectory:
     def config_text(self) -> str:
         """Return the complete resolved configuration."""
         return (self.path / _CONFIG).read_text(encoding="utf-8")
+
+    def replace_config(self, text: str) -> None:
+        """Write another configuration in place of the run's own: one that names more methods."""
+        write_whole(self.path / _CONFIG, text.encode())
 
     def methods(self) -> tuple[str, ...]:
         """Return the methods that have begun, each a folder with events, in the order of the configuration.
@@ -227,9 +235,11 @@ class RunDirectory:
             yield write
 
     def replace_events(self, method: str, events: Iterable[Event]) -> None:
-        """Write these events in place of all that were written before."""
+        """Write these events in place of all that were written before, which checkpoints still need."""
         path = self._method_file(method, _EVENTS)
         path.parent.mkdir(exist_ok=True)
+        if path.is_file() and self.checkpoints.is_dir():
+            write_whole(self.first_events_file(method), path.read_bytes())
         write_whole(path, b"".join(to_json(event).encode() + b"\n" for event in events))
 
     def events(self, method: str) -> RecordedEvents:

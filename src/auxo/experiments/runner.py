@@ -1,6 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -8,19 +8,28 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
 from auxo.engines.in_process import InProcess
+from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
-from auxo.experiments.evaluation import Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.evaluation import Measured, Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
-from auxo.experiments.method_runs import MethodRun, client_algorithm, local_training, method_runs, needs_groups
+from auxo.experiments.method_runs import (
+    MethodRun,
+    client_algorithm,
+    local_training,
+    method_runs,
+    needs_groups,
+    personaliser,
+)
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.refusals import refusal, refusals
 from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
-from auxo.experiments.stamp import make_stamp
+from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
@@ -84,7 +93,7 @@ def run_experiment(
     on_note: OnNote = lambda note: None,
     data: FederatedData | None = None,
 ) -> Summary:
-    """Run all methods of a configuration and record them; methods that the data do not allow are left out.
+    """Run all methods of a configuration and record them; those that the data forbid, or that refuse, are left out.
 
     A run that was interrupted in this directory goes on from its last checkpoint, and ends with the same bits.
     ``on_note`` is told what went wrong and was put right on the way, in a sentence each time. ``data`` are the clients;
@@ -108,11 +117,7 @@ def _run_all(
     config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
 ) -> Summary:
     data = make_population(config) if data is None else data
-    methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
-    if not methods:
-        raise ConfigError(
-            f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
-        )
+    methods, refused = _methods_to_run(config, data)
     inner = _in_process(config, data)
     # All of them, so that the last method's problem shows before the first has run for hours.
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
@@ -120,22 +125,23 @@ def _run_all(
     _check_cohorts(config, every_run, inner.trainer, data.client_names)
     own = scoring(inner.trainer)
     said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
-    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said))):
+    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said)), *_refused_words(refused)):
         on_note(note)
     why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config)) is not None}
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
     stamp = make_stamp(data)
     checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
-    found = _found(checkpoints, directory, runs, on_note)
-    finished = [] if found is None else list(found.finished)
+    done = _done_before(directory, runs, stamp)
+    found = _found(checkpoints, directory, runs, done, on_note)
+    finished = done if found is None else list(found.finished)
     troubles = {
         name: _words(_troubles(runs[name][0], directory.events(name).events, config, data)) for name in finished
     }
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
-            if found is None or directory.read_stamp() is None:  # one that goes on keeps its own
+            if (not finished and found is None) or directory.read_stamp() is None:  # one that goes on keeps its own
                 directory.write_inputs(stamp, data.preparation, ModelInputs.of(data))
             for method in methods:
                 name = short_name(method)
@@ -153,29 +159,42 @@ def _run_all(
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", finished, troubles)
+                _write_summary(config, data, directory, "interrupted", finished, troubles, refused)
         raise
     status: Status = "finished" if len(finished) == len(methods) else "failed"
-    summary = _write_summary(config, data, directory, status, finished, troubles)
+    summary = _write_summary(config, data, directory, status, finished, troubles, refused)
     checkpoints.clear()
     return summary
 
 
+def _done_before(directory: RunDirectory, methods: Iterable[str], stamp: Stamp) -> list[str]:
+    """Return the methods that have come to their end here, with the same data and versions of what computes."""
+    summary, before = directory.read_summary(), directory.read_stamp()
+    if summary is None or summary.status == "failed" or before is None:
+        return []
+    is_same = (before.data_sha256, before.versions) == (stamp.data_sha256, stamp.versions)
+    return [name for name in methods if is_same and name in summary.finished]
+
+
 def _found(
-    checkpoints: RunCheckpoints, directory: RunDirectory, runs: Mapping[str, Sequence[MethodRun]], on_note: OnNote
+    checkpoints: RunCheckpoints,
+    directory: RunDirectory,
+    runs: Mapping[str, Sequence[MethodRun]],
+    done: Sequence[str],
+    on_note: OnNote,
 ) -> Found | None:
-    """Return where an interrupted run goes on, with what it would do again out of the way."""
+    """Return where an interrupted run goes on, with what it would do again out of the way; what is ``done`` stays."""
     kinds = {
         method: tuple(dict.fromkeys(kind for run in some for kind in run.rules.own_states))
         for method, some in runs.items()
     }
     has_begun = bool(directory.methods())
     found = checkpoints.find(kinds)
-    directory.forget_methods(but=() if found is None else (*found.finished, found.method))
+    directory.forget_methods(but=done if found is None else (*found.finished, found.method))
     if found is not None:
         done = f"; {', '.join(found.finished)} finished before" if found.finished else ""
         on_note(f"{directory.path} goes on after round {found.round} of {found.method}{done}")
-    elif has_begun:
+    elif has_begun and not done:
         on_note(f"{directory.path} has no checkpoint yet, and begins anew")
     return found
 
@@ -226,6 +245,9 @@ def run_method(
     Raises:
         ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
     """
+    why_not = refusal(method, config, data.n_clients)
+    if why_not is not None:
+        raise ConfigError(f"methods: {short_name(method)} {why_not}")
     if stage is None:
         inner = _in_process(config, data)
         with make_engine(config, inner, lambda note: None) as engine:
@@ -275,8 +297,12 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
+    tuning = personaliser(config).tuning
+    personal = PersonalModels.by(tuning, trainer, data, local_training(config), config.seed)
+    measured = Measured(config.run.perplexity, personal)
+
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state, clients, config.run.perplexity)
+        scores = score_clients(trainer, data, simulation, state, clients, measured)
         tell(evaluated(scores, state, config.training.participants, data.groups))
         return scores
 
@@ -358,17 +384,41 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     return result.troubles
 
 
-def _write_summary(
+def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dict[str, str]]:
+    """Return the methods that are run, and those that refuse, with the reason.
+
+    Raises:
+        ConfigError: none is left to be run.
+    """
+    methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
+    if not methods:
+        raise ConfigError(
+            f"methods: only {config.methods[0]} is asked for, and {data.name} has no groups that it could know"
+        )
+    refused = refusals(methods, config, data.n_clients)
+    if len(refused) == len(methods):
+        raise ConfigError("methods: none of them can be run. " + "; ".join(_refused_words(refused)))
+    return [method for method in methods if method not in refused], refused
+
+
+def _refused_words(refused: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{short_name(method)} is left out: {words}" for method, words in refused.items())
+
+
+def _write_summary(  # noqa: PLR0913, PLR0917 - one for each thing that it tells
     config: Config,
     data: FederatedData,
     directory: RunDirectory,
     status: Status,
     finished: list[str],
     troubles: Mapping[str, tuple[str, ...]],
+    refused: Mapping[str, str],
 ) -> Summary:
     events = {method: directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
-    summary = replace(summarise(data.name, config.seed, status, events, finished, troubles), metric=metric)
+    told = {short_name(method): words for method, words in refused.items()}
+    summary = summarise(data.name, config.seed, status, events, finished, troubles)
+    summary = replace(summary, metric=metric, refused=told)
     summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
     directory.write_summary(summary)
     return summary

@@ -1,14 +1,17 @@
-"""Runs the same experiment with several seeds in one folder; what is done there already is not done again."""
+"""Runs the same experiments with several seeds in one folder; what is done there already is not done again."""
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.grid import Axis, Cell
+from auxo.experiments.grid_comparison import GridComparison, compare_grid
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import Inputs, changed_inputs, changed_settings, inputs_of, settings_text
 from auxo.experiments.summary import Summary
@@ -18,53 +21,165 @@ from auxo.files.errors import FileError
 from auxo.files.typed_json import json_reader
 
 _INPUTS = "inputs.json"
+_COMPARISON = "comparison.json"
 
 RunSeed = Callable[[Config, RunDirectory], Summary]
 """Runs one configuration into a directory and returns its summary."""
 
 
-def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed) -> Comparison:
+@dataclass(frozen=True)
+class _Task:
+    """One run that is to come to its end."""
+
+    config: Config
+    path: Path
+
+
+def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int = 1) -> Comparison:
     """Run the configuration with ``seeds`` seeds from its own on, each into a directory of ``folder``.
 
-    A seed that has finished there with the same configuration is taken as it is; one that was interrupted goes on where
-    it stopped.
+    A seed that has finished there with the same configuration is taken as it is, one that was interrupted goes on where
+    it stopped, and one that lacks a method gets it. ``run`` is called from as many threads as there are ``jobs``.
 
     Raises:
         DirectoryInUse: another comparison is running in that folder.
         ConfigError: the folder holds other things, or runs of another configuration, or of other data or another model,
             or there is nothing to compare.
     """
+    _check_methods(config)
+    tasks = _tasks(config, seeds, folder)
+    done: dict[int, Summary] = {}
+    with _held(folder, {folder: config}) as inputs:
+        for place, summary in _finished(tasks, run, jobs):
+            done[place] = summary
+            _note_inputs(inputs[folder], folder)
+            _write(folder / _COMPARISON, compare([done[one] for one in sorted(done)]))
+    return compare([done[one] for one in sorted(done)])
+
+
+def run_grid(
+    axes: Sequence[Axis], cells: Sequence[Cell], seeds: int, folder: Path, run: RunSeed, jobs: int = 1
+) -> GridComparison:
+    """Run every cell of a grid as `run_seeds` does, each in a folder of its own, and return what they say together.
+
+    A method that fails does not end it.
+
+    Raises:
+        DirectoryInUse: another comparison is running in that folder.
+        ConfigError: as above.
+    """
+    by_folder = {folder / cell.name: cell for cell in cells}
+    for cell in cells:
+        _check_methods(cell.config)
+    places = [(cell, task) for where, cell in by_folder.items() for task in _tasks(cell.config, seeds, where)]
+    done: dict[int, Summary] = {}
+    with _held(folder, {where: cell.config for where, cell in by_folder.items()}) as inputs:
+        for place, summary in _finished([task for _, task in places], run, jobs):
+            done[place] = summary
+            where = places[place][1].path.parent
+            _note_inputs(inputs[where], where)
+            _write(folder / _COMPARISON, compare_grid(axes, cells, _by_cell(places, done)))
+    return compare_grid(axes, cells, _by_cell(places, done))
+
+
+def missing_runs(cells: Sequence[Cell], seeds: int, folder: Path) -> int:
+    """Return how many runs of a grid have not come to their end; a cell without a name has its runs in ``folder``."""
+    tasks = [task for cell in cells for task in _tasks(cell.config, seeds, folder / cell.name)]
+    return sum(_of_task(task)[1] is None for task in tasks)
+
+
+def _by_cell(places: Sequence[tuple[Cell, _Task]], done: Mapping[int, Summary]) -> dict[str, list[Summary]]:
+    found: dict[str, list[Summary]] = {}
+    for place in sorted(done):
+        found.setdefault(places[place][0].name, []).append(done[place])
+    return found
+
+
+def _check_methods(config: Config) -> None:
     if len(config.methods) < 2:
         raise ConfigError(f"methods: expected at least two to compare, got only {config.methods[0]}; add another one")
-    inputs = inputs_of(config)
+
+
+def _tasks(config: Config, seeds: int, folder: Path) -> list[_Task]:
+    return [
+        _Task(config.model_copy(update={"seed": seed}), folder / f"seed-{seed}")
+        for seed in range(config.seed, config.seed + seeds)
+    ]
+
+
+@contextmanager
+def _held(folder: Path, configs: Mapping[Path, Config]) -> Iterator[Mapping[Path, Inputs]]:
+    """Hold a folder for as long as runs go into it, and yield what they depend on; both are by the folder of seeds."""
+    inputs = {where: inputs_of(config) for where, config in configs.items()}
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_directory(folder):
-            _check_inputs(inputs, folder)
-            summaries = []
-            for seed in range(config.seed, config.seed + seeds):
-                summaries.append(_of_seed(config.model_copy(update={"seed": seed}), folder / f"seed-{seed}", run))
-                write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
-                _write(folder / "comparison.json", compare(summaries))
+            for where, found in inputs.items():
+                _check_inputs(found, where)
+            yield inputs
     finally:
-        with suppress(OSError):  # unless something is in it
-            folder.rmdir()
-    return compare(summaries)
+        for where in (*configs, folder):
+            with suppress(OSError):  # unless something is in it, or it was never made
+                where.rmdir()
 
 
-def _of_seed(config: Config, path: Path, run: RunSeed) -> Summary:
-    """Return the summary of a run that came to its end, or bring it there."""
-    if not RunDirectory.is_at(path):
-        return run(config, RunDirectory.create(path, to_toml(config)))
-    directory = RunDirectory.open(path)
-    before = settings_text(parse_config(directory.config_text(), source=str(path)))
-    changed = changed_settings(before, settings_text(config))
-    if changed:
-        raise ConfigError(
-            f"{path}: holds a run of another configuration ({', '.join(changed)}); choose another folder with --out"
-        )
+def _finished(tasks: Sequence[_Task], run: RunSeed, jobs: int) -> Iterator[tuple[int, Summary]]:
+    """Yield each task's place and its summary: those that are done first, and others as they come to their end."""
+    open_tasks = {}
+    for place, task in enumerate(tasks):
+        directory, summary = _of_task(task)
+        if summary is not None:
+            yield place, summary
+        else:
+            open_tasks[place] = directory
+    if jobs == 1:
+        for place, directory in open_tasks.items():
+            yield place, run(tasks[place].config, _ready(tasks[place], directory))
+        return
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = {
+            pool.submit(lambda at, there: run(tasks[at].config, _ready(tasks[at], there)), place, directory): place
+            for place, directory in open_tasks.items()
+        }
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever runs them ends those that are under way
+
+
+def _ready(task: _Task, begun: RunDirectory | None) -> RunDirectory:
+    """Return the directory that a run goes into, with its configuration."""
+    if begun is None:
+        return RunDirectory.create(task.path, to_toml(task.config))
+    summary = begun.read_summary()
+    if summary is not None and summary.status == "finished":  # and methods are added to it
+        begun.replace_config(to_toml(task.config))
+        begun.write_summary(replace(summary, status="interrupted"))
+    return begun
+
+
+def _of_task(task: _Task) -> tuple[RunDirectory | None, Summary | None]:
+    """Return the directory of a run that has begun, and the summary of one that came to its end with all its methods.
+
+    Raises:
+        ConfigError: it is a run of another configuration.
+    """
+    if not RunDirectory.is_at(task.path):
+        return None, None
+    directory = RunDirectory.open(task.path)
+    earlier = parse_config(directory.config_text(), source=str(task.path))
     summary = directory.read_summary()
-    return summary if summary is not None and summary.status == "finished" else run(config, directory)
+    is_finished = summary is not None and summary.status == "finished"
+    is_more = is_finished and set(earlier.methods) < set(task.config.methods)
+    if is_more:  # those that are missing are added, with their settings
+        parts = {**task.config.parts, **earlier.parts}
+        earlier = earlier.model_copy(update={"methods": task.config.methods, "parts": parts})
+    changed = changed_settings(settings_text(earlier), settings_text(task.config))
+    if changed:
+        what = f"holds a run of another configuration ({', '.join(changed)})"
+        raise ConfigError(f"{task.path}: {what}; choose another folder with --out")
+    return directory, summary if is_finished and not is_more else None
 
 
 def _check_inputs(inputs: Inputs, folder: Path) -> None:
@@ -84,5 +199,9 @@ def _check_inputs(inputs: Inputs, folder: Path) -> None:
         )
 
 
-def _write(path: Path, comparison: Comparison) -> None:
+def _note_inputs(inputs: Inputs, folder: Path) -> None:
+    write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
+
+
+def _write(path: Path, comparison: Comparison | GridComparison) -> None:
     write_whole(path, (json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n").encode())

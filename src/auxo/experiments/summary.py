@@ -1,7 +1,7 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -72,6 +72,7 @@ class MethodSummary:
     are_cohorts_in_use: bool = False  # only those with clients are counted: events do not tell of others
     losers: Losers | None = None  # None for the base itself, and until both have finished
     troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, a failure first
+    tuning_device_s: float = 0.0  # device-seconds of clients that make models their own; not in device_s
 
     @property
     def brought(self) -> AgainstBase:
@@ -88,6 +89,7 @@ class Summary:
     status: Status
     methods: dict[str, MethodSummary]  # by name, in the order they ran
     metric: str = "accuracy"  # what clients' scores are, here and in events, wherever accuracy is spoken of
+    refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
 
     @property
     def finished(self) -> dict[str, MethodSummary]:
@@ -211,4 +213,5 @@ def _method_summary(
         against_base=against_base,
         are_cohorts_in_use=seen.are_counted_by_use,
         troubles=troubles,
+        tuning_device_s=last.tuning_device_s,
     )

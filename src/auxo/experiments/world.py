@@ -40,6 +40,7 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
         patience_s=devices.patience_s,
         cooldown_s=devices.cooldown_s,
         sends_partial_work=sends_partial_work,
+        batch_size=config.training.batch_size,
     )
 
 

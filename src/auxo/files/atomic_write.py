@@ -20,6 +20,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     Raises:
         FileError: the folder does not exist, or ``path`` is one.
+        OSError: the disk is full or fails; it names ``path``.
     """
     if not path.parent.is_dir():
         raise file_error(path, "folder", "one that exists", "none", "make it, or choose another path")
@@ -40,8 +41,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())  # or else the name may be on the disk before the content
         partial.replace(target)
         sync_folder(target.parent)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in {None, str(partial)}:
+            error.filename = str(path)  # a full disk does not say what it has no room for
         raise
 
 
@@ -89,5 +92,9 @@ def new_file(path: Path, content: bytes) -> None:
             with path.open("xb") as file:
                 file.write(content)
         sync_folder(path.parent)
+    except OSError as error:
+        if not isinstance(error, FileExistsError):
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)

@@ -134,12 +134,13 @@ class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """How far a strategy has moved a model, with what it has made."""
 
     after: Entry
+    weights: FloatArray  # of the model that it has made
 
     @staticmethod
     def to(after: Entry, before: FloatArray, now: FloatArray) -> "Movement":
         """Return the way between two vectors."""
         movement = (now - before).view(Movement)
-        movement.after = after
+        movement.after, movement.weights = after, now
         return movement
 
 
@@ -169,12 +170,12 @@ class ForeignStep:
         """
         if not isinstance(movement, Movement):
             raise TypeError("movement: expected what a strategy has made, got another vector")
-        after = movement.after
+        after, weights = movement.after, movement.weights
         if rate_scale != 1.0:
             before = self._table.of(state.own).arrays
             after = replace(after, arrays=mean_of([before, after.arrays], (1 - rate_scale, rate_scale)))
-        weights = self._model.flat(after.arrays).astype(np.float32)
-        return ServerState(weights, (), state.steps + 1, self._table.add(after))
+            weights = self._model.flat(after.arrays)
+        return ServerState(weights.astype(np.float32), (), state.steps + 1, self._table.add(after))
 
 
 class _Replies:

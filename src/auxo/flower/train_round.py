@@ -9,9 +9,9 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.turnout import Turnout
 from auxo.core.types import CohortId, IntArray
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
 from auxo.flower.model_arrays import ModelArrays, update_between
@@ -31,7 +31,7 @@ class BaseSampling:
 
     own_states = ()
 
-    def begin(self) -> OwnState:
+    def begin(self, parent: OwnState | None = None) -> OwnState:
         """Return nothing: what a strategy remembers is its own."""
         return NOTHING
 
@@ -44,7 +44,7 @@ class BaseSampling:
         taken = [row_of[number] for number in self.sample(clients) if number in row_of]
         return np.array(list(dict.fromkeys(taken))[:wanted], dtype=np.int64)
 
-    def learn(self, memory: OwnState, clients: IntArray, gathered: Gathered) -> OwnState:
+    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
         """Return what it was given: nothing."""
         return memory
 

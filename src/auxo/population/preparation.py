@@ -78,6 +78,13 @@ class Preparation:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
             return wide.astype(np.float32)
 
+    def learned(self, targets: FloatArray) -> Float32Array:
+        """Return what a model learns for numbers in the units of the table, (samples, targets); flags stay."""
+        if self.target_means:
+            targets = (targets - np.array(self.target_means)) / np.array(self.target_scales)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+            return targets.astype(np.float32)
+
     def predicted(self, outputs: NDArray[Any]) -> FloatArray:
         """Return a model's outputs for numbers to be learned, (samples, outputs), in the units of the table."""
         numbers = outputs.astype(np.float64)

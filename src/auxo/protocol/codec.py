@@ -12,7 +12,6 @@ import struct
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, fields, is_dataclass
-from functools import lru_cache
 from typing import Literal, NewType, Protocol, TypeVar, Union, get_args, get_origin
 
 import numpy as np
@@ -403,10 +402,15 @@ _INT_OR_STR = _Plain(
 )
 
 
-@lru_cache(maxsize=128)
+_found: dict[tuple[type, tuple[type, ...]], _Record] = {}  # by kind, and the kinds of parts
+
+
 def _form_of(kind: type, own: tuple[type, ...] = ()) -> _Record:
     """Return the form of a kind; to find it takes longer than to read or write a small state."""
-    return _record(kind, kind.__name__, _Known(own))
+    form = _found.get((kind, own))
+    if form is None:
+        form = _found[kind, own] = _record(kind, kind.__name__, _Known(own))
+    return form
 
 
 def _record(kind: type, path: str, known: _Known) -> _Record:

@@ -118,6 +118,9 @@ class Evaluated:
     matched_accuracy: float
     matched_ari: float | None
     perplexity: float | None  # e to the clients' mean cross entropy; None: nobody asked, or a model has diverged
+    # Device-seconds in which the clients that are evaluated have made their cohorts' models their own, for this once;
+    # in nothing above.
+    tuning_device_s: float
 
     @property
     def resource(self) -> int:

@@ -6,25 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from auxo.core.types import FloatArray
 from auxo.experiments.comparison import FEWEST_SEEDS, Comparison, Row
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
 from auxo.files.atomic_write import write_whole
-from auxo.reporting.comparison_tables import findings, signed, title_of
+from auxo.reporting.comparison_tables import brought, explained, findings, signed, title_of, verdicts
 from auxo.reporting.markup import Markup, escaped, tag
-from auxo.reporting.method_names import words_for
+from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.page import page, scrolling, section
 from auxo.reporting.plain_figure import RULE, SOFT, Dot, Figure, Stroke, Words, as_pdf, as_svg, svg_markup
+from auxo.reporting.race import Runner, race
 from auxo.reporting.svg import tick_step, ticks
 
 _COLOURS = {"base": "#6b7682", "auxo": "#0072b2", "oracle": "#009e73"}
 _OTHERS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9")
-_WIDTH, _LEFT, _RIGHT = 640.0, 150.0, 24.0
-_POINTS = 200  # of a curve; our choice
+_WIDTH, _LEFT, _RIGHT = 820.0, 190.0, 70.0
+_CAP = 4.0  # half the height of the ends of an interval
 
 
 @dataclass(frozen=True)
@@ -45,34 +43,60 @@ def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
     """
     plots = [plot for plot in (differences(comparison), curves(folder, comparison)) if plot is not None]
     for plot in plots:
-        (folder / "figures").mkdir(exist_ok=True)
-        for ending, content in (("svg", as_svg(plot.figure)), ("pdf", as_pdf(plot.figure)), ("csv", _csv(plot.rows))):
-            write_whole(folder / "figures" / f"{plot.name}.{ending}", content)
+        write_plot(folder, plot)
     path = folder / "report.html"
     write_whole(path, comparison_page(comparison, plots).encode())
     return path
 
 
+def write_plot(folder: Path, plot: Plot) -> None:
+    """Write a figure as SVG, PDF and CSV into the folder ``figures``."""
+    (folder / "figures").mkdir(exist_ok=True)
+    for ending, content in (("svg", as_svg(plot.figure)), ("pdf", as_pdf(plot.figure)), ("csv", _csv(plot.rows))):
+        write_whole(folder / "figures" / f"{plot.name}.{ending}", content)
+
+
 def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
     """Return the page."""
     title = f"Auxo comparison: {comparison.population}"
-    told = findings(comparison)
+    told, (headline, *others) = findings(comparison), verdicts(comparison)
+    lines = [*others, *told[: len(told) - 1 - len(others)]]
+    names = contenders(comparison.methods)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
-        tag("h1", escaped(_sentence(told[-1]))),
-        *(tag("p", escaped(_sentence(line))) for line in told[:-1]),
+        tag("h1", escaped(_sentence(headline))),
+        *(tag("p", escaped(_sentence(line))) for line in lines),
+        *([_brought(comparison, names)] if len(names) > 1 else []),
         section("Measures", _table(comparison)),
-        *(_section(plot) for plot in plots),
+        *(plot_section(plot) for plot in plots),
         section("Runs", _runs(comparison)),
     ]
     return page(title, parts)
+
+
+def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
+    """Return what several methods brought, side by side."""
+    columns = brought(comparison, names)
+    head = tag("tr", *(tag("th", escaped(name.replace("\n", " ")), scope="col") for name in ("", *columns)))
+    rows = [
+        tag(
+            "tr",
+            tag("th", escaped(words_for(name).name), scope="row"),
+            *(tag("td", escaped(cells[place])) for cells in columns.values()),
+        )
+        for place, name in enumerate(names)
+    ]
+    table = scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
+    notes = [tag("p", escaped(_sentence(line)), class_="soft") for line in explained(comparison, names)]
+    return tag("section", tag("h2", escaped("What they brought")), table, *notes)
 
 
 def _sentence(line: str) -> str:
     return line[0].upper() + line[1:] + "."
 
 
-def _section(plot: Plot) -> Markup:
+def plot_section(plot: Plot) -> Markup:
+    """Return a figure for a page, with links to its files."""
     files = [
         tag("a", escaped(ending.upper()), href=f"figures/{plot.name}.{ending}") for ending in ("svg", "pdf", "csv")
     ]
@@ -102,6 +126,9 @@ def _table(comparison: Comparison) -> Markup:
             rows.append(
                 tag("tr", tag("th", escaped(title), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
             )
+    for place, (method, why) in enumerate(comparison.refused.items()):
+        title = tag("th", escaped("" if place else "refused"), scope="row")
+        rows.append(tag("tr", title, tag("td", escaped(words_for(method).name)), tag("td", escaped(why), colspan=2)))
     return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
@@ -116,22 +143,26 @@ def differences(comparison: Comparison) -> Plot | None:
     for row, method in lines:
         found = row.differences[method]
         ends += [found.mean - (found.half_width or 0), found.mean + (found.half_width or 0)]
-    scale, axis, bottom = _x_axis(min(ends), max(ends), 30 + 22 * len(lines) + 16 * len(shown), "points of 100")
+    is_one = len(lines) == len(shown)  # of one method, which need not be told line by line
+    height = 26.0 + 26 * len(lines) if is_one else 26.0 + 20 * len(lines) + 22 * len(shown)
+    scale, axis, bottom = _x_axis(min(ends), max(ends), height, "percentage points")
     marks: list[Stroke | Dot | Words] = [*axis, Stroke([(scale(0.0), 10), (scale(0.0), bottom)], SOFT)]
     rows: list[Sequence[str | float | None]] = [("measure", "method", "difference", "half_width_95")]
     y = 10.0
     before: Row | None = None
     for row, method in lines:
-        if row is not before:
-            y += 18
+        if row is not before and not is_one:
+            y += 22
             marks.append(Words(8, y, title_of(row, comparison), colour=SOFT))
         before = row
-        y += 20
+        y += 26 if is_one else 20
         found, colour = row.differences[method], colours[method]
-        marks.append(Words(_LEFT - 12, y + 4, words_for(method).name, "end"))
+        name = f"{words_for(method).name}, {title_of(row, comparison)}" if is_one else words_for(method).name
+        marks.append(Words(_LEFT - 12, y + 4, name, "end"))
         if found.half_width is not None:
             low, high = scale(found.mean - found.half_width), scale(found.mean + found.half_width)
             marks.append(Stroke([(low, y), (high, y)], colour, 2.0))
+            marks += [Stroke([(end, y - _CAP), (end, y + _CAP)], colour, 2.0) for end in (low, high)]
         marks.append(Dot(scale(found.mean), y, colour, 4.0))
         rows.append((title_of(row, comparison), method, found.mean, found.half_width))
     what = "means and 95 % intervals" if len(comparison.seeds) >= FEWEST_SEEDS else "means"
@@ -140,54 +171,23 @@ def differences(comparison: Comparison) -> Plot | None:
 
 
 def curves(folder: Path, comparison: Comparison) -> Plot | None:
-    """Return each method's score by rounds of work, the mean over seeds; None where no run was evaluated twice."""
-    found = {
-        method: curve for method in comparison.methods if (curve := _curve(folder, comparison, method)) is not None
-    }
-    if not found:
-        return None
-    height, top = 300.0, 16.0
-    low = min(float(y.min()) for _, y in found.values())
-    high = max(float(y.max()) for _, y in found.values())
-    high = high if high > low else low + 1
-    scale, axis, bottom = _x_axis(0.0, max(float(x.max()) for x, _ in found.values()), height, "rounds")
-    marks: list[Stroke | Dot | Words] = list(axis)
-
-    def up(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
-    step = tick_step(low, high, 5)
-    for value in ticks(low, high, step).tolist():
-        if low <= value <= high:
-            marks.append(Stroke([(_LEFT, up(value)), (_WIDTH - _RIGHT, up(value))], RULE))
-            marks.append(Words(_LEFT - 8, up(value) + 4, f"{100 * value:.4g} %", "end", colour=SOFT))
+    """Return each method's score against time and against participations; None where no run was evaluated twice."""
     colours = _colours(comparison.methods)
-    for place, (method, (x, y)) in enumerate(found.items()):
-        marks.append(
-            Stroke([(scale(a), up(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)], colours[method], 2)
+    found = {
+        method: Runner(
+            words_for(method).name,
+            colours[method],
+            [
+                evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events)
+                for seed in comparison.seeds
+            ],
         )
-        at = 28.0 + 18 * place
-        marks += [Dot(14, at - 4, colours[method]), Words(24, at, words_for(method).name)]
-    rows: list[Sequence[str | float | None]] = [("method", "round", comparison.metric)]
-    rows += [(method, a, b) for method, (x, y) in found.items() for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        for method in comparison.methods
+    }
     name = comparison.metric[0].upper() + comparison.metric[1:]
-    caption = f"{name} by rounds, mean over {counted(len(comparison.seeds), 'seed')}"
-    return Plot("curves", caption, Figure(_WIDTH, bottom + 44, marks, caption), rows)
-
-
-def _curve(folder: Path, comparison: Comparison, method: str) -> tuple[FloatArray, FloatArray] | None:
-    """Return rounds at which all seeds have been evaluated, and the mean of their scores there."""
-    of_seeds = []
-    for seed in comparison.seeds:
-        told = evaluations(RunDirectory.open(folder / f"seed-{seed}").events(method).events)
-        of_seeds.append((np.array([one.round for one in told]), np.array([one.accuracy for one in told])))
-    if any(len(x) < 2 for x, _ in of_seeds):
-        return None
-    first, last = max(float(x[0]) for x, _ in of_seeds), min(float(x[-1]) for x, _ in of_seeds)
-    if first >= last:
-        return None
-    grid = np.linspace(first, last, _POINTS)
-    return grid, np.mean([np.interp(grid, x, y) for x, y in of_seeds], axis=0)
+    caption = f"{name} against time, and against resources; mean over {counted(len(comparison.seeds), 'seed')}"
+    drawn = race(found, comparison.metric, caption)
+    return None if drawn is None else Plot("curves", caption, *drawn)
 
 
 def _colours(methods: Iterable[str]) -> dict[str, str]:

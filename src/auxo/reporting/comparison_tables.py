@@ -31,9 +31,13 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
             difference = [_difference(row, method)] if BASE in comparison.methods else []
             name = escape(words_for(method).name)
             table.add_row("" if place else title_of(row, comparison), name, _value(row, method), *difference)
+        if row is comparison.accuracy:
+            for method in comparison.refused:
+                table.add_row("", escape(words_for(method).name), "refused")
         table.add_section()
     names = contenders(comparison.methods)
-    lines = findings(comparison) + _explained(comparison, names)
+    refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
+    lines = refused + findings(comparison) + explained(comparison, names)
     last = table if len(names) < 2 else _brought_table(comparison, names)
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
@@ -44,7 +48,7 @@ def title_of(row: Row, comparison: Comparison) -> str:
     return row.measure.title.replace("accuracy", comparison.metric)
 
 
-def _explained(comparison: Comparison, names: Sequence[str]) -> list[str]:
+def explained(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """Return what speed-ups in the table of several contenders mean that are below 1, or were never reached."""
     if len(names) < 2:
         return []
@@ -58,7 +62,8 @@ def _explained(comparison: Comparison, names: Sequence[str]) -> list[str]:
     return [*below, *never]
 
 
-def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
+def brought(comparison: Comparison, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return by its heading each column of what several contenders brought, a cell for each of them."""
     by_seed = [comparison.by_seed[name] for name in names]
     columns = {
         "speed-up,\nin time": [_speedup(one.speedups) for one in by_seed],
@@ -66,8 +71,11 @@ def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
         "cohorts,\nby seed": [_cohorts(one) + (" in use" if one.are_cohorts_in_use else "") for one in by_seed],
         "share of the oracle's\ngain, by seed": [_shares(one) for one in by_seed],
     }
-    known = {heading: cells for heading, cells in columns.items() if any(cells)}
-    table = Table("")
+    return {heading: cells for heading, cells in columns.items() if any(cells)}
+
+
+def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
+    known, table = brought(comparison, names), Table("")
     for heading in known:
         table.add_column(heading, justify="right")
     for place, name in enumerate(names):

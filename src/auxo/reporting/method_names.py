@@ -25,6 +25,13 @@ _KNOWN = {
     BASE: MethodWords("base", "base: one model for all", "one model for everybody (base)"),
     AUXO: MethodWords("Auxo", "Auxo: cohorts found", "cohorts found while training (Auxo)"),
     ORACLE: MethodWords("oracle", "oracle: true groups", "an oracle that is told the true groups"),
+    "random": MethodWords("random", "random: K groups by chance", "K groups drawn at random (random)"),
+    "cfl": MethodWords("CFL", "CFL: cut in two by cosines", "cohorts cut in two by everybody's updates (CFL)"),
+    "fl+hc": MethodWords("FL+HC", "FL+HC: one dendrogram", "cohorts by one dendrogram of everybody's updates (FL+HC)"),
+    "flexcfl": MethodWords("FlexCFL", "FlexCFL: K by pre-training", "K groups by what clients pre-train (FlexCFL)"),
+    "fesem": MethodWords("FeSEM", "FeSEM: nearest of K models", "the nearest of K models for each client (FeSEM)"),
+    "icfl": MethodWords("ICFL-style", "ICFL-style: split and merge", "clusters that split and merge (ICFL-style)"),
+    "kfed": MethodWords("k-FED", "k-FED: K by inputs", "K groups by clients' inputs (k-FED)"),
     "ifca": MethodWords("IFCA", "IFCA: best of K models", "the best of K models for each client (IFCA)"),
     "paper": MethodWords("paper", "paper: Auxo to the letter", "Auxo as the paper prints it (paper)"),
 }

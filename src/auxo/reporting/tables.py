@@ -46,6 +46,7 @@ def comparison_table(facts: RunFacts) -> Markup:
         ("Cohorts", _ends(runs, lambda end: number(end.cohorts) + (" in use" if end.are_cohorts_in_use else ""))),
     ]
     optional = [
+        ("Device-hours of tuning, besides", _ends(runs, _tuning_hours)),
         ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
         ("Share of the oracle\N{RIGHT SINGLE QUOTATION MARK}s gain", [_share(run) for run in runs]),
         ("Lost clients: they compare models", _ends(runs, _lost)),
@@ -147,6 +148,10 @@ def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
         return number(used_s / 3600)
     share = f" ({percent(wasted_s / (used_s + wasted_s), 0)})" if used_s + wasted_s else ""
     return number(wasted_s / 3600) + share
+
+
+def _tuning_hours(end: MethodSummary) -> str:
+    return number(end.tuning_device_s / 3600) if end.tuning_device_s else ABSENT
 
 
 def _totals_by_cohort(run: MethodFacts) -> dict[str, _Totals]:

@@ -105,7 +105,18 @@ def comparison_table(summary: Summary) -> RenderableType:
         accuracies = (_percent(value) for value in (method.final_accuracy, method.worst_10, method.best_10))
         perplexity = (_number(method.perplexity, "{:.2f}"),) if has_perplexity else ()
         table.add_row(escape(words_for(name).title), *accuracies, _number(method.variance, "{:.1f}"), *perplexity)
-    return table if len(names) < 2 else Group(table, _brought_table(summary, names), *_lost_lines(summary, names))
+    if len(names) < 2:
+        return Group(table, *_tuning_line(summary)) if _tuning_line(summary) else table
+    brought = _brought_table(summary, names)
+    return Group(table, brought, *_lost_lines(summary, names), *_tuning_line(summary))
+
+
+def _tuning_line(summary: Summary) -> list[Text]:
+    """Return what it took the clients to make models their own, which is the same for every method; nothing if none."""
+    spent_s = max((method.tuning_device_s for method in summary.finished.values()), default=0.0)
+    if not spent_s:
+        return []
+    return [Text(f"clients have tuned their models: {spent_s / 3600:.1f} device-hours besides those of training")]
 
 
 def _speedup_in_words(method: MethodSummary, speedup: float | None) -> str:

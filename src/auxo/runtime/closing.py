@@ -12,9 +12,11 @@ from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, HoldsModels, Outcome
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
+from auxo.core.own_state import OwnState
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, CohortId, Float32Array, IntArray
+from auxo.core.turnout import Times, Turnout
+from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job, LocalUpdate
 
@@ -44,7 +46,9 @@ class Closed:
     outcome: Outcome | None  # None: no update could be used, and nothing has changed
 
 
-def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, participants: Participants) -> Closing:
+def closing_of(
+    rules: Federation, state: CoordinatorState, cohort: CohortId, participants: Participants, times: Times | None = None
+) -> Closing:
     """Return all that a cohort needs to close its round, wherever it does so.
 
     Leaves that were offered for comparison are as they stand now: one that was partitioned since the round opened is
@@ -64,6 +68,8 @@ def closing_of(rules: Federation, state: CoordinatorState, cohort: CohortId, par
         ),
         share=rules.share(state, cohort),
         table=state.table,
+        times=times,
+        tree=state.tree,
     )
 
 
@@ -90,12 +96,19 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     # Models that the cohort holds itself are numbered after those of the leaves.
     before, more = len(participants.offered), len(offered) - len(participants.offered)
     leaf_now = np.array([*places, LEAST_LOSS])
-    held = participants.model >= before
-    model = np.where(held, participants.model + more, leaf_now[np.where(held, LEAST_LOSS, participants.model)])
+    held, unsure = participants.model >= before, participants.model < 0
+    model = np.where(held, participants.model + more, leaf_now[np.where(held | unsure, LEAST_LOSS, participants.model)])
+    model = np.where(unsure, participants.model, model)
     asked = participants.held_out
     if asked is not None:
         asked = np.where(asked >= before, asked + more, asked)
-    return replace(participants, offered=offered, model=model, held_out=asked)
+    first = participants.pre_training
+    if first is not None:  # what a leaf has become is found by the leaf's reference
+        firsts = [offered.index(leaves[0]) for leaves in became]
+        place = [one + more if one >= before else firsts[one] for one in (first.model, *first.references)]
+        references = [one for one, leaves in zip(place[1:], became, strict=True) for _ in leaves]
+        first = replace(first, model=place[0], references=tuple(references))
+    return replace(participants, offered=offered, model=model, held_out=asked, pre_training=first)
 
 
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
@@ -109,14 +122,43 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
     if outcome is None:
         return Closed(gathered, None)
-    clients = closing.participants.clients[gathered.rows]
+    turnout, learnt = turnout_of(closing, gathered), list[tuple[OwnState, OwnState]]()
+
+    def learn(before: OwnState) -> OwnState:
+        # Leaves that share a round may share what they know, which can be a large table: it is made once.
+        for known, after in learnt:
+            if known is before:
+                return after
+        learnt.append((before, rules.selector.learn(before, turnout)))
+        return learnt[-1][1]
+
     states = tuple(
-        replace(state, selection=rules.selector.learn(state.selection, clients, gathered), usual=gathered.usual)
-        if closing.is_for(leaf)
-        else state
+        replace(state, selection=learn(state.selection), usual=gathered.usual) if closing.is_for(leaf) else state
         for leaf, state in zip(closing.participants.offered, outcome.states, strict=True)
     )
     return Closed(gathered, replace(outcome, states=states))
+
+
+def turnout_of(closing: Closing, gathered: Gathered) -> Turnout:
+    """Return what a selector hears of a round: all its participants, with what has come of those that answered."""
+    clients, rows, squared = closing.participants.clients, gathered.rows, gathered.squared_losses
+
+    def column(values: FloatArray) -> FloatArray:
+        filled = np.full(len(clients), np.nan)
+        filled[rows] = values
+        return filled
+
+    examples, answered = np.zeros(len(clients), dtype=np.int64), np.zeros(len(clients), dtype=np.bool_)
+    examples[rows], answered[rows] = gathered.examples, True
+    return Turnout(
+        clients=clients,
+        answered=answered,
+        examples=examples,
+        loss=column(gathered.losses),
+        squared_loss=column(np.full(len(rows), np.nan) if squared is None else squared),
+        length=column(gathered.lengths * np.sqrt(gathered.examples)),
+        times=closing.times or Times.unknown(len(clients)),
+    )
 
 
 def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure]) -> Iterator[Returned]:
@@ -132,4 +174,6 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.loss,
                 answer.held_out,
                 answer.held_out_scores,
+                answer.squared_loss,
+                centres=answer.centres,
             )

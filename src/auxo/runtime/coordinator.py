@@ -76,7 +76,7 @@ def _partitioned(
             parent.round,
             check_ins=parent.check_ins * weight,
             memory=rules.algorithm.memory(parent),
-            selection=rules.selector.begin(),
+            selection=rules.selector.begin(parent.selection),
             usual=parent.usual,
         )
     after = replace(state, tree=tree, cohorts=cohorts)

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from auxo.core.aggregators import Aggregator, KeepsOwn, asks_for_loss
-from auxo.core.cohort_algorithm import CohortAlgorithm, SeesUnits
+from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wants
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.layers import Layer, check_layers
@@ -29,12 +29,16 @@ class Federation:
     selector: Selector = field(default_factory=Uniform)
     sketch_size: int = 4096  # of fingerprints
     layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
+    by_unit: bool = True  # algorithms that see units are shown them
+    epochs: int = 1  # passes over a participant's samples; for selectors that ask some for more
 
     def __post_init__(self) -> None:
         if self.total_participants < 1:
             raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
         if self.total_rounds < 1:
             raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs: expected at least 1, got {self.epochs}")
         if self.layers:
             check_layers(self.layers, self.n_params)
         names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]
@@ -44,7 +48,7 @@ class Federation:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """Return the sketch that belongs to this federation."""
-        by_unit = isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
+        by_unit = self.by_unit and isinstance(self.algorithm, SeesUnits) and self.algorithm.by_unit
         return Fingerprint(self.n_params, self.sketch_size, self.seed, self.layers if by_unit else ())
 
     @property
@@ -89,9 +93,27 @@ class Federation:
             raise ValueError(f"{name}.shares: expected one for each of {', '.join(openers)}, got {len(shares)}")
         return whole_shares(shares, self.total_participants)[openers.index(cohort)]
 
+    def wanted(self, state: CoordinatorState, cohort: CohortId) -> int:
+        """Return the updates that complete the cohort's next round: its share, unless the algorithm wants others.
+
+        `EVERYBODY`: those of all its clients.
+
+        Raises:
+            ValueError: the algorithm wants no update at all.
+        """
+        share = self.share(state, cohort)
+        if not isinstance(self.algorithm, Wants):
+            return share
+        wants = self.algorithm.wants(self.of(state, cohort), share)
+        if wants < 1 and wants != EVERYBODY:
+            name = type(self.algorithm).__name__
+            raise ValueError(f"{name}.wants: expected at least 1 update, or EVERYBODY, got {wants}")
+        return wants
+
     def invited(self, state: CoordinatorState, cohort: CohortId) -> int:
-        """Return how many clients to select for a cohort's round."""
-        return int(np.ceil(self.share(state, cohort) * (1 + self.overcommit)))
+        """Return how many clients to select for a cohort's round; `EVERYBODY`: all that it has."""
+        wanted = self.wanted(state, cohort)
+        return wanted if wanted == EVERYBODY else int(np.ceil(wanted * (1 + self.overcommit)))
 
     def progress(self, state: CoordinatorState, cohort: CohortId) -> float:
         """Return the share of the cohort's rounds that are done once the present one has closed."""

@@ -1,4 +1,4 @@
-"""How a round opens: check-ins -> match -> select -> plan, as one pure function over one state.
+"""How a round opens: check-ins -> match -> select -> plan -> work, as one pure function over one state.
 
 The simulation and `Server` open rounds by it, and so does whatever else runs cohorts.
 """
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import Opening, Participants, held_by
+from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
+from auxo.core.partial_uploads import draw_skipped
+from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
 from auxo.runtime.federation import Federation
 
@@ -69,7 +71,8 @@ def open_round(
         return TooFew(len(rows))
     state = _noted(rules, state, cohort, len(rows))
     mine = rules.of(state, cohort)
-    chosen = _selected(rules, mine, check_ins, rows, rules.invited(state, cohort), rng)
+    invited = rules.invited(state, cohort)
+    chosen = rows if invited == EVERYBODY else _selected(rules, mine, check_ins, rows, invited, rng)
     selected = check_ins.take(chosen)
     plan = rules.algorithm.plan(
         Opening(
@@ -85,9 +88,35 @@ def open_round(
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
     participants = Participants(
-        selected.clients[plan.rows], plan.offered, plan.fold, plan.model, plan.notes, plan.held_out
+        selected.clients[plan.rows],
+        plan.offered,
+        plan.fold,
+        plan.model,
+        plan.notes,
+        plan.held_out,
+        steps=plan.steps,
+        pre_training=plan.pre_training,
+        centres=plan.centres,
     )
-    return Opened(state, participants, plan.hears_late)
+    return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
+
+
+def _with_work(
+    rules: Federation, state: CohortState, participants: Participants, share: int, rng: np.random.Generator
+) -> Participants:
+    """Return the participants with what the selector asks of each besides its plan, if it does.
+
+    Without layers nobody knows the model's tensors, and all of an update is sent.
+    """
+    has_its_own = participants.steps is not None or participants.centres is not None  # and epochs would undo it
+    if has_its_own or not isinstance(rules.selector, SetsWork):
+        return participants
+    count = len(participants.clients)
+    asked = rules.selector.work(state.selection, participants.clients, UsualWork(share, rules.epochs))
+    asked.check(count, type(rules.selector).__name__)
+    parts = (asked.upload < 1).any() and rules.layers
+    skipped = draw_skipped(asked.upload, len(rules.layers), rng) if parts else None
+    return replace(participants, epochs=asked.epochs, skipped=skipped)
 
 
 def _selected(

@@ -31,6 +31,7 @@ from auxo.runtime.in_vain import InVain
 from auxo.runtime.made_with import federation_id, made_with
 from auxo.runtime.opening import Arrived, Opened, open_round
 from auxo.runtime.opening import match as match_check_ins
+from auxo.runtime.reported_times import times_of
 from auxo.runtime.server_record import ServerRecord, check_record
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
@@ -63,8 +64,8 @@ class Server:
     """Auxo's server half, driven by a loop of your own.
 
     A round of a cohort is `open_round` -> your training -> `close_round`; `match` says whose round a check-in
-    belongs to. Between rounds it keeps the cohorts' models and nothing about clients. examples/plain_numpy.py is a
-    whole loop.
+    belongs to. Between rounds it keeps the cohorts' models and nothing about clients, unless its selector or method has
+    a table of them, such as Oort. examples/plain_numpy.py is a whole loop.
     """
 
     def __init__(  # noqa: PLR0913 - by name, all but the first
@@ -237,6 +238,12 @@ class Server:
         select = stream(self._rules.seed, "select", cohort, self._turns)
         opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
         assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        ask = opened.participants
+        if (ask.steps, ask.pre_training, ask.centres) != (None, None, None):
+            raise NotImplementedError(
+                f"{type(self._rules.algorithm).__name__}: expected a method whose participants train once, in epochs, "
+                "got one that asks for steps, pre-training or centres, of which no task speaks; run it in a simulation"
+            )
         self._state, asked = opened.state, opened.participants
         names = _names(asked.offered, self._state.cohorts[asked.offered[0]])
         tasks = tuple(
@@ -248,13 +255,17 @@ class Server:
                 offered=asked.offered if model < 0 else (names[model],),
                 reports_loss=self._rules.asks_for_loss,
                 held_out=tuple(names[one] for one in held_out if one >= 0),
+                work=1.0 if asked.epochs is None else float(asked.epochs[row] / self._rules.epochs),
+                skipped=() if asked.skipped is None else tuple(np.flatnonzero(asked.skipped[row]).tolist()),
             )
-            for client, fold, model, held_out in zip(
-                asked.clients.tolist(),
-                asked.fold.tolist(),
-                asked.model.tolist(),
-                [()] * len(asked.clients) if asked.held_out is None else asked.held_out.tolist(),
-                strict=True,
+            for row, (client, fold, model, held_out) in enumerate(
+                zip(
+                    asked.clients.tolist(),
+                    asked.fold.tolist(),
+                    asked.model.tolist(),
+                    [()] * len(asked.clients) if asked.held_out is None else asked.held_out.tolist(),
+                    strict=True,
+                )
             )
         )
         self._open[cohort] = _Open(tasks, asked)
@@ -284,7 +295,7 @@ class Server:
         if opened is None:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
         asked = _as_done(_without_silent(opened.participants, cohort, results), results)
-        closing = closing_of(self._rules, self._state, cohort, asked)
+        closing = closing_of(self._rules, self._state, cohort, asked, times_of(opened.tasks, opened.rows, results))
         answers, rejected = _sort_out(opened, closing, results, replies or {})
         if asks_for_loss(self._rules.aggregator):
             rejected += [Rejection(opened.tasks[one.row].client, "NO_LOSS") for one in answers if one.loss is None]
@@ -423,6 +434,7 @@ def _sort_out(
                     result.examples,
                     model=names.index(trained),
                     loss=_finite(result.loss),
+                    squared_loss=_finite(result.squared_loss),
                     held_out=_held_out(opened.tasks[row], result.held_out, 0.0),
                     held_out_scores=_held_out(opened.tasks[row], result.held_out_scores, -_MOST_LOSS),
                     reply=replies.get(result.client),
@@ -445,7 +457,8 @@ def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
 
 def _said(result: TaskResult) -> str:
     """Return all that a result says besides its update, so that what is no number equals itself."""
-    return repr((result.examples, result.trained, result.loss, result.held_out, result.held_out_scores))
+    said = (result.examples, result.trained, result.loss, result.squared_loss, result.held_out, result.held_out_scores)
+    return repr(said)
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:

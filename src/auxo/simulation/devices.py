@@ -22,6 +22,7 @@ class Work:
     trained: IntArray  # samples passed through training, every epoch counted
     compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
     downloads: IntArray  # models
+    uploads: IntArray | FloatArray | None = None  # updates, or parts of one; None: one each
 
     @staticmethod
     def plain(trained: IntArray) -> "Work":
@@ -166,6 +167,18 @@ class EqualDevices:
         )
 
 
+def samples_of_steps(samples: IntArray, steps: int, batch_size: int) -> IntArray:
+    """Return how many samples go through so many steps of SGD, by how many each participant has.
+
+    The last batch of a pass over its samples may be a small one.
+
+    >>> samples_of_steps(np.array([4, 10, 1, 0]), steps=5, batch_size=4)
+    array([20, 18,  5,  0])
+    """
+    a_pass = np.maximum(-(-samples // batch_size), 1)
+    return np.asarray(steps // a_pass * samples + np.minimum(steps % a_pass * batch_size, samples))
+
+
 def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) -> FloatArray:
     """Return how long each participant takes to download its models, train and upload its update.
 
@@ -181,6 +194,9 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
             raise ValueError(f"{name}: expected one value for each of {len(rows)} participants, got {len(values)}")
         if values.size and values.min() < 0:
             raise ValueError(f"{name}: expected values >= 0, got {values.min()}")
+    uploads = np.ones(len(rows)) if work.uploads is None else work.uploads
+    if uploads.shape != rows.shape or not (uploads >= 0).all():
+        raise ValueError(f"uploads: expected a number >= 0 for each of {len(rows)} participants, got {uploads}")
     if rows.size and not 0 <= rows.min() <= rows.max() < devices.n_clients:
         raise ValueError(f"rows: expected values in [0, {devices.n_clients}), got {rows.min()} to {rows.max()}")
     if model_bytes < 0:
@@ -188,7 +204,13 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
     model_bits = _BITS_PER_BYTE * model_bytes
     passes = work.trained + work.compared / _PASSES_OF_TRAINING
     compute_s: FloatArray = devices.compute_s_per_sample[rows] * passes
-    return compute_s + work.downloads * model_bits / devices.download_bps[rows] + model_bits / devices.upload_bps[rows]
+    download_s: FloatArray = work.downloads * model_bits / devices.download_bps[rows]
+    return compute_s + download_s + uploads * uploads_s(devices, rows, model_bytes)
+
+
+def uploads_s(devices: Devices, rows: IntArray, model_bytes: int) -> FloatArray:
+    """Return how long a whole update takes each of these clients to send."""
+    return np.asarray(_BITS_PER_BYTE * model_bytes / devices.upload_bps[rows])
 
 
 def _check_population(n_clients: int) -> None:

@@ -6,18 +6,22 @@ A cohort's model does not change in between, so training when the round closes g
 Other leaves' models, which some participants compare it with, are those of the time when it closes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants
+from auxo.core.cohort_algorithm import EVERYBODY, LEAST_LOSS, NEAREST, Closing, Outcome, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered
 from auxo.core.matching import Matched
+from auxo.core.partial_uploads import sent_share
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
+from auxo.core.selectors import SetsWork
+from auxo.core.turnout import Times
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import (
@@ -36,9 +40,10 @@ from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Opened, TooFew, match, open_round
 from auxo.simulation.availability import Availability
 from auxo.simulation.client_side import ClientRules, ClientSide
-from auxo.simulation.devices import Devices, Work, durations_s
+from auxo.simulation.devices import Devices, Work, durations_s, samples_of_steps, uploads_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
-from auxo.training.trainer import Job
+from auxo.simulation.showing_up import time_everybody, waits_s
+from auxo.training.trainer import Job, LocalTraining
 
 _BYTES_PER_PARAMETER = 4
 _MAX_STARVED = 1000  # times in a row that a cohort may find nobody before it ends, about a week; our choice
@@ -58,6 +63,7 @@ class OpenRound:
     hears_late: bool
     spent_s: FloatArray  # device-seconds of each
     epochs: IntArray | None = None  # of each; None: all do all of them
+    times: Times | None = None  # that the selector hears of
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,7 @@ class World:
     patience_s: float = 600.0  # how long a round waits for as many clients as it wants to invite; our choice
     cooldown_s: float = 0.0  # how long a client stays away after it has taken part
     sends_partial_work: bool = False  # who cannot do all epochs before the deadline does as many as it can
+    batch_size: int = LocalTraining().batch_size  # of participants, for those who are asked for steps of SGD
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,13 @@ class Simulation:
     rules: Federation
     world: World
     on_event: Callable[[Event], None]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rules.selector, SetsWork) and self.rules.epochs != self.world.epochs:
+            raise ValueError(
+                f"rules.epochs: expected those of the world, {self.world.epochs}, got {self.rules.epochs}; a selector "
+                "that asks some for more work has to know what is usual"
+            )
 
     @property
     def _client_rules(self) -> ClientRules:
@@ -172,14 +186,18 @@ class Simulation:
 
     def _open(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         pace, now, rules = state.paces[cohort], state.clock_s, self.rules
-        online = np.flatnonzero(self.world.availability.online(now))
-        online = online[state.busy_until_s[online] <= now]
+        invited = rules.invited(state.coordinator, cohort)
+        if invited == EVERYBODY:  # they come when they can
+            online = np.arange(self.world.data.n_clients)
+        else:
+            online = np.flatnonzero(self.world.availability.online(now))
+            online = online[state.busy_until_s[online] <= now]
         rng = self._stream("check-in", cohort, pace)
         check_ins = self._client_rules.check_in(state.clients, online, rng)
         arrived = match(rules, state.coordinator, check_ins, rng)
         waiting_since_s = now if pace.waiting_since_s is None else pace.waiting_since_s
         is_patient = now < waiting_since_s + self.world.patience_s
-        at_least = rules.invited(state.coordinator, cohort) if is_patient else 0
+        at_least = invited if is_patient else 0
         opened = open_round(rules, state.coordinator, cohort, arrived, self._stream("select", cohort, pace), at_least)
         if isinstance(opened, TooFew):
             later = self._later(state)
@@ -197,33 +215,73 @@ class Simulation:
         """Ask the clock who of the selected will be kept, and until when everybody is busy."""
         pace, now, world = state.paces[cohort], state.clock_s, self.world
         clients = opened.participants.clients
-        model_bytes = self.rules.n_params * _BYTES_PER_PARAMETER
-        samples = world.data.train.counts(clients)
-        asks = self.rules.asks_for_loss
-        work = _work(opened.participants, samples, np.full(len(clients), world.epochs), asks)
-        took_s = durations_s(world.devices, clients, work, model_bytes)
-        epochs = None
-        if world.sends_partial_work and world.epochs > 1:
-            epochs = _epochs_in_time(took_s, world.devices.compute_s_per_sample[clients] * work.trained, world)
-            work = _work(opened.participants, samples, epochs, asks)
-            took_s = durations_s(world.devices, clients, work, model_bytes)
-        online_for_s = world.availability.online_until_s(now, clients) - now
-        fails_after_s = draw_failures_s(took_s, online_for_s, world.dropout, self._stream("drop-out", cohort, pace))
-        wanted = self.rules.share(state.coordinator, cohort)
-        timing = time_round(now, took_s, fails_after_s, wanted, world.deadline_s)
+        usual_s, usual = self._took(opened.participants, np.full(len(clients), world.epochs), None)
+        took_s, epochs = usual_s, usual if world.sends_partial_work and world.epochs > 1 else None
+        asked = opened.participants
+        if asked.epochs is not None:
+            share = None if asked.skipped is None else sent_share(asked.skipped, self.rules.layers)
+            took_s, epochs = self._took(asked, asked.epochs, share)
+        rng, wanted = self._stream("drop-out", cohort, pace), self.rules.wanted(state.coordinator, cohort)
+        if wanted == EVERYBODY:
+            waits = waits_s(world.availability, now, clients, state.busy_until_s[clients], took_s)
+            timing = time_everybody(now, took_s, waits, world.deadline_s, world.dropout, rng)
+        else:
+            online_for_s = world.availability.online_until_s(now, clients) - now
+            fails_after_s = draw_failures_s(took_s, online_for_s, world.dropout, rng)
+            timing = time_round(now, took_s, fails_after_s, wanted, world.deadline_s)
         kept, late = np.zeros(len(clients), dtype=np.bool_), np.zeros(len(clients), dtype=np.bool_)
         kept[timing.kept], late[timing.late] = True, True
         # The kept wait for their feedback; the late get theirs when they are done, hence before anybody can see it.
         state.busy_until_s[clients] = np.where(kept, timing.closes_at_s, timing.busy_until_s) + world.cooldown_s
         number = self.rules.of(state.coordinator, cohort).round + 1
-        waits = OpenRound(now, number, opened.participants, kept, late, opened.hears_late, timing.spent_s, epochs)
-        after = Pace(timing.closes_at_s, waits, futile=pace.futile, attempts=pace.attempts + 1)
+        times = self._times(asked, usual_s, kept, late)
+        open_now = OpenRound(now, number, asked, kept, late, opened.hears_late, timing.spent_s, epochs, times)
+        after = Pace(timing.closes_at_s, open_now, futile=pace.futile, attempts=pace.attempts + 1)
         return replace(state, paces={**state.paces, cohort: after})
+
+    def _took(
+        self, participants: Participants, epochs: IntArray, upload: FloatArray | None
+    ) -> tuple[FloatArray, IntArray]:
+        """Return how long participants take for so many epochs, or those they can do before the deadline, and these."""
+        world, clients = self.world, participants.clients
+        model_bytes, samples = self.rules.n_params * _BYTES_PER_PARAMETER, world.data.train.counts(clients)
+        if participants.centres is not None:  # a pass over their samples, and no model goes to and fro
+            sent = participants.centres * math.prod(world.data.x.shape[1:]) / self.rules.n_params
+            work = Work(0 * samples, samples, 0 * samples, np.full(len(clients), sent))
+            return durations_s(world.devices, clients, work, model_bytes), epochs
+        work = self._work(participants, epochs, upload)
+        took_s = durations_s(world.devices, clients, work, model_bytes)
+        if not world.sends_partial_work:
+            return took_s, epochs
+        training_s = world.devices.compute_s_per_sample[clients] * work.trained
+        done = _epochs_in_time(took_s, training_s, epochs, world.deadline_s)
+        work = self._work(participants, done, upload)
+        return durations_s(world.devices, clients, work, model_bytes), done
+
+    def _work(self, participants: Participants, epochs: IntArray, upload: FloatArray | None) -> Work:
+        """Return what participants have to do in so many epochs, and that they send so much of each update."""
+        samples, batch_size = self.world.data.train.counts(participants.clients), self.world.batch_size
+        work = _work(participants, samples, epochs, self.rules.asks_for_loss, batch_size)
+        if upload is None:
+            return work
+        return replace(work, uploads=upload if work.uploads is None else upload * work.uploads)
+
+    def _times(self, participants: Participants, usual_s: FloatArray, kept: BoolArray, late: BoolArray) -> Times:
+        """Return what the clock tells a selector; of those that failed it says nothing."""
+        world, clients = self.world, participants.clients
+        one = self._work(participants, np.ones(len(clients), dtype=np.int64), None)
+        known = np.where(kept | late, 0.0, np.nan)
+        return Times(
+            usual_s=usual_s + known,
+            epoch_s=world.devices.compute_s_per_sample[clients] * one.trained + known,
+            upload_s=uploads_s(world.devices, clients, self.rules.n_params * _BYTES_PER_PARAMETER) + known,
+            late=late,
+        )
 
     def _close(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         opened = state.paces[cohort].open_round
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
-        closing = closing_of(self.rules, state.coordinator, cohort, opened.participants)
+        closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
         state = replace(state, spent=state.spent + _spent(opened, closed))
         self._report_rejected(state, cohort, opened, closed.gathered)
@@ -252,6 +310,10 @@ class Simulation:
                 self.rules.asks_for_loss,
                 len(asked.offered),
                 () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
+                () if asked.skipped is None else tuple(np.flatnonzero(asked.skipped[row]).tolist()),
+                steps=asked.steps,
+                centres=asked.centres,
+                pre_training=asked.pre_training if asked.model[row] == NEAREST else None,
             )
             for row, visit in zip(rows, visits, strict=True)
         ]
@@ -367,33 +429,44 @@ class Simulation:
         return self.rules.algorithm.matching.place(state.coordinator, check_ins, rng)
 
 
-def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, world: World) -> IntArray:
-    """Return as many epochs as each participant can do before the deadline, but one at least."""
-    epoch_s, rest_s = training_s / world.epochs, took_s - training_s
-    possible = np.floor((world.deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).eps))
-    return np.clip(possible, 1, world.epochs).astype(np.int64)
+def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, epochs: IntArray, deadline_s: float) -> IntArray:
+    """Return as many of its epochs as each participant can do before the deadline, but one at least."""
+    epoch_s, rest_s = training_s / epochs, took_s - training_s
+    possible = np.floor((deadline_s - rest_s) / np.maximum(epoch_s, np.finfo(np.float64).eps))
+    return np.clip(possible, 1, epochs).astype(np.int64)
 
 
-def _work(participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool) -> Work:
+def _work(
+    participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool, batch_size: int
+) -> Work:
     """Return what participants have to do: those that compare models are sent all of them, and try each once.
 
-    Others try the one that they are sent, if they are asked for their loss; so do all where there is only one.
+    Others try the one that they are sent, if they are asked for their loss; so do all where there is only one. Who
+    pre-trains is sent a model for that, and sends what came of it.
     """
     half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)
-    trained = np.where(participants.fold < 0, samples, half) * epochs
+    own = np.where(participants.fold < 0, samples, half)
+    trained = own * epochs if participants.steps is None else samples_of_steps(own, participants.steps, batch_size)
+    first, uploads = participants.pre_training, None
+    if first is not None:
+        pre_trains = participants.model == NEAREST
+        trained = trained + np.where(pre_trains, samples_of_steps(own, first.steps, batch_size), 0)
+        uploads = 1 + pre_trains
     downloads = _downloads(participants)
     compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
     tries = np.where(compares, len(participants.offered), int(asks_for_loss))
     is_half = participants.fold >= 0
     held_out = np.where(is_half, samples - half, 0)  # who trains on everything has nothing to judge by
     compared = np.where(is_half, half, samples) * tries + held_out * _judged(participants)
-    return Work(trained, compared, downloads)
+    return Work(trained, compared, downloads, uploads)
 
 
 def _downloads(participants: Participants) -> IntArray:
     """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
     trained = np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
-    return np.asarray(np.maximum(trained, _judged(participants)))
+    if participants.centres is not None:
+        return np.zeros(len(participants.clients), dtype=np.int64)
+    return np.asarray(np.maximum(trained, _judged(participants)) + (participants.model == NEAREST))
 
 
 def _judged(participants: Participants) -> IntArray:

@@ -16,6 +16,7 @@ from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
 from auxo.testing.methods import check_method
+from auxo.testing.personalisers import check_personaliser
 from auxo.testing.populations import check_population
 from auxo.testing.selectors import check_selector
 from auxo.testing.trainers import check_trainer, separable_population
@@ -29,6 +30,7 @@ __all__ = [
     "check_devices",
     "check_engine",
     "check_method",
+    "check_personaliser",
     "check_population",
     "check_selector",
     "check_trainer",

@@ -10,7 +10,17 @@ from dataclasses import replace
 import numpy as np
 
 from auxo.core.affinity import Requests
-from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups, Opening, Outcome, held_by
+from auxo.core.cohort_algorithm import (
+    EVERYBODY,
+    Circumstances,
+    CohortAlgorithm,
+    NeedsGroups,
+    Opening,
+    Outcome,
+    Refuses,
+    Wants,
+    held_by,
+)
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import NOWHERE, CheckIns, Matched
@@ -21,7 +31,16 @@ from auxo.simulation.virtual_time import SimulationState
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, is_finite_number, run_checks
 from auxo.testing.locking import locked
-from auxo.testing.small_federation import CLIENTS, TRAINER, Trial, in_process, initial_model, rules_of, true_groups
+from auxo.testing.small_federation import (
+    CLIENTS,
+    PARTICIPANTS,
+    TRAINER,
+    Trial,
+    in_process,
+    initial_model,
+    rules_of,
+    true_groups,
+)
 from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
 from auxo.testing.witness import SeenClose, SeenMatch, Witness, taken
 
@@ -147,6 +166,32 @@ def _expect_among(seen: SeenMatch, cohorts: Sequence[CohortId], expected: str) -
     allowed = [NOWHERE, *(seen.state.tree.index[cohort] for cohort in cohorts)]
     wrong = matched.cohort[~np.isin(matched.cohort, allowed)]
     expect(len(wrong) == 0, f"{expected} (positions {allowed[1:]}) or {NOWHERE}", wrong[:5])
+
+
+@_promise
+def wants_some_updates(algorithm: CohortAlgorithm) -> None:
+    """A round wants at least one update, or those of everybody, whoever else there is to share with."""
+    if not isinstance(algorithm, Wants):
+        return
+    for state in Trial.of(rules_of(algorithm)).states():
+        for cohort in state.coordinator.cohorts.values():
+            for share in (1, PARTICIPANTS):
+                wants = algorithm.wants(cohort, share)
+                is_fit = wants >= 1 or wants == EVERYBODY
+                expect(is_fit, "at least 1 update, or EVERYBODY", wants)
+
+
+@CONTRACT.promise
+def refuses_in_words(method: Method) -> None:
+    """A method that cannot be run says why; where everybody is there all the time, and not too many, it can be."""
+    if not isinstance(method, Refuses):
+        return
+    best = Circumstances(clients=1000, participants=1000, rounds=1000)
+    words = method.why_not(best)
+    expect(words is None, "no refusal where everybody is there", words)
+    for clients, obstacles in ((1000, ("devices.dropout = 0.5",)), (10**7, ())):
+        words = method.why_not(replace(best, clients=clients, obstacles=obstacles))
+        expect(words is None or len(words) > 0, "None, or the reason in words", repr(words))
 
 
 @_promise
@@ -277,6 +322,8 @@ METHOD_CHECKS: tuple[Check[Method], ...] = (
     begins_with_models,
     opens_rounds_for_every_leaf,
     shares_with_every_opener,
+    wants_some_updates,
+    refuses_in_words,
     matches_openers_and_places_leaves,
     plans_for_the_selected,
     closes_rounds_one_by_one,

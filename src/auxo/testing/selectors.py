@@ -7,11 +7,11 @@ from auxo.core.affinity import Requests
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
 from auxo.core.rng import stream
-from auxo.core.selectors import Selector
+from auxo.core.selectors import Selector, SetsWork, UsualWork
+from auxo.core.turnout import Times, Turnout
 from auxo.core.types import IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
@@ -20,7 +20,8 @@ from auxo.testing.locking import locked
 from auxo.testing.small_federation import Trial, rules_of
 
 CONTRACT = Contract[Selector]("a selector", "Selector in auxo.core.selectors")
-_CANDIDATES, _WIDTH = 30, 5
+_CANDIDATES = 30
+_USUAL = UsualWork(share=4, epochs=2)
 
 
 def _candidates() -> CheckIns:
@@ -34,35 +35,33 @@ def _rows() -> IntArray:
     return np.arange(1, _CANDIDATES, 2)
 
 
-def _gathered(count: int) -> Gathered:
-    """Return the answers of so many participants: one of them is late, and of another nobody asked for the loss."""
-    rng, rows = stream(0, "gathered", count), np.arange(count)
-    losses = rng.random(count)
+def _turnout(clients: IntArray, kind: str = "mixed") -> Turnout:
+    """Return how a round of these clients went; "mixed": one is late, one failed, and of one the loss is not known."""
+    count = len(clients)
+    rng, rows = stream(0, "turnout", count), np.arange(count)
+    late = (rows == count - 1) if kind == "mixed" else np.full(count, kind == "late")
+    answered = (rows != count - 2) & ~late if kind == "mixed" else np.full(count, kind not in ("late", "failed"))
+    times = rng.random((3, count)) if kind != "unknown" else np.full((3, count), np.nan)
+    times[:, ~answered & ~late] = np.nan
+    losses = rng.random(count) if kind != "unknown" else np.full(count, np.nan)
     losses[:1] = np.nan
-    return Gathered(
-        movements=(rng.normal(size=_WIDTH) if count else None,),
-        rows=rows,
-        late=rows == count - 1,
-        model=np.zeros(count, dtype=np.int64),
-        losses=losses,
-        held_out=np.full((count, 0), np.nan),
-        directions=rng.normal(size=(count, _WIDTH)),
-        blocks=np.zeros(_WIDTH, dtype=np.int64),
-        lengths=rng.random(count),
-        examples=rng.integers(1, 50, count),
-        aggregated=rows[: max(count - 1, 0)],
-        misfits=0,
-        rejected=((count, "NON_FINITE"),),
+    return Turnout(
+        clients=clients,
+        answered=answered,
+        examples=np.where(answered, rng.integers(1, 50, count), 0),
+        loss=np.where(answered, losses, np.nan),
+        squared_loss=np.where(answered, losses**2, np.nan),
+        length=np.where(answered, rng.random(count), np.nan),
+        times=Times(times[0] + times[1] + times[2], times[1], times[2], late),
     )
 
 
 def _memories(selector: Selector) -> list[OwnState]:
-    """Return what it remembers at first, and after some rounds."""
-    memories = [selector.begin()]
+    """Return what it remembers at first, after some rounds, and in the first round of a child."""
+    memories = [selector.begin(None)]
     for number in range(3):
-        clients = _candidates().clients[number : number + 8]
-        memories.append(selector.learn(memories[-1], clients, _gathered(len(clients))))
-    return memories
+        memories.append(selector.learn(memories[-1], _turnout(_candidates().clients[number : number + 8])))
+    return [*memories, selector.begin(memories[-1])]
 
 
 def _select(selector: Selector, memory: OwnState, rows: IntArray, wanted: int) -> IntArray:
@@ -110,10 +109,13 @@ def leaves_arguments_alone(selector: Selector) -> None:
     for memory in _memories(selector):
         with locked(memory, candidates, rows):
             selector.select(memory, candidates, rows, 5, stream(0, "select"))
-        clients, gathered = candidates.clients[:8], _gathered(8)
+        turnout = _turnout(candidates.clients[:8])
         before = to_bytes(_kept(memory))
-        with locked(memory, clients, gathered):
-            selector.learn(memory, clients, gathered)
+        with locked(memory, turnout):
+            selector.learn(memory, turnout)
+            selector.begin(memory)
+            if isinstance(selector, SetsWork):
+                selector.work(memory, candidates.clients[:8], _USUAL)
         expect(to_bytes(_kept(memory)) == before, "the memory as it was", "another")
 
 
@@ -122,9 +124,48 @@ def learns_from_nobody(selector: Selector) -> None:
     """It learns from a round that nobody has answered, too."""
     nobody = np.zeros(0, dtype=np.int64)
     for memory in _memories(selector):
-        after = selector.learn(memory, nobody, _gathered(0))
+        after = selector.learn(memory, _turnout(nobody))
         found = _select(selector, after, _rows(), 4)
         expect(0 < len(found) <= 4, "between 1 and 4 rows afterwards", found)
+
+
+@CONTRACT.promise
+def learns_however_a_round_went(selector: Selector) -> None:
+    """It learns from rounds in which all were late, all failed, or nobody knows losses and times, and then selects."""
+    for memory in _memories(selector):
+        for kind in ("late", "failed", "unknown"):
+            after = selector.learn(memory, _turnout(_candidates().clients[5:15], kind))
+            found = _select(selector, after, _rows(), 4)
+            expect(0 < len(found) <= 4, f"between 1 and 4 rows after a round of the kind {kind}", found)
+
+
+@CONTRACT.promise
+def children_begin_with_what_their_parent_knew(selector: Selector) -> None:
+    """A child of a partition may begin from whatever its parent knew, and every child with the same."""
+    for memory in _memories(selector):
+        one, other = (to_bytes(_kept(selector.begin(memory))) for _ in range(2))
+        expect(one == other, "the same bytes for both children", "others")
+
+
+@CONTRACT.promise
+def asks_for_work_that_can_be_done(selector: Selector) -> None:
+    """If it sets how much participants do, it says so for each: at least one epoch, a share of the upload, twice alike.
+
+    Of nobody it asks nothing, and whether times are known does not matter.
+    """
+    if not isinstance(selector, SetsWork):
+        return
+    everybody = _candidates().clients
+    for memory in (*_memories(selector), selector.learn(selector.begin(None), _turnout(everybody, "unknown"))):
+        for clients in (everybody, everybody[3:9], everybody[:0]):
+            one, other = (selector.work(memory, clients, _USUAL) for _ in range(2))
+            for name, found in (("epochs", one.epochs), ("upload", one.upload)):
+                expect(len(found) == len(clients), f"{name} of each of {len(clients)} participants", found)
+            expect(one.epochs.dtype.kind == "i" and bool((one.epochs >= 1).all()), "at least 1 epoch each", one.epochs)
+            possible = bool(((one.upload > 0) & (one.upload <= 1)).all())
+            expect(possible, "shares of the upload above 0 and up to 1", one.upload)
+            expect_same(one.epochs, other.epochs, "the same epochs twice")
+            expect_same(one.upload, other.upload, "the same upload twice")
 
 
 @CONTRACT.promise
@@ -156,6 +197,9 @@ SELECTOR_CHECKS: tuple[Check[Selector], ...] = (
     repeats_itself,
     leaves_arguments_alone,
     learns_from_nobody,
+    learns_however_a_round_went,
+    children_begin_with_what_their_parent_knew,
+    asks_for_work_that_can_be_done,
     memory_goes_through_the_codec,
     selects_for_a_federation,
 )

@@ -11,7 +11,7 @@ from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, run_checks
-from auxo.training.job_losses import mean_loss, samples_of
+from auxo.training.job_losses import samples_of
 from auxo.training.trainer import Job, LocalTraining, LocalUpdate, TellsJobLosses, Trainer
 
 _CLASSES, _SIDE, _CLIENTS, _SAMPLES_EACH = 4, 8, 6, 20
@@ -150,12 +150,15 @@ def trains_on_halves(trial: TrainerTrial) -> None:
 
 @CONTRACT.promise
 def obeys_the_settings(trial: TrainerTrial) -> None:
-    """Epochs of a job stand for those of all, and another learning rate makes another update."""
+    """Epochs of a job stand for those of all, or its steps of SGD; another learning rate makes another update."""
     (plain,) = trial.updates([Job(0, 0, None)])
     (own,) = trial.updates([Job(0, 0, None, epochs=2)])
     (common,) = trial.updates([Job(0, 0, None)], LocalTraining(epochs=2))
     (slower,) = trial.updates([Job(0, 0, None)], LocalTraining(learning_rate=0.01))
+    a_pass = -(-int(trial.data.train.counts()[0]) // LocalTraining().batch_size)
+    (stepped,) = trial.updates([Job(0, 0, None, steps=2 * a_pass)])
     expect_same(common, own, "two epochs, whoever says so")
+    expect_same(common, stepped, "as many steps of SGD as two epochs have")
     expect(plain.delta.tobytes() != own.delta.tobytes(), "another update after two epochs", "the same")
     expect(plain.delta.tobytes() != slower.delta.tobytes(), "another update at another rate", "the same")
 
@@ -206,13 +209,14 @@ def tells_losses_of_jobs(trial: TrainerTrial) -> None:
     weights = trial.weights + trial.updates(jobs[:1])[0].delta  # to begin with all losses may be the same
     for asked in (jobs, [replace(job, reports_loss=True) for job in jobs]):
         together = trainer.job_losses(weights, data, asked)
-        alone = [trainer.job_losses(weights, data, [job]) for job in asked]
-        expect_same(np.concatenate(alone), together, "the losses of jobs that are alone")
-        expected = [mean_loss(trainer.losses(weights, x, y)) for x, y in samples_of(data, asked)]
-        close = np.allclose(together, expected, rtol=_CLOSE)
-        expect(close, f"the mean losses {expected} of the jobs' samples", together)
-    nothing = trainer.job_losses(weights, data, [])
-    expect(nothing.shape == (0,), "no loss without a job", nothing)
+        expect(len(together) == len(asked), f"losses of each of {len(asked)} jobs", len(together))
+        alone = [one for job in asked for one in trainer.job_losses(weights, data, [job])]
+        expected = [trainer.losses(weights, x, y) for x, y in samples_of(data, asked)]
+        for mine, of_one, of_samples in zip(together, alone, expected, strict=True):
+            expect_same(of_one, mine, "the losses of a job that is alone")
+            close = mine.shape == of_samples.shape and np.allclose(mine, of_samples, rtol=_CLOSE)
+            expect(close, f"the losses {of_samples} of the job's samples", mine)
+    expect(not trainer.job_losses(weights, data, []), "no loss without a job", "some")
 
 
 @CONTRACT.promise

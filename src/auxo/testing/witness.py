@@ -16,10 +16,11 @@ from auxo.core.cohort_algorithm import (
     Outcome,
     Plan,
     Start,
+    Wants,
 )
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, Examined, Gathered
+from auxo.core.gathering import Admission, Belongs, Examined, Gathered, KeepsUpdates
 from auxo.core.matching import CheckIns, Matched, Matching
 from auxo.core.own_state import OwnState
 from auxo.core.types import CohortId
@@ -125,6 +126,13 @@ class Witness:
         with self.guard(tree):
             return self.inner.shares(tree, openers)
 
+    def wants(self, state: CohortState, share: int) -> int:
+        """Return how many updates a round wants: the share, if the algorithm has nothing to say."""
+        if not isinstance(self.inner, Wants):
+            return share
+        with self.guard(state):
+            return self.inner.wants(state, share)
+
     def plan(self, opening: Opening) -> Plan:
         """Return the plan."""
         with self.guard(opening):
@@ -171,6 +179,10 @@ class _WatchedAdmission:
     inner: Admission
     guard: Guard
 
-    def place(self, row: int, examined: Examined, model: int) -> int | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
         with self.guard(examined):
             return self.inner.place(row, examined, model)
+
+    @property
+    def keeps_updates(self) -> bool:
+        return isinstance(self.inner, KeepsUpdates) and self.inner.keeps_updates

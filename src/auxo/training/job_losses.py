@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array, FloatArray, InputArray
@@ -12,15 +11,15 @@ from auxo.training.local_samples import local_positions
 from auxo.training.trainer import Job, TellsJobLosses, Trainer
 
 
-def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
-    """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
+    """Return, for each job, the losses of the samples that it trains on.
 
     The same bits whatever the other jobs are: the last ones of a loss depend on what else is in a product, so no
     product holds the samples of two jobs.
     """
     if isinstance(trainer, TellsJobLosses):
         return trainer.job_losses(weights, data, jobs)
-    return np.array([mean_loss(trainer.losses(weights, x, y)) for x, y in samples_of(data, jobs)])
+    return [trainer.losses(weights, x, y) for x, y in samples_of(data, jobs)]
 
 
 def samples_of(data: FederatedData, jobs: Sequence[Job]) -> Iterator[tuple[InputArray, NDArray[Any]]]:
@@ -30,6 +29,6 @@ def samples_of(data: FederatedData, jobs: Sequence[Job]) -> Iterator[tuple[Input
         yield data.inputs(data.train.x_rows[positions]), data.answers(data.train.y[positions])
 
 
-def mean_loss(losses: FloatArray) -> float:
+def mean(losses: FloatArray) -> float:
     """Return the mean of a job's losses; 0 where it has no samples."""
     return float(losses.mean()) if len(losses) else 0.0  # any model is as good as any other

@@ -12,6 +12,7 @@ from auxo.training.trainer import Job, LocalTraining
 PADDING = -1
 """Stands in a batch where an epoch's last batch has no sample."""
 
+_NO_MORE = np.iinfo(np.int64).max  # steps of a job that has all its epochs
 _ALL_BITS, _EPOCH_BITS = np.uint64(64), np.uint64(24)  # of a sort key, and those of them that count epochs
 
 
@@ -38,6 +39,7 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     Every epoch goes through the job's samples in an order of its own; its last batch is filled up with `PADDING`, so
     no batch mixes two epochs. A client without samples has no steps. A job on one half of the samples goes through it
     no more often than others through all of theirs: a second pass over the same samples fits them too well (text).
+    A job of so many steps goes through them as often as that takes, the last time perhaps not to the end.
     """
     clients = np.array([job.client_row for job in jobs], dtype=np.int64)
     visits = np.array([job.visit for job in jobs], dtype=np.int64)
@@ -45,6 +47,9 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     counts = sample_counts(data, jobs)
     # An epoch of a job is a row in what follows, until its samples are.
     epochs = np.array([settings.epochs if job.epochs is None else job.epochs for job in jobs], dtype=np.int64)
+    most = np.array([_NO_MORE if job.steps is None else job.steps for job in jobs], dtype=np.int64)
+    a_pass = np.maximum(-(-counts // settings.batch_size), 1)
+    epochs = np.where(most < _NO_MORE, -(-most // a_pass), epochs)
     job = np.repeat(np.arange(len(jobs)), epochs)
     epoch = _within(np.bincount(job, minlength=len(jobs)))
     named = random_bits(seed, "shuffle", clients[job], visits[job], epoch)
@@ -60,7 +65,8 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     starts = np.cumsum(steps) - steps
     batches.reshape(-1)[starts[of_epoch] * settings.batch_size + place] = positions
     ends = np.cumsum(np.bincount(job, weights=steps, minlength=len(jobs)).astype(np.int64))
-    return np.split(batches, ends[:-1]) if len(jobs) else []
+    found = np.split(batches, ends[:-1]) if len(jobs) else []
+    return [of_job[:limit] for of_job, limit in zip(found, most.tolist(), strict=True)]
 
 
 def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:

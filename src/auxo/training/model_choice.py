@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from auxo.core.cohort_algorithm import NEAREST, PreTraining
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job, LocalUpdate
 
@@ -38,6 +39,8 @@ def train_offered(
     if not any(_named(job, models) or job.reports_loss or job.held_out for job in jobs):
         yield from train(models[0], jobs, out)
         return
+    nearest = _nearest(models, jobs, train)
+    jobs = [replace(job, model=nearest.get(row, job.model), pre_training=None) for row, job in enumerate(jobs)]
     choices, losses = _looked(jobs, models, mean_losses)
     if len(set(choices)) == 1:  # in place: nothing has to be put in order
         updates = list(train(models[choices[0]], jobs, out))
@@ -85,6 +88,25 @@ def _looked(
     ]
     told = [dict(zip(asked[row], found[row], strict=True)).get(choice) for row, choice in enumerate(best)]
     return best, [loss if loss is not None and np.isfinite(loss) else None for loss in told]
+
+
+def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) -> dict[int, int]:
+    """Return, for each row of a job that pre-trains, the model whose reference is nearest to what comes of that."""
+    rows: dict[PreTraining, list[int]] = {}
+    for row, job in enumerate(jobs):
+        if job.model == NEAREST and job.pre_training is not None:
+            rows.setdefault(job.pre_training, []).append(row)
+    found = {}
+    for first, some in rows.items():
+        references = np.stack([models[number] for number in first.references]).astype(np.float64)
+        lengths = np.linalg.norm(references, axis=1)
+        before = [replace(jobs[row], model=0, steps=first.steps, pre_training=None) for row in some]
+        for row, update in zip(some, train(models[first.model], before, None), strict=True):
+            # All angles are to the same update, whose length does not matter.
+            along = references @ update.delta.astype(np.float64)
+            cosines = np.divide(along, lengths, out=np.full(len(lengths), -np.inf), where=lengths > 0)
+            found[row] = int(np.argmax(np.nan_to_num(cosines, nan=-np.inf)))
+    return found
 
 
 def _judged(

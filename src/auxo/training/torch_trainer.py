@@ -18,7 +18,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
-from auxo.training.job_losses import mean_loss, samples_of
+from auxo.training.job_losses import samples_of
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
 from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
@@ -167,15 +167,15 @@ class TorchTrainer:
                 found[rows] = self.objective.losses(logits, torch.from_numpy(np.array(y[rows]))).numpy()
         return found
 
-    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
-        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
+        """Return, for each job, the losses of the samples that it trains on.
 
         The weights are loaded once, and every job's samples pass through the module together. Jobs that report their
         loss pass through the kernels where these are faster: to rounding the same. All others have the bits of
         `losses`, with which models are compared.
         """
         self._check_weights(weights)
-        found = np.zeros(len(jobs))
+        found: dict[int, FloatArray] = {}
         kernels = None if self._together is None else self._together.logits_at(weights)
         by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.reports_loss]
         by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.reports_loss]
@@ -183,23 +183,25 @@ class TorchTrainer:
             if by_module:
                 _load(self._module, weights)
                 self._module.eval()
-                found[by_module] = self._mean_losses(self._module, data, [jobs[row] for row in by_module])
+                told = self._sample_losses(self._module, data, [jobs[row] for row in by_module])
+                found.update(zip(by_module, told, strict=True))
             if kernels is not None and by_kernels:
                 with kernels as logits:
-                    found[by_kernels] = self._mean_losses(logits, data, [jobs[row] for row in by_kernels])
-        return found
+                    told = self._sample_losses(logits, data, [jobs[row] for row in by_kernels])
+                    found.update(zip(by_kernels, told, strict=True))
+        return [found[row] for row in range(len(jobs))]
 
-    def _mean_losses(self, logits: Logits, data: FederatedData, jobs: Sequence[Job]) -> list[float]:
-        """Return the mean loss of each job's samples under logits that a function gives for them."""
-        means = []
+    def _sample_losses(self, logits: Logits, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
+        """Return the losses of each job's samples under logits that a function gives for them."""
+        told = []
         for x, y in samples_of(data, jobs):
             found = np.empty(len(y))
             for first in range(0, len(y), _ROWS_AT_ONCE):
                 rows = slice(first, first + _ROWS_AT_ONCE)
                 outputs = logits(torch.from_numpy(x[rows]))
                 found[rows] = self.objective.losses(outputs, torch.from_numpy(y[rows])).numpy()
-            means.append(mean_loss(found))
-        return means
+            told.append(found)
+        return told
 
     @property
     def counts_hits(self) -> bool:
@@ -224,6 +226,11 @@ class TorchTrainer:
             with torch.no_grad():
                 found[rows] = self.objective.scores(outputs, torch.from_numpy(np.array(y[rows])))
         return found
+
+    def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return what the model gives for each row of ``x``, (rows, outputs)."""
+        found = [outputs.to(torch.float64).numpy() for outputs in self._logits(weights, x)]
+        return np.concatenate(found) if found else np.zeros((0, 0))
 
     def module(self, weights: Float32Array) -> nn.Module:
         """Return a module of its own with these weights, ready to predict."""

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
+from auxo.core.cohort_algorithm import PreTraining
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -67,11 +68,16 @@ class Job:
     client_row: int
     visit: int  # how often this client has trained before
     fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
-    model: int = 0  # which of the models of its round it trains; -1: the one with the least loss on its samples
+    # Which of the models of its round it trains; -1: the one with the least loss on its samples; -2: see pre_training.
+    model: int = 0
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
     reports_loss: bool = False  # at the model it is sent, before training
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
     held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
+    skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
+    steps: int | None = None  # of SGD, in place of epochs
+    centres: int | None = None  # of its samples that it sends, and then it does not train
+    pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class LocalUpdate:
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
     held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
+    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
+    centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 
 
 class Trainer(Protocol):
@@ -140,10 +148,10 @@ class Trainer(Protocol):
 class TellsJobLosses(Protocol):
     """A trainer that works out the losses of many jobs in one go; of others `Trainer.losses` is asked job by job."""
 
-    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> FloatArray:
-        """Return the mean loss of the samples that each job trains on, (jobs,); 0 for a job without any.
+    def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
+        """Return, for each job, the losses of the samples that it trains on.
 
-        Each has the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
+        They have the bits of `Trainer.losses` for its samples alone, whatever the other jobs are.
         """
         ...
 
@@ -169,6 +177,10 @@ class ScoresSamples(Protocol):
 
     def scores(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
         """Return the score of each row of ``x``; larger is better."""
+        ...
+
+    def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return what the model gives for each row of ``x``, (rows, outputs)."""
         ...
 
 

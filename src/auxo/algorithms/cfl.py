@@ -1,0 +1,186 @@
+"""CFL: everybody trains in every round, and a cohort whose mean update vanishes while members' do not is cut in two.
+
+Sattler, Müller and Samek, Clustered Federated Learning: Model-Agnostic Distributed Multi-Task Optimization under
+Privacy Constraints, TNNLS 2020 (arXiv 1910.01991), Algorithm 3. At a stationary point of the common objective clients
+of one distribution have small updates; where some are large, their cosines say who belongs together. A cohort is
+bipartitioned so that the largest cosine between the two sides is small, by complete linkage as in the authors' code.
+
+Children go on from the model that the updates were taken at, as in the paper; the authors' code moves each child by its
+own members' mean in the same round. Cosines and norms are those of fingerprints, see `auxo.core.pairwise`.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.cluster import AgglomerativeClustering
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import (
+    EVERYBODY,
+    Circumstances,
+    Closing,
+    InitialModel,
+    Opening,
+    Outcome,
+    Plan,
+    RoundNotes,
+    Start,
+    stepped,
+)
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.comparing import of_own_model
+from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.matching import Matching
+from auxo.core.own_state import OwnState, own
+from auxo.core.pairwise import sketched_updates, too_many
+from auxo.core.partition import Partition
+from auxo.core.settings import setting
+from auxo.core.shares import member_shares
+from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class LargestMean:
+    """What a cohort remembers: the longest mean update of its lineage, by which its thresholds are scaled."""
+
+    norm: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cfl:
+    """Bipartitions of cohorts at stationary points, with all clients in all rounds."""
+
+    # The paper's rule of thumb is a tenth of the longest mean update for eps_1, and one to ten times that for eps_2.
+    # With 0.1 and 1.0 a population without groups was cut: the longest of many updates grows with their number.
+    eps_1: float = setting(
+        0.2, "A cohort is stationary when the norm of its mean update is below this; our choice, the authors have 0.4."
+    )
+    eps_2: float = setting(
+        1.5, "A stationary cohort is cut when a member's update is longer than this; our choice, the authors have 1.6."
+    )
+    relative: bool = setting(
+        True,
+        "Thresholds are in units of the cohort's longest mean update so far, because norms depend on the model. "
+        "false: they are norms, as in the authors' code.",
+    )
+    first_split: int = setting(20, "Rounds before any cohort is cut; the default is the authors'.")
+    smallest: int = setting(3, "Fewest participants of a cohort that is cut; the default is the authors'.")
+    gamma_max: float | None = setting(
+        None,
+        "Largest approximation error of members, in [0, 1]: a cohort is cut only where the largest cosine across is "
+        "below sqrt((1 - gamma_max) / 2) (paper). Not set: without that guard, as in the authors' code.",
+    )
+
+    own_states = (CohortTable, LargestMean)
+    client_half = None
+
+    def __post_init__(self) -> None:
+        for name in ("eps_1", "eps_2"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+        if self.first_split < 0:
+            raise ValueError(f"first_split: expected at least 0 rounds, got {self.first_split}")
+        if self.smallest < 2:
+            raise ValueError(f"smallest: expected at least 2, got {self.smallest}")
+        if self.gamma_max is not None and not 0 <= self.gamma_max <= 1:
+            raise ValueError(f"gamma_max: expected a value in [0, 1], got {self.gamma_max}")
+
+    @property
+    def matching(self) -> Matching:
+        """Return that the table decides."""
+        return ByTable()
+
+    def why_not(self, circumstances: Circumstances) -> str | None:
+        """Return that it cannot do without anybody, or that there are too many."""
+        if not circumstances.is_everybody_reachable:
+            return (
+                f"needs every one of the {circumstances.clients:,} clients in every round, but "
+                f'{" and ".join(circumstances.obstacles)}; set devices.availability = "always", devices.dropout = 0 '
+                "and no devices.deadline_s, or leave it out"
+            )
+        return too_many(circumstances.clients)
+
+    def wants(self, state: CohortState, share: int) -> int:
+        """Return that everybody takes part in every round."""
+        return EVERYBODY
+
+    def begin(self, initial: InitialModel) -> Start:
+        """Return one model, and a table of nobody."""
+        return Start((initial(0),), table=CohortTable.empty())
+
+    def memory(self, parent: CohortState | None) -> OwnState:
+        """Return the longest mean update so far, which children inherit."""
+        return LargestMean() if parent is None else parent.memory
+
+    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+        """Return the leaves."""
+        return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's part of the clients; all of them take part."""
+        return member_shares(tree, openers)
+
+    def plan(self, opening: Opening) -> Plan:
+        """Return that all train the cohort's model on all their samples; strangers look which cohort fits them."""
+        return newcomers_compare(opening, Plan.plain(opening))
+
+    def admission(self, closing: Closing) -> Admission:
+        """Return that every valid update counts, but those of strangers who belong elsewhere."""
+        return of_own_model(closing, AdmitAll())
+
+    def close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Move the model, or cut the cohort in two."""
+        if not gathered.used:
+            return None
+        mine = ~gathered.late & (gathered.model == 0)
+        updates = sketched_updates(gathered, mine)
+        mean = float(np.linalg.norm(updates.mean(axis=0)))
+        largest = LargestMean(max(own(LargestMean, closing.states[0].memory).norm, mean))
+        table = with_newcomers(closing, gathered)
+        cut = self._bipartition(closing, updates, mean, largest.norm)
+        if cut is None:
+            first, *others = stepped(closing, gathered, aggregator)
+            return Outcome((replace(first, memory=largest), *others), table=table)
+        first = replace(closing.states[0], memory=largest, round=closing.states[0].round + 1)
+        shares = np.bincount(cut) / len(cut)
+        children = len(closing.tree.cohorts) + cut  # they are made now
+        return Outcome(
+            (first, *closing.states[1:]),
+            Partition((0, 1), tuple(shares.tolist())),
+            table=table.assigned(closing.participants.clients[gathered.rows[mine]], children),
+            notes=RoundNotes(children=2),
+        )
+
+    def _bipartition(self, closing: Closing, updates: FloatArray, mean: float, largest: float) -> IntArray | None:
+        """Return the side of each member of a cohort that is to be cut; None: it is not."""
+        scale = largest if self.relative else 1.0
+        norms = np.linalg.norm(updates, axis=1)
+        has_room = closing.outlook.cohorts < closing.outlook.total_participants
+        is_early = closing.states[0].round < self.first_split
+        if is_early or not has_room or len(updates) < self.smallest:
+            return None
+        if not (mean < self.eps_1 * scale and norms.max() > self.eps_2 * scale):
+            return None
+        side, across = bipartition(updates)
+        if self.gamma_max is not None and not across < np.sqrt((1 - self.gamma_max) / 2):
+            return None
+        return side
+
+
+def bipartition(updates: FloatArray) -> tuple[IntArray, float]:
+    """Return two sides of clients, by complete linkage of their cosines, and the largest cosine between the two.
+
+    The first client is on side 0.
+
+    >>> bipartition(np.array([[1.0, 0.0], [-1.0, 0.1], [1.0, 0.2]]))[0].tolist()
+    [0, 1, 0]
+    """
+    norms = np.linalg.norm(updates, axis=1)
+    cosines = updates @ updates.T / (np.outer(norms, norms) + 1e-12)
+    found = AgglomerativeClustering(2, metric="precomputed", linkage="complete").fit_predict(-cosines)
+    side: BoolArray = found != found[0]
+    return side.astype(np.int64), float(cosines[np.ix_(~side, side)].max())

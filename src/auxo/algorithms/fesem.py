@@ -1,0 +1,112 @@
+"""FeSEM: K centres in the space of models; each client belongs to the centre that its trained model is nearest to.
+
+Xie et al., Multi-Center Federated Learning, 2020 (arXiv 2005.01026; World Wide Web Journal 2023), Algorithm 1: a
+participant trains its centre's model (from it, W_i). E step: it belongs to the centre nearest to W_i. M step: a centre
+becomes the mean of its members' W_i. Clients are first dealt to centres by chance.
+
+The paper's server holds a model of every client. Here a centre is the mean of the round's participants, as the
+aggregator has it, and the table keeps each client's centre and no model. Distances are between whole models, as in the
+paper; the authors' code looks at one layer. A client that never took part compares models to use one.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
+from auxo.core.matching import Matching
+from auxo.core.own_state import NOTHING, OwnState, own
+from auxo.core.partition import Partition
+from auxo.core.rng import random_bits
+from auxo.core.settings import setting
+from auxo.core.shares import equal_shares
+from auxo.core.types import ROOT, CohortId, Float32Array
+
+
+@dataclass(frozen=True)
+class FeSem:
+    """Stochastic expectation maximisation over a fixed number of centres, with one round for all of them."""
+
+    cohorts: int = setting(4, "Centres (K); the method has to be told.")
+
+    own_states = (CohortTable,)
+    client_half = None
+
+    def __post_init__(self) -> None:
+        if self.cohorts < 1:
+            raise ValueError(f"cohorts: expected at least 1, got {self.cohorts}")
+
+    @property
+    def matching(self) -> Matching:
+        """Return that everybody joins the one round that is for all centres, and uses the model of its own."""
+        return ByTable(at_the_root=True)
+
+    def begin(self, initial: InitialModel) -> Start:
+        """Return the same model for all centres: the first participants, who are dealt to them, set them apart."""
+        if self.cohorts == 1:
+            return Start((initial(0),), table=CohortTable.empty())
+        alike = Partition(tuple(range(self.cohorts)), (1 / self.cohorts,) * self.cohorts)
+        return Start((initial(0),), alike, CohortTable.empty())
+
+    def memory(self, parent: CohortState | None) -> OwnState:
+        """Return that there is nothing to remember: the centres are the models."""
+        return NOTHING
+
+    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+        """Return the root: one round is for all centres."""
+        return (ROOT,)
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return that there is one to have them all."""
+        return equal_shares(tree, openers)
+
+    def plan(self, opening: Opening) -> Plan:
+        """Return that each trains the model of its centre, a newcomer of one that is drawn for it."""
+        leaves, clients = opening.tree.leaves, opening.selected.clients
+        plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves)
+        if self.cohorts == 1:
+            return plan
+        drawn = (random_bits(0, "fesem", clients) % np.uint64(self.cohorts)).astype(np.int64)
+        known = own(CohortTable, opening.table).of(clients)
+        first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
+        return replace(plan, model=np.where(known == UNKNOWN, drawn, known - first))
+
+    def admission(self, closing: Closing) -> Admission:
+        """Return that an update moves the centre that its model is nearest to; the first round is as it was dealt."""
+        if self.cohorts == 1 or closing.states[0].round == 0:
+            return AdmitAll()
+        return NearestCentre(tuple(state.server.weights for state in closing.states))
+
+    def close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Move each centre by the mean of its members, and note who they are."""
+        if not gathered.used:
+            return None
+        states = stepped(closing, gathered, aggregator)
+        if self.cohorts == 1 or gathered.placed is None:
+            return Outcome(states)
+        said = gathered.placed >= 0
+        positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
+        clients = closing.participants.clients[gathered.rows[said]]
+        table = own(CohortTable, closing.table).assigned(clients, positions[gathered.placed[said]])
+        return Outcome(states, table=table)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCentre:
+    """Each update moves the model that is nearest to what the participant has come to."""
+
+    centres: tuple[Float32Array, ...]
+
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+        """Return that model; its own where two are as near."""
+        away = [examined.update + (self.centres[model] - centre) for centre in self.centres]
+        squares = [float(np.dot(one, one)) for one in away]
+        nearest = int(np.argmin(squares))
+        return model if squares[model] <= squares[nearest] else Belongs(nearest, away[nearest])

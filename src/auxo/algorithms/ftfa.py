@@ -1,0 +1,27 @@
+"""FTFA: federated averaging first, then every client fine-tunes all layers on its own samples.
+
+Cheng, Chadha and Duchi, Fine-tuning is Fine in Federated Learning, arXiv 2108.07313: once the federation has trained
+its model, each client takes plain SGD steps from it on its own training samples, and is scored with what comes out. The
+model may be a cohort's (Auxo, section 7.2). Rate and passes are hyper-parameters of a data set.
+"""
+
+from dataclasses import dataclass
+
+from auxo.core.personaliser import Tuning
+from auxo.core.settings import setting
+
+
+@dataclass(frozen=True)
+class Ftfa:
+    """Plain SGD on all layers, as participants train, for a few passes more."""
+
+    epochs: int = setting(5, "Passes over a client's own samples; 0: the model stays as it is. To be tuned.")
+    learning_rate: float | None = setting(None, "Of these steps. Not set: training.learning_rate. To be tuned.")
+
+    def __post_init__(self) -> None:
+        Tuning(self.epochs, self.learning_rate)  # which says what is wrong
+
+    @property
+    def tuning(self) -> Tuning:
+        """Return plain SGD from the cohort's model."""
+        return Tuning(self.epochs, self.learning_rate)

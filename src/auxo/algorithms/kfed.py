@@ -1,0 +1,150 @@
+"""k-FED: every client clusters its own samples once, and the server clusters the centres that they send.
+
+Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clustering, ICML 2021, Algorithms 1 and 2. The
+server starts from the first client's centres, adds the centre that is farthest from those it has until there are K, and
+averages all centres around them once. It is a clustering of data: the model plays no part, and clients whose inputs
+look alike are alike, whatever their labels are.
+
+A client belongs to the cluster of the centre of most of its samples. From there on each cluster is a federation of its
+own. The one shot is a round over everybody, which waits until the last client has shown up. A client that failed then
+compares the cohorts' models when it comes; in the paper it would send its centres later.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auxo.core.aggregators import Aggregator
+from auxo.core.cohort_algorithm import (
+    EVERYBODY,
+    Closing,
+    InitialModel,
+    Opening,
+    Outcome,
+    Plan,
+    RoundNotes,
+    Start,
+    stepped,
+)
+from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.comparing import of_own_model
+from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
+from auxo.core.matching import Matching
+from auxo.core.own_state import NOTHING, OwnState, own
+from auxo.core.partition import Partition
+from auxo.core.settings import setting
+from auxo.core.shares import member_shares
+from auxo.core.types import CohortId, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class KFed:
+    """Fixed cohorts by one-shot clustering of clients' inputs."""
+
+    cohorts: int = setting(4, "Clusters (k); the method has to be told.")
+    centres: int = setting(1, "Centres that each client sends (k'); with 1, its samples' mean.")
+
+    own_states = (CohortTable,)
+    client_half = None
+
+    def __post_init__(self) -> None:
+        for name in ("cohorts", "centres"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+
+    @property
+    def matching(self) -> Matching:
+        """Return that the table decides."""
+        return ByTable()
+
+    def wants(self, state: CohortState, share: int) -> int:
+        """Return that everybody sends centres in the first round, and later as many train as ever."""
+        return EVERYBODY if self._is_one_shot(state) else share
+
+    def _is_one_shot(self, state: CohortState) -> bool:
+        return state.round == 0 and self.cohorts > 1
+
+    def begin(self, initial: InitialModel) -> Start:
+        """Return one model, and a table of nobody."""
+        return Start((initial(0),), table=CohortTable.empty())
+
+    def memory(self, parent: CohortState | None) -> OwnState:
+        """Return that there is nothing to remember."""
+        return NOTHING
+
+    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
+        """Return the leaves."""
+        return tree.leaves
+
+    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
+        """Return each cohort's part of the clients: the same fraction of each takes part."""
+        return member_shares(tree, openers)
+
+    def plan(self, opening: Opening) -> Plan:
+        """Return that all send centres, or that all train the cohort's model; strangers look which fits them."""
+        plan = Plan.plain(opening)
+        if self._is_one_shot(opening.state):
+            return replace(plan, centres=self.centres)
+        return newcomers_compare(opening, plan)
+
+    def admission(self, closing: Closing) -> Admission:
+        """Return that every valid update counts; in the one shot there is none."""
+        return AdmitNone() if self._is_one_shot(closing.states[0]) else of_own_model(closing, AdmitAll())
+
+    def close(
+        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    ) -> Outcome | None:
+        """Make the cohorts, or move the model."""
+        if self._is_one_shot(closing.states[0]):
+            return self._one_shot(closing, gathered)
+        if not gathered.used:
+            return None
+        return Outcome(stepped(closing, gathered, aggregator), table=with_newcomers(closing, gathered))
+
+    def _one_shot(self, closing: Closing, gathered: Gathered) -> Outcome | None:
+        answers = zip(gathered.rows, gathered.centres, gathered.late, strict=True)
+        sent = [(row, one) for row, one, late in answers if one is not None and len(one) and not late]
+        if not sent:
+            return None
+        states = tuple(replace(state, round=state.round + 1) for state in closing.states)
+        wanted = min(self.cohorts, closing.outlook.total_participants)
+        found = cluster([one for _, one in sent], wanted)
+        kinds, found = np.unique(found, return_inverse=True)  # a cluster that nobody belongs to is none
+        shares = np.bincount(found) / len(found)
+        if len(kinds) == 1:
+            return Outcome(states)
+        clients = closing.participants.clients[np.array([row for row, _ in sent])]
+        return Outcome(
+            states,
+            Partition(tuple(range(len(kinds))), tuple(shares.tolist())),
+            table=own(CohortTable, closing.table).assigned(clients, len(closing.tree.cohorts) + found),
+            notes=RoundNotes(children=len(kinds)),
+        )
+
+
+def cluster(sent: list[FloatArray], clusters: int) -> IntArray:
+    """Return the cluster of each client's first centre.
+
+    >>> cluster([np.array([[0.0]]), np.array([[9.0]]), np.array([[1.0]])], 2).tolist()
+    [0, 1, 0]
+    """
+    centres = server_centres(sent, clusters)
+    return np.array([int(_distances(one[:1], centres).argmin()) for one in sent], dtype=np.int64)
+
+
+def server_centres(sent: list[FloatArray], clusters: int) -> FloatArray:
+    """Return the server's centres, (clusters, width): those farthest from each other, then one step of K-means."""
+    everything = np.concatenate(sent)
+    centres = list(sent[0][:clusters])
+    while len(centres) < min(clusters, len(everything)):
+        centres.append(everything[_distances(everything, np.array(centres)).min(axis=1).argmax()])
+    first = np.array(centres)
+    nearest = _distances(everything, first).argmin(axis=1)
+    around = [everything[nearest == number] for number in range(len(first))]
+    return np.array([some.mean(axis=0) if len(some) else one for some, one in zip(around, first, strict=True)])
+
+
+def _distances(points: FloatArray, centres: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(points[:, None] - centres[None], axis=2))

@@ -1,0 +1,171 @@
+"""A grid of experiments for people: one table, on the terminal and on a page, and one picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from auxo.experiments.comparison import FEWEST_SEEDS
+from auxo.experiments.grid_comparison import GridComparison, GridRow
+from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import BASE, evaluations
+from auxo.files.atomic_write import write_whole
+from auxo.reporting.comparison_report import Plot, plot_section, write_plot
+from auxo.reporting.comparison_tables import signed
+from auxo.reporting.markup import escaped, tag
+from auxo.reporting.method_names import words_for
+from auxo.reporting.number_format import counted, number
+from auxo.reporting.page import page, scrolling, section
+from auxo.reporting.race import Runner, race
+
+_UNKNOWN = "-"
+_PALETTE = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b", "#4d7c0f", "#b91c1c",
+)  # fmt: skip
+_GREY = "#6b7682"  # of every base
+
+
+def grid_table(comparison: GridComparison) -> Table:
+    """Return the table for the terminal: a line for each cell and method."""
+    headings, lines, notes = _cells(comparison)
+    title = f"{comparison.population}, {counted(len(comparison.seeds), 'seed')}"
+    caption = escape("\n".join(notes))
+    table = Table(title=escape(title), caption=caption, caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    before: str | None = None
+    for place, heading in enumerate(headings):
+        is_word = place <= len(comparison.axes)
+        table.add_column(heading, justify="left" if is_word else "right", overflow="fold")
+    for row, line in zip(comparison.rows, lines, strict=True):
+        if before is not None and row.cell != before:
+            table.add_section()
+        before = row.cell
+        table.add_row(*(escape(cell) for cell in line))
+    return table
+
+
+def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
+    """Write report.html and the folder ``figures`` beside the cells of a grid, and return where the page is.
+
+    Raises:
+        FileError: a file of a run is damaged, or there is no place for the page.
+    """
+    picture = _picture(folder, comparison)
+    if picture is not None:
+        write_plot(folder, picture)
+    path = folder / "report.html"
+    write_whole(path, _page(comparison, picture).encode())
+    return path
+
+
+def _page(comparison: GridComparison, picture: Plot | None) -> str:
+    title = f"Auxo comparison: {comparison.population}"
+    headings, lines, notes = _cells(comparison)
+    head = tag("tr", *(tag("th", escaped(heading.replace("\n", " ")), scope="col") for heading in headings))
+    body = [tag("tr", *(tag("td", escaped(cell)) for cell in line)) for line in lines]
+    links = [
+        tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
+        for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
+    ]
+    axes = " x ".join(axis.title for axis in comparison.axes)
+    parts = [
+        tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
+        tag("h1", escaped(f"Methods by {axes}")),
+        section("Measures", scrolling(tag("table", tag("thead", head), tag("tbody", *body)))),
+        *(tag("p", escaped(note), class_="soft") for note in notes),
+        *(() if picture is None else (plot_section(picture),)),
+        section("Runs", tag("ul", *links)),
+    ]
+    return page(title, parts)
+
+
+def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return headings, the cells of each row, and what is to be said below."""
+    is_enough = len(comparison.seeds) >= FEWEST_SEEDS
+    columns: dict[str, list[str]] = {
+        **{axis.title: [row.choices[place] for row in comparison.rows] for place, axis in enumerate(comparison.axes)},
+        "method": [words_for(row.method).name for row in comparison.rows],
+        f"{comparison.metric}, %": [_accuracy(row) for row in comparison.rows],
+        "difference\nfrom base" + (" (95 %)" if is_enough else ""): [_difference(row) for row in comparison.rows],
+        "speed-up,\nin time": [_speedup(row, row.speedup) for row in comparison.rows],
+        "in partici-\npations": [_speedup(row, row.resource_speedup) for row in comparison.rows],
+        "device-\nhours": [_hours(row.device_s) for row in comparison.rows],
+        "of tuning,\nbesides": [_hours(row.tuning_device_s or None) for row in comparison.rows],
+        "models\nsent": [_UNKNOWN if row.downloads is None else number(row.downloads) for row in comparison.rows],
+        "cohorts": [_range(row.cohorts) for row in comparison.rows],
+        "ARI": [_UNKNOWN if row.ari is None else f"{row.ari:.2f}" for row in comparison.rows],
+    }
+    needed = {f"{comparison.metric}, %", "method", *(axis.title for axis in comparison.axes)}
+    shown = {name: cells for name, cells in columns.items() if name in needed or set(cells) - {_UNKNOWN, ""}}
+    lines = [list(line) for line in zip(*shown.values(), strict=True)]
+    return list(shown), lines, _notes(comparison)
+
+
+def _accuracy(row: GridRow) -> str:
+    """Return the mean, or in a word why there is none."""
+    return row.note.partition(":")[0].partition(" in ")[0] if row.accuracy is None else f"{row.accuracy.mean:.2f}"
+
+
+def _range(counts: Sequence[int]) -> str:
+    if not counts:
+        return _UNKNOWN
+    return f"{counts[0]}" if len(set(counts)) == 1 else f"{min(counts)}-{max(counts)}"
+
+
+def _notes(comparison: GridComparison) -> list[str]:
+    notes = [f"{_label(row)}: {row.note}" for row in comparison.rows if row.note]
+    notes += ["differences and speed-ups are against the base of the same settings"]
+    if any(_speedup(row, one) == "never" for row in comparison.rows for one in (row.speedup, row.resource_speedup)):
+        notes.append("never: a seed missed the base's best accuracy")
+    if len(comparison.seeds) < FEWEST_SEEDS:
+        notes.append(
+            f"fewer than {FEWEST_SEEDS} seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"
+        )
+    return notes
+
+
+def _difference(row: GridRow) -> str:
+    return _UNKNOWN if row.difference is None else signed(row.difference, 2)
+
+
+def _speedup(row: GridRow, mean: float | None) -> str:
+    if row.method == BASE or row.difference is None:
+        return _UNKNOWN
+    return "never" if mean is None else f"{mean:.2f} x"
+
+
+def _hours(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else number(seconds / 3600)
+
+
+def _picture(folder: Path, comparison: GridComparison) -> Plot | None:
+    colours = _colours(comparison.rows)
+    runners = {
+        _label(row): Runner(
+            _label(row),
+            colours[_label(row)],
+            [
+                evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
+                for seed in row.seeds
+            ],
+        )
+        for row in comparison.rows
+        if row.seeds
+    }
+    caption = (
+        f"{comparison.metric[0].upper()}{comparison.metric[1:]} against time, and against resources; "
+        f"mean over {counted(len(comparison.seeds), 'seed')}"
+    )
+    drawn = race(runners, comparison.metric, caption)
+    return None if drawn is None else Plot("curves", caption, *drawn)
+
+
+def _colours(rows: Sequence[GridRow]) -> dict[str, str]:
+    others = [_label(row) for row in rows if row.method != BASE]
+    own = {label: _PALETTE[place % len(_PALETTE)] for place, label in enumerate(others)}
+    return {_label(row): _GREY for row in rows} | own
+
+
+def _label(row: GridRow) -> str:
+    return ", ".join((words_for(row.method).name, *row.choices))

@@ -1,0 +1,97 @@
+"""A federation of a few clients whose updates can be worked out by hand; all of a cohort's take part in its rounds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from auxo.core.affinity import Requests
+from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.cohort_algorithm import NEAREST, CohortAlgorithm, Participants
+from auxo.core.cohort_state import CoordinatorState
+from auxo.core.matching import CheckIns
+from auxo.core.rng import stream
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
+from auxo.runtime.closing import Closed, Training, close_round, closing_of, models_of, returned_by
+from auxo.runtime.coordinator import act, start
+from auxo.runtime.federation import Federation
+from auxo.runtime.opening import Opened, match, open_round
+from auxo.training.model_choice import train_offered
+from auxo.training.trainer import Job, LocalUpdate
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Client i has all its samples at ``targets[i]``; one step takes it ``rate`` of the way there."""
+
+    algorithm: CohortAlgorithm
+    targets: Mapping[int, Sequence[float]]
+    rate: float = 1.0
+    aggregator: Aggregator = field(default_factory=FedAvg)
+
+    @property
+    def rules(self) -> Federation:
+        width = len(next(iter(self.targets.values())))
+        return Federation(self.algorithm, self.aggregator, width, total_participants=len(self.targets), total_rounds=99)
+
+    def start(self, *models: Sequence[float]) -> CoordinatorState:
+        return start(self.rules, lambda number: np.array(models[number], dtype=np.float32))
+
+    def opened(self, state: CoordinatorState, cohort: CohortId, clients: Sequence[int] | None = None) -> Opened:
+        there = np.array(sorted(self.targets) if clients is None else clients)
+        here = CheckIns(there, Requests.silent(state.tree, np.zeros(len(there), dtype=np.int64)))
+        arrived = match(self.rules, state, here, stream(0, "match"))
+        opened = open_round(self.rules, state, cohort, arrived, stream(0, "select"))
+        assert isinstance(opened, Opened)
+        return opened
+
+    def round(
+        self, state: CoordinatorState, cohort: CohortId = ROOT, clients: Sequence[int] | None = None
+    ) -> tuple[CoordinatorState, Closed]:
+        opened = self.opened(state, cohort, clients)
+        closing = closing_of(self.rules, opened.state, cohort, opened.participants)
+        jobs = _jobs(closing.participants)
+        training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models_of(closing))
+        answers = train_offered(models_of(closing), jobs, self._train, self._mean_losses, None)
+        closed = close_round(self.rules, closing, returned_by(training, answers))
+        assert closed.outcome is not None
+        return act(self.rules, opened.state, closing, closed.outcome), closed
+
+    def _train(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+        for job in jobs:
+            way = 1 - (1 - self.rate) ** (job.steps or 1)
+            delta: Float32Array = (way * (np.array(self.targets[job.client_row]) - weights)).astype(np.float32)
+            yield LocalUpdate(delta, 1)
+
+    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
+        return np.array([((np.array(self.targets[job.client_row]) - weights) ** 2).sum() for job in jobs])
+
+
+def _jobs(asked: Participants) -> list[Job]:
+    return [
+        Job(
+            int(client),
+            0,
+            None,
+            int(model),
+            choices=len(asked.offered),
+            steps=asked.steps,
+            pre_training=asked.pre_training if model == NEAREST else None,
+        )
+        for client, model in zip(asked.clients, asked.model, strict=True)
+    ]
+
+
+def models(state: CoordinatorState) -> dict[CohortId, list[float]]:
+    """Return the leaves' models."""
+    return {leaf: state.cohorts[leaf].server.weights.tolist() for leaf in state.tree.leaves}
+
+
+def cohorts_of(state: CoordinatorState, toy: Toy) -> dict[int, CohortId]:
+    """Return the cohort that each client would use, without looking at losses."""
+    clients = np.array(sorted(toy.targets))
+    here = CheckIns(clients, Requests.silent(state.tree, np.zeros(len(clients), dtype=np.int64)))
+    placed = toy.algorithm.matching.place(state, here, stream(0, "place"))
+    assert placed.vouched.all()
+    names = [state.tree.cohorts[position] for position in placed.cohort]
+    return dict(zip(clients.tolist(), names, strict=True))

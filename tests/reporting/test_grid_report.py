@@ -1,0 +1,71 @@
+"""The table and the page of a grid, of numbers chosen by hand."""
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from auxo.experiments.comparison import Interval
+from auxo.experiments.grid import Axis
+from auxo.experiments.grid_comparison import GridComparison, GridRow
+from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.grid_report import grid_table, write_grid_report
+from tests.reporting.test_comparison_report import evaluated
+
+ROWS = (
+    GridRow("aggregator-fedavg", ("fedavg",), "base", (0, 1), Interval(50.0, None), device_s=7200.0, cohorts=(1, 1)),
+    GridRow(
+        "aggregator-fedavg",
+        ("fedavg",),
+        "auxo",
+        (0, 1),
+        Interval(61.5, None),
+        Interval(11.5, None),
+        speedup=2.5,
+        device_s=3600.0,
+        tuning_device_s=1800.0,
+        cohorts=(2, 4),
+        ari=0.9,
+    ),
+    GridRow("aggregator-fedavg", ("fedavg",), "ifca", (), note="refused: it needs everybody, and <some> are away"),
+)
+GRID = GridComparison("toy[1]", (Axis("training.aggregator", ("fedavg",)),), (0, 1), ROWS)
+
+
+def rendered(grid: GridComparison) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(grid_table(grid))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_every_row_says_what_is_known_and_a_refusal_why() -> None:
+    text = rendered(GRID)
+    lines = [line.split() for line in text.splitlines() if line.strip().startswith("fedavg")]
+    assert lines == [
+        ["fedavg", "base", "50.00", "-", "-", "-", "2", "-", "1", "-"],
+        ["fedavg", "Auxo", "61.50", "+11.50", "2.50", "x", "never", "1", "0.5", "2-4", "0.90"],
+        ["fedavg", "IFCA", "refused", "-", "-", "-", "-", "-", "-", "-"],
+    ]
+    assert "IFCA, fedavg: refused: it needs everybody, and <some> are away" in text
+    assert "toy[1], 2 seeds" in text
+    assert "never: a seed missed the base's best accuracy" in text
+    assert "say next to nothing about chance" in text
+    assert "models" not in text  # which is known of none
+
+
+def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        run = RunDirectory.create(tmp_path / "aggregator-fedavg" / f"seed-{seed}", 'methods = ["base", "auxo"]\n')
+        for method, gain in (("base", 0.0), ("auxo", 0.1)):
+            with run.event_writer(method) as write:
+                for at in (5, 10, 15):
+                    write(evaluated(at, 0.3 + 0.01 * at + gain))
+    page = write_grid_report(tmp_path, GRID).read_text(encoding="utf-8")
+    assert "and &lt;some&gt; are away" in page
+    assert 'href="aggregator-fedavg/seed-1/report.html"' in page
+    assert "Accuracy against time, and against resources; mean over 2 seeds" in page
+    assert (tmp_path / "figures" / "curves.pdf").is_file()
+    numbers = (tmp_path / "figures" / "curves.csv").read_text(encoding="utf-8").splitlines()
+    assert numbers[0] == "method,against,x,accuracy"
+    assert len(numbers) == 1 + 2 * 2 * 100

@@ -1,0 +1,132 @@
+"""The benchmark of methods: which runs it makes, with which settings, and what their records say."""
+
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import method_cells
+import methods
+import tune_methods
+import tuned_settings
+from method_cells import Algorithm, Cell, Kept, Outcome
+from tuned_settings import EVERYWHERE, Tuned, tuned_for
+
+from auxo.experiments.config_file import parse_config
+from auxo.experiments.parts import KINDS
+
+BASE = Cell("concept", "base", methods.FEDAVG, 0)
+RIVAL = Cell("concept", "ifca", methods.FEDAVG, 0, 2)
+FIELDS = [
+    "population", "method", "aggregator", "selector", "personaliser", "seed", "accuracy", "base_accuracy",
+    "time_to_base_s", "participations_to_base", "device_s", "downloads", "ari", "refused",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = [
+        Tuned(EVERYWHERE, "ifca", ("ifca.warm_start=1",), 0.5, 3, (100,)),
+        Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)),
+    ]
+    tuned_settings.write_table(table, tmp_path / "tuned.json")
+    monkeypatch.setattr(methods, "read_table", lambda: tuned_settings.read_table(tmp_path / "tuned.json"))
+
+
+def outcome(*accuracies: float) -> Outcome:
+    curve = tuple((100.0 * place, 10 * place, accuracy) for place, accuracy in enumerate(accuracies, start=1))
+    return Outcome(None, accuracies[-1], 0.5, 7.0, 9, curve)
+
+
+def test_records_have_exactly_the_fields_that_are_promised() -> None:
+    assert [field.name for field in fields(methods.Record)] == FIELDS
+
+
+def test_a_method_is_timed_to_the_best_that_the_base_ever_was() -> None:
+    done = {BASE: outcome(0.2, 0.6, 0.4), RIVAL: outcome(0.5, 0.7, 0.8)}
+    base, rival = methods.records_of([BASE, RIVAL], done)
+    assert (rival.method, rival.accuracy, rival.base_accuracy) == ("ifca k+2", 0.8, 0.4)
+    assert rival.time_to_base_s == pytest.approx(150.0)  # half way from 0.5 to 0.7
+    assert rival.participations_to_base == pytest.approx(15.0)
+    assert base.time_to_base_s == pytest.approx(200.0)
+    (never,) = methods.records_of([RIVAL], {BASE: outcome(0.9, 0.9), RIVAL: outcome(0.5, 0.7)})
+    assert never.time_to_base_s is None
+    assert never.participations_to_base is None
+
+
+def test_a_refusal_is_a_record_with_its_reason_and_no_figures() -> None:
+    _, rival = methods.records_of([BASE, RIVAL], {BASE: outcome(0.5, 0.6), RIVAL: Outcome(refused="no")})
+    assert asdict(rival) | {"refused": "no", "accuracy": None, "device_s": None, "ari": None} == asdict(rival)
+
+
+def test_rivals_are_tuned_those_told_k_run_twice_and_auxo_is_as_it_comes() -> None:
+    cells = methods.make_cells(("concept", "label"), ("base", "auxo", "ifca"), 1, is_quick=True)
+    assert [(one.population, one.label, one.settings) for one in cells] == [
+        ("concept", "base", ()),
+        ("concept", "auxo", ()),
+        ("concept", "ifca", ("ifca.warm_start=20",)),
+        ("concept", "ifca k+2", ("ifca.warm_start=20",)),
+        ("label", "base", ()),
+        ("label", "auxo", ()),
+        ("label", "ifca", ("ifca.warm_start=1",)),
+        ("label", "ifca k+2", ("ifca.warm_start=1",)),
+    ]
+    assert method_cells.is_told_k("ifca") == "cohorts"
+    assert method_cells.is_told_k("auxo") is None
+
+
+def test_the_base_and_auxo_run_under_every_fl_algorithm() -> None:
+    cells = methods.make_cells(("concept", "few"), ("base",), 1, is_quick=False)
+    under = [(one.population, one.method, one.algorithm.name) for one in cells if one.algorithm != methods.FEDAVG]
+    assert len(under) == 2 * 6
+    assert {method for _, method, _ in under} == {"base", "auxo"}
+    assert {population for population, _, _ in under} == {"concept"}
+
+
+def test_what_the_registry_does_not_have_is_named() -> None:
+    methods.check_parts(("base", "auxo"), (methods.FEDAVG,))
+    with pytest.raises(SystemExit, match="does not have: method cflx, selector ort; `auxo list`"):
+        methods.check_parts(("base", "cflx"), (Algorithm("x", selector="ort"),))
+
+
+def test_a_cell_is_configured_with_the_true_number_of_groups_and_two_more() -> None:
+    made = method_cells.POPULATIONS["rotation-skew"].make(0, None)
+    assert made is not None
+    cell = Cell("rotation-skew", "ifca", Algorithm("fedprox", client="fedprox"), 0, 2, ("ifca.warm_start=1",))
+    config = method_cells.configured(cell, *made)
+    assert (config.parts["ifca"].cohorts, config.parts["ifca"].warm_start) == (5, 1)
+    assert (config.methods, config.training.client) == (("ifca",), "fedprox")
+    assert config.training.rounds // config.run.evaluate_every == method_cells.EVALUATIONS
+
+
+def test_what_is_done_is_kept_by_all_that_it_follows_from(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "cells")
+    kept.keep(RIVAL, outcome(0.5, 0.7))
+    assert kept.find(RIVAL) == outcome(0.5, 0.7)
+    assert kept.find(BASE) is None
+    assert kept.find(Cell("concept", "ifca", methods.FEDAVG, 0, 2, ("ifca.warm_start=1",))) is None
+
+
+def test_settings_are_those_of_the_population_or_of_everywhere_or_none(tmp_path: Path) -> None:
+    table = tuned_settings.read_table(tmp_path / "tuned.json")
+    assert tuned_for("concept", ("fedavg", "ifca"), table) == ("ifca.warm_start=20",)
+    assert tuned_for("nested", ("ifca",), table) == ("ifca.warm_start=1",)
+    assert tuned_for("concept", ("fedyogi",), table) == ()
+
+
+@pytest.mark.parametrize("part", tune_methods.tunable())
+def test_every_setting_that_is_tried_is_one(part: str) -> None:
+    kind = next(kind for kind in KINDS.values() if part in kind.names)
+    grid = {**tuned_settings.METHOD_GRIDS, **tuned_settings.PART_GRIDS}[part]
+    naming = f'methods=["{part}"]' if kind.set_by == "methods" else f"{kind.set_by}={part}"
+    for settings in grid:
+        parse_config("", [naming, *settings])
+    assert len(set(grid)) == len(grid) > 1
+
+
+def test_the_table_of_winners_in_the_project_can_be_read() -> None:
+    for one in tuned_settings.read_table():
+        assert min(one.seeds) >= tune_methods.FIRST_SEED
