@@ -52,6 +52,11 @@ COMMANDS = (
         "auxo.commands.traces:traces_app",
         "Traces of real devices: when they are on line and how fast they are.",
     ),
+    Listed(
+        "flower",
+        "auxo.commands.flower:flower_app",
+        "Flower apps: run one in this process and its workers, without Ray and without a SuperLink.",
+    ),
 )
 """Every command: its name, the function or the group that it is, and the first sentence of its help."""
 

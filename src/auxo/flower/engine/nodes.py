@@ -1,0 +1,61 @@
+"""The simulated nodes: their numbers, what each is told about itself, and how a ClientApp runs for one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.common.constant import ErrorCode
+
+ConfigValue = bool | int | float | str
+NodeConfig = Callable[[int], Mapping[str, ConfigValue]]
+
+RUN_ID = 1
+FIRST_NODE = 1000  # Flower's own are random; these are the same in every run
+
+
+def partitions(nodes: int) -> NodeConfig:
+    """Return what Flower's simulation tells each node: its partition, and how many there are."""
+    return lambda partition: {"partition-id": partition, "num-partitions": nodes}
+
+
+@dataclass
+class SimulatedNodes:
+    """Runs a ClientApp for any node; each node keeps its own state between messages."""
+
+    app: ClientAppCallable
+    count: int
+    node_config: NodeConfig
+    run_config: Mapping[str, ConfigValue]
+    _contexts: dict[int, Context] = field(default_factory=dict, init=False)
+
+    @property
+    def ids(self) -> range:
+        """Return the numbers of all nodes."""
+        return range(FIRST_NODE, FIRST_NODE + self.count)
+
+    def answer(self, message: Message) -> Message:
+        """Return the reply of the node that a message is for; if its app raises, an error, as in Flower."""
+        context = self.context(message.metadata.dst_node_id)
+        kept = RecordDict(dict(context.state))
+        try:
+            return self.app(message, context)
+        except Exception as error:  # noqa: BLE001 - the app is the user's, and its failure is the node's reply
+            context.state = kept  # Flower keeps the state of before
+            return failed(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<'{error}'>")
+
+    def has_state(self, node: int) -> bool:
+        """Return whether a node has something to remember."""
+        return node in self._contexts and len(self._contexts[node].state) > 0
+
+    def context(self, node: int) -> Context:
+        """Return what a node's app sees beside messages; made when it is first needed."""
+        if node not in self._contexts:
+            config = dict(self.node_config(node - FIRST_NODE))
+            self._contexts[node] = Context(RUN_ID, node, config, RecordDict(), dict(self.run_config))
+        return self._contexts[node]
+
+
+def failed(message: Message, code: int, reason: str) -> Message:
+    """Return a reply that says what went wrong."""
+    return Message(Error(code=code, reason=reason), reply_to=message)

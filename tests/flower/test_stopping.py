@@ -1,0 +1,109 @@
+"""Fault 33: a ServerApp that is told to stop, or killed, ends with the bits of one that was not, when it goes on."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from auxo.flower.loopback.looking import events_in, partitions_in, rounds_in
+
+ROOT = Path(__file__).parents[2]
+NODES, ROUNDS = 8, 14
+APP = """
+import sys, time
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from auxo.algorithms.auxo import Auxo
+from auxo.core.clustering import ClusteringSettings
+from auxo.core.trial import TrialSettings
+from auxo.flower import AuxoStrategy
+from tests.flower.linear_app import auxo_app, initial
+
+FEW = Auxo(
+    cross_fit_share=1.0,
+    clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=6),
+    trial=TrialSettings(rounds=3, min_participants=2, looks_from=8, deviations=2.0),
+)
+
+class EverybodyInOrder(FedAvg):
+    def configure_train(self, server_round, arrays, config, grid):
+        time.sleep(0.1)
+        config["server-round"] = server_round
+        content = RecordDict({"arrays": arrays, "config": config})
+        return self._construct_messages(content, sorted(grid.get_node_ids()), "train")
+
+server = ServerApp()
+
+@server.main()
+def main(grid, context):
+    config = context.run_config
+    base = lambda: EverybodyInOrder(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1)
+    strategy = AuxoStrategy(base, participants=8, method=FEW, directory=config["directory"])
+    found = strategy.start(grid, initial(), num_rounds=int(config["rounds"]), timeout=30.0)
+    cohorts = found.cohorts.items()
+    models = {f"{name}/{key}": array.numpy() for name, one in cohorts for key, array in one.arrays.items()}
+    np.savez(config["directory"] + "/models.npz", **models)
+
+client = auxo_app(2, halves=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stopping") / "app"
+    folder.mkdir()
+    (folder / "stoppable_app.py").write_text(APP)
+    (folder / "pyproject.toml").write_text(
+        '[tool.flwr.app.components]\nserverapp = "stoppable_app:server"\nclientapp = "stoppable_app:client"\n'
+        f'[tool.flwr.app.config]\nrounds = {ROUNDS}\ndirectory = ""\n'
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(app: Path) -> Path:
+    directory = app.parent / "undisturbed"
+    assert started(app, directory).wait(120) == 0
+    return directory
+
+
+def started(app: Path, directory: Path) -> subprocess.Popen[bytes]:
+    state = ["--run-config", f'directory="{directory}"']
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "auxo", "flower", "run", str(app), "--nodes", str(NODES), *state],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("stopping")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_run_that_was_stopped_ends_with_the_bits_of_one_that_was_not(
+    app: Path, undisturbed: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    stopped = tmp_path / "stopped"
+    process = started(app, stopped)
+    until = time.monotonic() + 120
+    while max(rounds_in(stopped).values(), default=0) < 4 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(60) == code
+    reached = max(rounds_in(stopped).values())
+    assert 4 <= reached < ROUNDS
+    assert started(app, stopped).wait(120) == 0
+    assert (stopped / "models.npz").read_bytes() == (undisturbed / "models.npz").read_bytes()
+    assert len(partitions_in(stopped)) == 1
+    names = [[type(event).__name__ for event in events_in(one)] for one in (undisturbed, stopped)]
+    assert names[0] == names[1]
