@@ -14,7 +14,7 @@ from auxo.core.norm_clipping import Clipped
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
 from auxo.core.robust_aggregators import Median
-from auxo.core.trial import Judgements, Trial, TrialSettings, prune, routes_of
+from auxo.core.trial import Judgements, Trial, TrialSettings, _is_beyond_chance, prune, routes_of
 from auxo.core.types import FloatArray
 
 SETTINGS = TrialSettings()
@@ -70,6 +70,24 @@ def test_what_some_gain_counts_for_more_than_the_little_that_others_lose() -> No
 
     assert 0 in cut.nodes
     assert 5 in cut.nodes
+
+
+def test_a_few_who_gain_everything_are_heard_among_many_who_gain_nothing() -> None:
+    # Eight of 128: the mean gain of all is 2.8 deviations at most, however large theirs is.
+    many, few = (judged({0: (0.0, gain)}, count, noise=0.02) for count, gain in ((120, 0.0), (8, 0.9)))
+    losses = np.concatenate([many, few[:, [1, 0, 2, 3, 4, 5, 6]]])
+    losses[:, 6] = losses[:, 4]
+    cut = prune(trial(losses), SETTINGS)
+
+    assert {0, 1} <= set(cut.nodes)
+
+
+def test_a_few_must_gain_more_to_be_beyond_chance() -> None:
+    gains = np.array([0.2, 0.4, 0.6])  # 3.5 deviations, which three values have by chance too often
+
+    assert _is_beyond_chance(np.tile(gains, 30), 3.0)
+    assert not _is_beyond_chance(gains, 3.0)
+    assert not _is_beyond_chance(gains[:1], 3.0)
 
 
 @given(st.integers(0, 200))

@@ -16,7 +16,7 @@ from auxo.core.dendrogram import Dendrogram
 from auxo.core.own_state import blended
 from auxo.core.partition import Partition
 from auxo.core.settings import setting
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
 _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
@@ -252,12 +252,14 @@ def _best_cut(
         return (node,), together
     parts = [_best_cut(dendrogram, part, judged, settings) for part in dendrogram.joins[node - dendrogram.branches]]
     apart = parts[0][1].or_of(parts[1][1])
-    if _is_better(together, apart, settings):
-        return parts[0][0] + parts[1][0], apart
+    cut = parts[0][0] + parts[1][0]
+    members = tuple(~np.isnan(judged.loss[:, one]) for one in cut)
+    if _is_better(together, apart, members, settings):
+        return cut, apart
     return (node,), together
 
 
-def _is_better(together: _Judged, apart: _Judged, settings: TrialSettings) -> bool:
+def _is_better(together: _Judged, apart: _Judged, members: tuple[BoolArray, ...], settings: TrialSettings) -> bool:
     """Return whether members are better off apart: in loss by enough and beyond chance, and in score as well.
 
     A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have most,
@@ -266,12 +268,25 @@ def _is_better(together: _Judged, apart: _Judged, settings: TrialSettings) -> bo
     mine = ~np.isnan(apart.loss)
     if mine.sum() < 2:
         return False
-    gains = together.loss[mine] - apart.loss[mine]
-    if gains.mean() <= max(settings.deviations * _error(gains), settings.min_gain * float(together.loss[mine].mean())):
+    gains = together.loss - apart.loss
+    if gains[mine].mean() <= settings.min_gain * float(together.loss[mine].mean()):
+        return False
+    # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; that of the few is.
+    if not any(_is_beyond_chance(gains[some], settings.deviations) for some in (mine, *members)):
         return False
     better = (apart.score - together.score)[mine]
     said = better[~np.isnan(better)]
     return len(said) < 2 or bool(said.mean() > settings.score_deviations * _error(said))
+
+
+def _is_beyond_chance(gains: FloatArray, deviations: float) -> bool:
+    """Return whether a mean is above zero by so many deviations, or by as much as makes up for few values."""
+    freedom = len(gains) - 1
+    if freedom < 1:
+        return False
+    z = deviations  # Student's quantile for the chance of so many deviations, by the first terms of its expansion
+    needed = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return bool(gains.mean() > needed * _error(gains))
 
 
 def _error(values: FloatArray) -> float:
