@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(IS_NEW_ENOUGH)' 2>/d
 SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py examples/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check federation bench format clean
+.PHONY: help demo test check faults federation bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: $(READY) ## Train a small federation and watch it find its cohorts
 
 test: $(READY) ## Run all tests and doctests, the slow ones too
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+faults: $(READY) ## Test faults of a live federation against real Flower processes, in some minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m processes $(ARGS)
 
 federation: $(READY) ## Bring up a Flower federation on loopback, find its cohorts, kill and resume, take it down
 	$(BIN)/python examples/federation/run.py $(ARGS)

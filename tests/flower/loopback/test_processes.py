@@ -22,7 +22,7 @@ from auxo.flower.loopback.looking import participations_in, rounds_in
 from auxo.protocol.codec import CodecError
 
 # One federation for all of them: they go to one worker, in this order.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("federation")]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(900)]
 
 APP = Path(__file__).parents[3] / "examples" / "federation" / "app"
 NODES, STEP_S = 4, 240.0
