@@ -376,8 +376,7 @@ class Auxo:
         said, scores = (_as_wide(one, nodes) for one in (gathered.held_out, gathered.held_out_scores))
         judgements = Judgements(nodes, said, scores)
         trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
-        movement = search.trial.mean_movement(gathered.movements[offered:])
-        server = state.server if movement is None else aggregator.step(state.server, movement, scale)
+        server = trial.rival(state.server, search.trial.mean_movement(gathered.movements[offered:]), aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
         pays = len(cut.nodes) > 1

@@ -13,12 +13,14 @@ import numpy as np
 
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.dendrogram import Dendrogram
-from auxo.core.own_state import blended
+from auxo.core.own_state import NOTHING, blended
 from auxo.core.partition import Partition
 from auxo.core.settings import setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
+_FOR_ALL = 2 / 3  # of the deviations, that all must gain by where some of them gain enough by themselves; our choice
+_FEW = 0.25  # of those who judge; our choice
 _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
 
 
@@ -148,6 +150,18 @@ class Trial:
         known = [movement for movement in movements if movement is not None]
         return _mean(known, np.array([self.weights[branch] for branch in moved]))
 
+    def rival(
+        self, server: ServerState, movement: FloatArray | None, aggregator: Aggregator, rate_scale: float
+    ) -> ServerState:
+        """Return the cohort's own model after a round, from what it was before; see `mean_movement`.
+
+        A step of somebody else's, which keeps a state of its own, knows its own movements only: there the rival is the
+        mean of the branches' models and states.
+        """
+        if server.own != NOTHING:
+            return replace(self.server(self.dendrogram.root), steps=server.steps + 1)
+        return server if movement is None else aggregator.step(server, movement, rate_scale)
+
     def parted(self, cut: "Cut", generation: int) -> Partition:
         """Return the partition into the nodes of a cut, each with the model that it has had on trial."""
         held = [self.dendrogram.below(node) for node in cut.nodes]
@@ -272,7 +286,10 @@ def _is_better(together: _Judged, apart: _Judged, members: tuple[BoolArray, ...]
     if gains[mine].mean() <= settings.min_gain * float(together.loss[mine].mean()):
         return False
     # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; that of the few is.
-    if not any(_is_beyond_chance(gains[some], settings.deviations) for some in (mine, *members)):
+    are_few = _is_beyond_chance(gains[mine], _FOR_ALL * settings.deviations) and any(
+        _is_beyond_chance(gains[some], settings.deviations) for some in members if some.sum() <= _FEW * mine.sum()
+    )
+    if not (are_few or _is_beyond_chance(gains[mine], settings.deviations)):
         return False
     better = (apart.score - together.score)[mine]
     said = better[~np.isnan(better)]

@@ -17,6 +17,7 @@ _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one d
 _POINTS = 1000  # that structure is looked for among; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
 _STARTS = 3  # of K-means, when structure is looked for; our choice
+_NEGLIGIBLE = 1e-9
 _CLOUDS = 4  # without clusters that points are held against; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
 
@@ -57,9 +58,9 @@ def without_frequencies(directions: FloatArray, outputs: FloatArray) -> View | N
 def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> float:
     """Return how much more clusters explain than they would of a cloud without any, spread in the same directions.
 
-    Centres of one half of the points are held against the other half. What they explain there is divided by what is
-    explained of as many normal points with the same principal axes: about 1 where there are no clusters, and infinity
-    where there are too few points to tell.
+    Centres of one half of the points are held against the other half. What they explain there over what they do not is
+    divided by the same of as many normal points with the same principal axes: about 1 where there are no clusters, and
+    infinity where there are too few points to tell.
 
     Args:
         points: (updates, width) of length one.
@@ -77,10 +78,18 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     variances, axes = variances[-_AXES:], axes[:, -_AXES:]
     spread = np.sqrt(np.maximum(variances, 0.0))
     seed = int(rng.integers(2**31))
-    found = _explained(axes * spread, halves, clusters, seed)
-    clouds = (rng.standard_normal(axes.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS))
-    by_chance = float(np.mean([_explained(cloud, halves, clusters, seed) for cloud in clouds]))
-    return found / max(by_chance, 1 / len(points))  # nothing may be explained by chance, or less than nothing
+    clouds = [rng.standard_normal(axes.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS)]
+    shown = []
+    for count in sorted({2, clusters}):  # two groups show best in two clusters, many in many
+        found = _explained(axes * spread, halves, count, seed)
+        by_chance = float(np.mean([_explained(cloud, halves, count, seed) for cloud in clouds]))
+        shown.append(_odds(found) / max(_odds(by_chance), 1 / len(points)))
+    return max(shown)
+
+
+def _odds(share: float) -> float:
+    """Return what is explained over what is not: along few axes much is explained by chance, and shares are alike."""
+    return max(share, 0.0) / max(1 - share, _NEGLIGIBLE)
 
 
 def _explained(points: FloatArray, first: BoolArray, clusters: int, seed: int) -> float:

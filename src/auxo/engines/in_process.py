@@ -47,19 +47,20 @@ class InProcess:
         if any(job.centres is not None for job in jobs):  # then it is so for all
             yield from (self._centres(job, len(models[0])) for job in jobs)
             return
-        squares: dict[tuple[int, int], float] = {}  # mean squared losses, by job and weights
+        squares: dict[tuple[int, int | None, int], float] = {}  # mean squared losses, by client, half and weights
 
         def mean_losses(weights: Float32Array, some: Sequence[Job]) -> FloatArray:
             losses = job_losses(self.trainer, weights, self.data, some)
             with np.errstate(over="ignore"):  # of a model that has diverged
-                squares.update(((id(job), id(weights)), mean(one**2)) for job, one in zip(some, losses, strict=True))
+                for job, one in zip(some, losses, strict=True):
+                    squares[job.client_row, job.fold, id(weights)] = mean(one**2)
             return np.array([mean(one) for one in losses])
 
         trained = train_offered(models, jobs, self._train_one, mean_losses, out, self._mean_scores)
         for job, update in zip(jobs, trained, strict=True):
             if job.skipped:
                 update.delta[:] = without(update.delta, self.trainer.layers, job.skipped)
-            square = squares.get((id(job), id(models[update.model])))
+            square = squares.get((job.client_row, job.fold, id(models[update.model])))
             yield update if square is None else replace(update, squared_loss=square)
 
     def _centres(self, job: Job, n_params: int) -> LocalUpdate:
