@@ -180,7 +180,7 @@ def identification(records: Records) -> str:
         mine = [record for record in records if record["population"] == name]
         base, auxo, matched = (np.array([record[key] for record in mine]) for key in ("base", "auxo", "matched"))
         difference = auxo - base
-        error = difference.std(ddof=1) / np.sqrt(len(mine)) if len(mine) > 1 else float("nan")
+        error = f" ± {difference.std(ddof=1) / np.sqrt(len(mine)):.4f}" if len(mine) > 1 else ""
         shares = [record["oracle_gain_share"] for record in mine if record["oracle_gain_share"] is not None]
         oracles = [record["oracle"] for record in mine if record["oracle"] is not None]
         aris = [record["ari"] for record in mine if record["ari"] is not None] if oracles else []
@@ -192,7 +192,7 @@ def identification(records: Records) -> str:
                 f"{base.mean():.4f}",
                 f"{auxo.mean():.4f}",
                 f"{np.mean(oracles):.4f}" if oracles else "-",
-                f"{difference.mean():+.4f} ± {error:.4f}",
+                f"{difference.mean():+.4f}{error}",
                 f"{100 * np.mean(shares):.1f} % ({100 * min(shares):.1f})" if shares else "-",
                 f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-",
                 f"{matched.mean():.4f}",
