@@ -31,17 +31,18 @@ from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.evidence import round_evidence
+from auxo.core.folds import LABELLED_BY
 from auxo.core.gate import Gate
 from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.judges import are_judges, judging_labels, seals
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
 from auxo.core.rewards import RewardSettings
-from auxo.core.rng import random_bits
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.trial import Judgements, TrialSettings, prune
+from auxo.core.trial import Judgements, OwnMovement, TrialSettings, prune
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
@@ -216,45 +217,52 @@ class Auxo:
         deciding = progress <= self.criterion.limits.end and rounds + 1 >= self.start_round
         if not self.cross_fit or memory.settled or not deciding:
             return np.full(len(participations), -1, dtype=np.int64)
-        return np.where(self._are_judges(clients), participations % FOLDS, -1)
-
-    def _are_judges(self, clients: IntArray) -> BoolArray:
-        """Return who keeps half of its samples from training: always the same clients."""
-        bits = random_bits(0, "cross-fit", clients) >> np.uint64(11)
-        return np.asarray(bits < np.uint64(round(self.cross_fit_share * 2**53)))
+        return np.where(are_judges(clients, self.cross_fit_share), participations % FOLDS, -1)
 
     def _looks(self, search: Search, number: int, share: int) -> bool:
         """Return whether a cohort looks for groups in this round; it does not where too few would judge them."""
         return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
 
     def _trial_plan(self, opening: Opening) -> Plan:
-        """Return who trains what: judges on one half of their samples for good, and on trial each branch its model."""
+        """Return who trains what: judges on one half of their samples once, and on trial each branch its model."""
         search = _memory(opening.state).search
         if not self._looks(search, opening.state.round + 1, opening.share):
             plan = plan_members_first(opening, None, self.late_feedback)
             return compare_leaves(opening, plan, self.affinity.confirmations)
-        clients = opening.selected.clients
-        halves = (random_bits(0, "half", clients) >> np.uint64(63)).astype(np.int64)
-        keeps = self._are_judges(clients) & search.follows  # before there are clusters nobody has a label to judge
-        plan = plan_members_first(opening, np.where(keeps, halves, -1), self.late_feedback)
+        plan = plan_members_first(opening, None, self.late_feedback)
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
+        claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
+        judges = are_judges(clients, self.cross_fit_share) & search.follows
+        by = judging_labels(claims)
+        has_label = (by >= 0) & (claims.generation == search.clustering.generation)
+        plan = replace(plan, fold=np.where(judges & ~has_label, LABELLED_BY, -1))
         if search.trial is None:
             return plan
-        claims, offered, root = own(Claims, plan.notes), len(plan.offered), search.trial.dendrogram.root
-        branch = np.where(plan.model == LEAST_LOSS, -1, search.branches(claims.label, claims.generation))
-        counts = (plan.fold >= 0) & search.trial.counts(self.trial)
-        asked = search.trial.asked(np.where(counts, branch, -1))
+        offered, root = len(plan.offered), search.trial.dendrogram.root
+        unheard = self._unheard(search, clients)
+        compares = plan.model == LEAST_LOSS
+        branch = np.where(compares | unheard, -1, search.branches(claims.label, claims.generation))
+        heard = unheard & ~compares & search.trial.counts(self.trial)
+        asked = search.trial.asked(np.where(heard, search.branches(by, claims.generation), -1))
         return replace(
             plan,
             model=np.where(branch >= 0, offered + branch, plan.model),
             held_out=np.where(asked == root, 0, np.where(asked >= 0, offered + asked, -1)),
         )
 
+    def _unheard(self, search: Search, clients: IntArray) -> BoolArray:
+        """Return the judges that a trial has yet to hear: until then they train the cohort's own model."""
+        if search.trial is None:
+            return np.zeros(len(clients), dtype=np.bool_)
+        known = np.isin(seals(clients, search.clustering.generation), search.trial.heard.seals)
+        return are_judges(clients, self.cross_fit_share) & ~known
+
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
         search = _memory(closing.states[0]).search
         if search.trial is not None:
-            return of_own_model(closing, ToBranches(search, len(closing.states)))
+            unheard = self._unheard(search, closing.participants.clients)
+            return of_own_model(closing, ToBranches(search, len(closing.states), unheard))
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return of_own_model(closing, AdmitAll())
         return of_own_model(closing, Gate(self.rewards, own(Claims, closing.participants.notes).known))
@@ -350,11 +358,14 @@ class Auxo:
             looked = look(
                 search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
             )
-            search, similarity[here] = looked.search, looked.similarity
+            had_clusters, search, similarity[here] = search.follows, looked.search, looked.similarity
             if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
                 similarity[gathered.late] = late_similarity(
                     search, seen, gathered.directions[gathered.late], gathered.outputs[gathered.late]
                 )
+            if not had_clusters:  # nobody was asked for a half yet, and what judges judge by must be in no label
+                clients = closing.participants.clients[gathered.rows]
+                similarity[are_judges(clients, self.cross_fit_share)] = np.nan
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=search)), *others),
@@ -370,13 +381,13 @@ class Auxo:
         search, offered = _memory(state).search, len(closing.states)
         assert search.trial is not None  # noqa: S101 - the caller has looked
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        asked = closing.participants.held_out
-        nodes = np.full((len(gathered.rows), 0), -1) if asked is None else asked[gathered.rows]
-        nodes = np.where(nodes == 0, search.trial.dendrogram.root, np.where(nodes > 0, nodes - offered, -1))
-        said, scores = (_as_wide(one, nodes) for one in (gathered.held_out, gathered.held_out_scores))
-        judgements = Judgements(nodes, said, scores)
+        judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
         trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
-        server = trial.rival(state.server, search.trial.mean_movement(gathered.movements[offered:]), aggregator, scale)
+        moved = gathered.model if gathered.placed is None else gathered.placed[gathered.placed >= 0]
+        outside = float((moved == 0).mean()) if len(moved) else 0.0
+        server = trial.rival(
+            state.server, OwnMovement(gathered.movements[0], outside), gathered.movements[offered:], aggregator, scale
+        )
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
         pays = len(cut.nodes) > 1
@@ -392,12 +403,25 @@ class Auxo:
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
                 labelled=int((gathered.model >= offered).sum()),
-                judged=int((np.isfinite(said) & (nodes >= 0)).any(axis=1).sum()),
+                judged=len(judgements.whole().branch),
                 gain=cut.gain,
                 children=len(cut.nodes),
                 gives_up=over and not pays,
             ),
         )
+
+    def _judgements(self, closing: Closing, gathered: Gathered, root: int) -> Judgements:
+        """Return what a round's judges have said, by node: they were asked of all of them, the root's last."""
+        search, asked = _memory(closing.states[0]).search, closing.participants.held_out
+        is_asked = np.zeros(len(gathered.rows), dtype=np.bool_)
+        if asked is not None and asked.size:
+            is_asked = asked[gathered.rows].max(axis=1) >= 0
+        claims = claims_of(closing, gathered)
+        branch = np.where(is_asked, search.branches(judging_labels(claims), claims.generation), -1)
+        said = (gathered.held_out, gathered.held_out_scores, gathered.held_in)
+        losses, scores, held_in = (_as_wide(one, root + 1) for one in said)
+        clients = closing.participants.clients[gathered.rows]
+        return Judgements(branch, losses, scores, held_in, seals(clients, search.clustering.generation))
 
     def _cluster(
         self, closing: Closing, state: CohortState, claims: Claims, gathered: Gathered, rng: np.random.Generator
@@ -436,10 +460,10 @@ class Auxo:
         return 0 < self.clustering.most_starts <= clustering.generation and judged >= _FEWEST_JUDGED
 
 
-def _as_wide(said: FloatArray, asked: IntArray) -> FloatArray:
+def _as_wide(said: FloatArray, width: int) -> FloatArray:
     """Return answers with a column for everything that was asked; NaN where there is none."""
-    filled = np.full(asked.shape, np.nan)
-    filled[:, : said.shape[1]] = said[:, : asked.shape[1]]
+    filled = np.full((len(said), width), np.nan)
+    filled[:, : said.shape[1]] = said[:, :width]
     return filled
 
 

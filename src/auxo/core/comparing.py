@@ -68,19 +68,7 @@ def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
     mine = _is_own(closing, gathered)
     if mine.all():
         return gathered
-    return replace(
-        gathered,
-        rows=gathered.rows[mine],
-        late=gathered.late[mine],
-        model=gathered.model[mine],
-        losses=gathered.losses[mine],
-        held_out=gathered.held_out[mine],
-        held_out_scores=gathered.held_out_scores[mine],
-        directions=gathered.directions[mine],
-        outputs=gathered.outputs[mine],
-        lengths=gathered.lengths[mine],
-        examples=gathered.examples[mine],
-    )
+    return gathered.take(mine)
 
 
 def all_have_left(

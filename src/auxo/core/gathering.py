@@ -40,6 +40,7 @@ class Returned:
     loss: float | None = None  # at that model, before training; None where nobody asked
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
+    held_in: tuple[float, ...] = ()  # losses of its other samples, likewise
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
     centres: FloatArray | None = None  # of its samples, where it was asked for those
     reply: object = None  # see `Report`
@@ -119,9 +120,31 @@ class Gathered:
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
     held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
+    held_in: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``, on the other samples
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
+
+    def take(self, mine: BoolArray) -> "Gathered":
+        """Return what some of the participants with a valid update have answered; what moves models stays as it is."""
+        return replace(
+            self,
+            rows=self.rows[mine],
+            late=self.late[mine],
+            model=self.model[mine],
+            losses=self.losses[mine],
+            squared_losses=None if self.squared_losses is None else self.squared_losses[mine],
+            held_out=self.held_out[mine],
+            held_out_scores=self.held_out_scores[mine],
+            held_in=self.held_in[mine],
+            directions=self.directions[mine],
+            outputs=self.outputs[mine],
+            lengths=self.lengths[mine],
+            examples=self.examples[mine],
+            placed=None if self.placed is None else self.placed[mine],
+            centres=tuple(one for one, is_mine in zip(self.centres, mine.tolist(), strict=False) if is_mine),
+            updates=None if self.updates is None else self.updates[mine],
+        )
 
     @property
     def used(self) -> int:
@@ -147,6 +170,9 @@ class SaysOfUpdate(Protocol):
     def held_out_scores(self) -> tuple[float, ...]: ...  # noqa: D102
 
     @property
+    def held_in(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
     def squared_loss(self) -> float | None: ...  # noqa: D102
 
     @property
@@ -159,7 +185,9 @@ def examine(update: object, examples: object, said: SaysOfUpdate, fingerprint: F
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    report = Report(count, said.loss, said.held_out, said.held_out_scores, said.squared_loss, said.centres)
+    report = Report(
+        count, said.loss, said.held_out, said.held_out_scores, said.held_in, said.squared_loss, said.centres
+    )
     length = relative_length(values, count)
     return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
 
@@ -235,6 +263,7 @@ def gather(
         squared_losses=_known([one.squared_loss for one in reports]),
         held_out=_filled([one.held_out for one in reports]),
         held_out_scores=_filled([one.held_out_scores for one in reports]),
+        held_in=_filled([one.held_in for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),

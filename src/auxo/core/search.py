@@ -20,7 +20,7 @@ from auxo.core.fingerprint import unit_rows
 from auxo.core.gathering import Examined
 from auxo.core.pool import Pool, PooledRound, start_clustering
 from auxo.core.trial import Trial, TrialSettings
-from auxo.core.types import FloatArray, IntArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.core.views import View
 
 
@@ -181,6 +181,7 @@ class ToBranches:
 
     search: Search
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
+    stays: BoolArray  # (participants,) whose updates of it move no branch
 
     def place(self, row: int, examined: Examined, model: int) -> int | None:
         """Return the branch's model; None where somebody has trained another leaf's."""
@@ -188,5 +189,7 @@ class ToBranches:
             return model
         if model > 0 or self.search.trial is None:
             return None
+        if self.stays[row]:
+            return model
         nearest = int(np.nanargmax(self.search.similarity(examined.direction[None, :], examined.outputs[None, :])[0]))
         return self.offered + self.search.trial.dendrogram.branch_of[nearest]

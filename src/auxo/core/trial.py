@@ -16,7 +16,7 @@ from auxo.core.dendrogram import Dendrogram
 from auxo.core.own_state import NOTHING, blended
 from auxo.core.partition import Partition
 from auxo.core.settings import setting
-from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
 _FOR_ALL = 2 / 3  # of the deviations, that all must gain by where some of them gain enough by themselves; our choice
@@ -83,23 +83,44 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class Judgements:
-    """What a round's judges have found on samples that they do not train on."""
+    """What a round's judges have found of the models of all nodes, on samples that nothing on trial was made from."""
 
-    asked: IntArray  # (judges, most nodes) nodes that each was asked about; -1: none
-    losses: FloatArray  # (judges, most nodes) NaN: none
-    scores: FloatArray  # (judges, most nodes) larger is better; NaN: not said
+    branch: IntArray  # (judges,) that the cluster index of each leads to
+    losses: FloatArray  # (judges, nodes) NaN: not said
+    scores: FloatArray  # (judges, nodes) larger is better; NaN: not said
+    held_in: FloatArray  # (judges, nodes) losses on its other samples, by which it would choose; NaN: not said
+    seals: IntArray  # (judges,) by which they are known again, see `auxo.core.judges`
 
-    def by_node(self, nodes: int) -> tuple[FloatArray, FloatArray]:
-        """Return losses and scores of those who have answered in full, (judged, nodes) each."""
-        whole = (self.asked >= 0).any(axis=1) & (np.isfinite(self.losses) | (self.asked < 0)).all(axis=1)
-        asked = self.asked[whole]
-        judge, place = np.nonzero(asked >= 0)
-        found = []
-        for said in (self.losses[whole], self.scores[whole]):
-            rows = np.full((len(asked), nodes), np.nan)
-            rows[judge, asked[judge, place]] = said[judge, place]
-            found.append(rows)
-        return found[0], found[1]
+    def whole(self) -> "Judgements":
+        """Return those of the judges who have told all losses."""
+        rows = np.flatnonzero((self.branch >= 0) & np.isfinite(self.losses).all(axis=1))
+        return Judgements(
+            self.branch[rows], self.losses[rows], self.scores[rows], self.held_in[rows], self.seals[rows]
+        )
+
+    def and_of(self, others: "Judgements") -> "Judgements":
+        """Return these and others."""
+        return Judgements(
+            np.concatenate([self.branch, others.branch]),
+            np.concatenate([self.losses, others.losses]),
+            np.concatenate([self.scores, others.scores]),
+            np.concatenate([self.held_in, others.held_in]),
+            np.concatenate([self.seals, others.seals]),
+        )
+
+    @staticmethod
+    def none(nodes: int) -> "Judgements":
+        """Return that nobody has been heard."""
+        nothing, nobody = np.zeros((0, nodes)), np.zeros(0, dtype=np.int64)
+        return Judgements(nobody, nothing, nothing, nothing, nobody)
+
+
+@dataclass(frozen=True)
+class OwnMovement:
+    """How participants that train for no branch have moved the cohort's own model: its judges."""
+
+    movement: FloatArray | None  # None: there were none
+    share: float  # of the participants
 
 
 @dataclass(frozen=True)
@@ -110,8 +131,7 @@ class Trial:
     weights: tuple[float, ...]  # believed share of the cohort's members in each branch
     servers: tuple[ServerState, ...]  # of the branches
     rounds: int = 0  # that it has gone on for
-    losses: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not of that node
-    scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (judged, nodes); NaN: not said
+    heard: Judgements = field(default_factory=lambda: Judgements.none(0))
 
     @staticmethod
     def begin(dendrogram: Dendrogram, weights: FloatArray, server: ServerState) -> "Trial":
@@ -121,8 +141,7 @@ class Trial:
             dendrogram,
             tuple(float(share) for share in shares / shares.sum()),
             (server,) * dendrogram.branches,
-            losses=np.zeros((0, dendrogram.root + 1)),
-            scores=np.zeros((0, dendrogram.root + 1)),
+            heard=Judgements.none(dendrogram.root + 1),
         )
 
     def server(self, node: int) -> ServerState:
@@ -131,36 +150,43 @@ class Trial:
         if len(branches) == 1:
             return self.servers[branches[0]]
         weights = np.array([self.weights[branch] for branch in branches])
-        parts = [self.servers[branch] for branch in branches]
-        mean = _mean([part.weights for part in parts], weights).astype(np.float32)
-        slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
-        own = blended(tuple(part.own for part in parts), tuple(float(weight) for weight in weights))
-        return ServerState(mean, slots, max(part.steps for part in parts), own)
-
-    def mean_movement(self, movements: tuple[FloatArray | None, ...]) -> FloatArray | None:
-        """Return what moves the cohort's own model, the rival, in a round: the mean of its branches' movements.
-
-        To first order it is what all participants would have sent for that model. Its optimiser goes on from its own
-        state: that of a mean of branches has seen the noise of their few participants, and would make smaller steps for
-        many rounds. None: nobody has trained.
-        """
-        moved = [branch for branch, movement in enumerate(movements) if movement is not None]
-        if not moved:
-            return None
-        known = [movement for movement in movements if movement is not None]
-        return _mean(known, np.array([self.weights[branch] for branch in moved]))
+        return _mean_server([self.servers[branch] for branch in branches], weights)
 
     def rival(
-        self, server: ServerState, movement: FloatArray | None, aggregator: Aggregator, rate_scale: float
+        self,
+        server: ServerState,
+        own: OwnMovement,
+        movements: tuple[FloatArray | None, ...],
+        aggregator: Aggregator,
+        rate_scale: float,
     ) -> ServerState:
-        """Return the cohort's own model after a round, from what it was before; see `mean_movement`.
+        """Return the cohort's own model after a round, which branches have to beat, from what it was before.
 
-        A step of somebody else's, which keeps a state of its own, knows its own movements only: there the rival is the
-        mean of the branches' models and states.
+        It moves by the mean of its judges' and its branches' movements: to first order what all participants would have
+        sent for it. Its optimiser goes on from its own state: that of a mean of branches has seen the noise of their
+        few participants, and would make smaller steps for many rounds. A step of somebody else's, which keeps a state
+        of its own, knows its own movements only: there the rival is the mean of the models and states.
+
+        Args:
+            server: the cohort's own.
+            own: how judges have moved it.
+            movements: of the branches; None: nobody has trained it.
+            aggregator: of the cohort.
+            rate_scale: see `Aggregator.step`.
         """
         if server.own != NOTHING:
-            return replace(self.server(self.dendrogram.root), steps=server.steps + 1)
-        return server if movement is None else aggregator.step(server, movement, rate_scale)
+            parts, weights = list(self.servers), [(1 - own.share) * weight for weight in self.weights]
+            if own.movement is not None:
+                parts.append(aggregator.step(server, own.movement, rate_scale))
+                weights.append(own.share)
+            return replace(_mean_server(parts, np.array(weights)), steps=server.steps + 1)
+        moved = [(weight, one) for weight, one in zip(self.weights, movements, strict=True) if one is not None]
+        if not moved:
+            return server if own.movement is None else aggregator.step(server, own.movement, rate_scale)
+        movement = _mean([one for _, one in moved], np.array([weight for weight, _ in moved]))
+        if own.movement is not None:
+            movement = _mean([movement, own.movement], np.array([1 - own.share, own.share]))
+        return aggregator.step(server, movement, rate_scale)
 
     def parted(self, cut: "Cut", generation: int) -> Partition:
         """Return the partition into the nodes of a cut, each with the model that it has had on trial."""
@@ -181,12 +207,8 @@ class Trial:
         return self.rounds >= settings.rounds // 2
 
     def asked(self, branch: IntArray) -> IntArray:
-        """Return the nodes whose models each participant is to judge, -1 filling up; none without a branch."""
-        paths = self.dendrogram.paths
-        asked = np.full((len(branch), max(map(len, paths))), _NO_MODEL, dtype=np.int64)
-        for number, path in enumerate(paths):
-            asked[branch == number, : len(path)] = path
-        return asked
+        """Return the nodes whose models each participant is to judge: all of them; -1: none without a branch."""
+        return np.where(branch[:, None] >= 0, np.arange(self.dendrogram.root + 1)[None, :], _NO_MODEL)
 
     def after(
         self,
@@ -207,13 +229,8 @@ class Trial:
             server if movement is None else aggregator.step(server, movement, rate_scale)
             for server, movement in zip(self.servers, movements, strict=True)
         )
-        losses, scores = judgements.by_node(self.losses.shape[1])
         return replace(
-            self,
-            servers=servers,
-            rounds=self.rounds + 1,
-            losses=np.concatenate([self.losses, losses]),
-            scores=np.concatenate([self.scores, scores]),
+            self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements.whole())
         )
 
 
@@ -232,66 +249,95 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     From the branches up: what a node's members lose by sharing its model is compared with what they have in the best
     cut below.
     """
-    root = trial.dendrogram.root
-    if not len(trial.losses):
+    root, heard = trial.dendrogram.root, trial.heard
+    if not len(heard.branch):
         return Cut((root,), 0.0, 0)
-    losses = _tamed(trial.losses, root)
-    cut, best = _best_cut(trial.dendrogram, root, _Judged(losses, trial.scores), settings)
-    rival = losses[:, root]
-    gain = float((rival - best.loss).mean() / rival.mean()) if rival.mean() > 0 else 0.0
-    return Cut(cut, gain, len(losses))
+    heard = replace(heard, losses=_tamed(heard.losses, root))
+    ways = (_ByLabel(trial.dendrogram, heard), _ByChoice(trial.dendrogram, heard))
+    cut = _best_cut(trial.dendrogram, root, heard, ways, settings)
+    rival = float(heard.losses[:, root].mean())
+    best = min(float(_at(heard.losses, way.place(cut)).mean()) for way in ways)
+    return Cut(cut, (rival - best) / rival if rival > 0 and len(cut) > 1 else 0.0, len(heard.branch))
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """What judges have said, by node (judged, nodes), or of the best cut below one, (judged,) with NaN for others."""
+class _ByLabel:
+    """Judges are where their cluster index leads: what a client has when a partition is made."""
 
-    loss: FloatArray
-    score: FloatArray
+    dendrogram: Dendrogram
+    heard: Judgements
 
-    def of(self, node: int) -> "_Judged":
-        return _Judged(self.loss[:, node], self.score[:, node])
+    def place(self, cut: tuple[int, ...]) -> IntArray:
+        """Return the node of a cut that each judge has; -1: none."""
+        node_of = np.full(self.dendrogram.branches, -1)
+        for node in cut:
+            node_of[list(self.dendrogram.below(node))] = node
+        return node_of[self.heard.branch]
 
-    def or_of(self, other: "_Judged") -> "_Judged":
-        mine = ~np.isnan(self.loss)
-        return _Judged(np.where(mine, self.loss, other.loss), np.where(mine, self.score, other.score))
+
+@dataclass(frozen=True)
+class _ByChoice:
+    """Judges are where the loss on their other samples is least: what a client has once it has compared models."""
+
+    dendrogram: Dendrogram
+    heard: Judgements
+
+    def place(self, cut: tuple[int, ...]) -> IntArray:
+        """Return the node of a cut that each judge has: without such losses that of its cluster index."""
+        of_cut = self.heard.held_in[:, list(cut)]
+        chosen = np.array(cut)[np.where(np.isnan(of_cut), np.inf, of_cut).argmin(axis=1)]
+        by_label = _ByLabel(self.dendrogram, self.heard).place(cut)
+        return np.where(np.isfinite(of_cut).all(axis=1), chosen, by_label)
+
+
+def _at(values: FloatArray, node: IntArray) -> FloatArray:
+    """Return each judge's value at its node."""
+    return np.asarray(values[np.arange(len(node)), node])
 
 
 def _best_cut(
-    dendrogram: Dendrogram, node: int, judged: _Judged, settings: TrialSettings
-) -> tuple[tuple[int, ...], _Judged]:
-    """Return the best cut below a node, and what its members say of it."""
-    together = judged.of(node)
+    dendrogram: Dendrogram,
+    node: int,
+    heard: Judgements,
+    ways: tuple["_ByLabel | _ByChoice", ...],
+    settings: TrialSettings,
+) -> tuple[int, ...]:
+    """Return the best cut below a node: the node itself, unless its members are better off in what is below."""
     if node < dendrogram.branches:
-        return (node,), together
-    parts = [_best_cut(dendrogram, part, judged, settings) for part in dendrogram.joins[node - dendrogram.branches]]
-    apart = parts[0][1].or_of(parts[1][1])
-    cut = parts[0][0] + parts[1][0]
-    members = tuple(~np.isnan(judged.loss[:, one]) for one in cut)
-    if _is_better(together, apart, members, settings):
-        return cut, apart
-    return (node,), together
+        return (node,)
+    one, other = dendrogram.joins[node - dendrogram.branches]
+    cut = _best_cut(dendrogram, one, heard, ways, settings) + _best_cut(dendrogram, other, heard, ways, settings)
+    return cut if any(_is_better(dendrogram, node, cut, heard, way, settings) for way in ways) else (node,)
 
 
-def _is_better(together: _Judged, apart: _Judged, members: tuple[BoolArray, ...], settings: TrialSettings) -> bool:
-    """Return whether members are better off apart: in loss by enough and beyond chance, and in score as well.
+def _is_better(  # noqa: PLR0913 - one for each thing that it depends on
+    dendrogram: Dendrogram,
+    node: int,
+    cut: tuple[int, ...],
+    heard: Judgements,
+    way: "_ByLabel | _ByChoice",
+    settings: TrialSettings,
+) -> bool:
+    """Return whether a node's members are better off in a cut: in loss by enough and beyond chance, and in score too.
 
     A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have most,
     and gets more of the others wrong. What people ask for is the score.
     """
-    mine = ~np.isnan(apart.loss)
-    if mine.sum() < 2:
+    mine = np.flatnonzero(np.isin(way.place(tuple(range(dendrogram.branches))), dendrogram.below(node)))
+    if len(mine) < 2:
         return False
-    gains = together.loss - apart.loss
-    if gains[mine].mean() <= settings.min_gain * float(together.loss[mine].mean()):
+    place = way.place(cut)
+    gains = (heard.losses[:, node] - _at(heard.losses, place))[mine]
+    if gains.mean() <= settings.min_gain * float(heard.losses[mine, node].mean()):
         return False
     # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; that of the few is.
-    are_few = _is_beyond_chance(gains[mine], _FOR_ALL * settings.deviations) and any(
-        _is_beyond_chance(gains[some], settings.deviations) for some in members if some.sum() <= _FEW * mine.sum()
+    parts = [gains[place[mine] == one] for one in cut]
+    are_few = _is_beyond_chance(gains, _FOR_ALL * settings.deviations) and any(
+        _is_beyond_chance(part, settings.deviations) for part in parts if len(part) <= _FEW * len(gains)
     )
-    if not (are_few or _is_beyond_chance(gains[mine], settings.deviations)):
+    if not (are_few or _is_beyond_chance(gains, settings.deviations)):
         return False
-    better = (apart.score - together.score)[mine]
+    better = (_at(heard.scores, place) - heard.scores[:, node])[mine]
     said = better[~np.isnan(better)]
     return len(said) < 2 or bool(said.mean() > settings.score_deviations * _error(said))
 
@@ -321,6 +367,14 @@ def routes_of(dendrogram: Dendrogram, cut: Cut) -> tuple[int, ...]:
     """Return which of the cut's nodes each cluster goes to."""
     node_of = {branch: number for number, node in enumerate(cut.nodes) for branch in dendrogram.below(node)}
     return tuple(node_of[branch] for branch in dendrogram.branch_of)
+
+
+def _mean_server(parts: list[ServerState], weights: FloatArray) -> ServerState:
+    """Return the mean of models and of their optimisers' states."""
+    mean = _mean([part.weights for part in parts], weights).astype(np.float32)
+    slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
+    own = blended(tuple(part.own for part in parts), tuple(float(weight) for weight in weights))
+    return ServerState(mean, slots, max(part.steps for part in parts), own)
 
 
 def _mean(arrays: list[Float32Array] | list[FloatArray], weights: FloatArray) -> FloatArray:

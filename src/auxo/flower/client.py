@@ -11,6 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, M
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable, Mod
 
+from auxo.core.folds import chosen_by, kept_out
 from auxo.core.types import CohortId
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
@@ -110,7 +111,9 @@ class ClientHalf:
             losses = {name: found.loss for name in task.offered if (found := tried(name, half)) is not None}
             if len(losses) == len(task.offered):
                 trained = min(losses, key=lambda name: losses[name])
-        judged = [tried(name, None if half is None else 1 - half) for name in task.held_out]
+        judged = [tried(name, kept_out(task.fold) if self.halves else None) for name in task.held_out]
+        chosen = [tried(name, chosen_by(task.fold)) for name in task.held_out] if self.halves else []
+        others = [value.loss for value in chosen if value is not None]
         said = [value for value in judged if value is not None]
         scores = [value.score for value in said if value.score is not None]
         is_whole = bool(task.held_out) and len(said) == len(judged)
@@ -125,6 +128,7 @@ class ClientHalf:
             trained=trained,
             held_out=tuple(value.loss for value in said) if is_whole else None,
             held_out_scores=tuple(scores) if is_whole and len(scores) == len(said) else None,
+            held_in=tuple(others) if is_whole and len(others) == len(said) else None,
             on_all=task.fold is not None and half is None,
         )
         return reply, answer

@@ -127,6 +127,7 @@ class TrainRound:
                     trained=trained,
                     held_out=None if answer is None else answer.held_out,
                     held_out_scores=None if answer is None else answer.held_out_scores,
+                    held_in=None if answer is None else answer.held_in,
                     on_all=answer.on_all if answer is not None else task.fold is not None,
                 )
             )

@@ -174,6 +174,7 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.loss,
                 answer.held_out,
                 answer.held_out_scores,
+                answer.held_in,
                 answer.squared_loss,
                 centres=answer.centres,
             )

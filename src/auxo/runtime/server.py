@@ -437,6 +437,7 @@ def _sort_out(
                     squared_loss=_finite(result.squared_loss),
                     held_out=_held_out(opened.tasks[row], result.held_out, 0.0),
                     held_out_scores=_held_out(opened.tasks[row], result.held_out_scores, -_MOST_LOSS),
+                    held_in=_held_out(opened.tasks[row], result.held_in, 0.0),
                     reply=replies.get(result.client),
                 )
             )
@@ -457,8 +458,8 @@ def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
 
 def _said(result: TaskResult) -> str:
     """Return all that a result says besides its update, so that what is no number equals itself."""
-    said = (result.examples, result.trained, result.loss, result.squared_loss, result.held_out, result.held_out_scores)
-    return repr(said)
+    judged = (result.held_out, result.held_out_scores, result.held_in)
+    return repr((result.examples, result.trained, result.loss, result.squared_loss, *judged))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:

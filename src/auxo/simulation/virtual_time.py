@@ -456,8 +456,8 @@ def _work(
     compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
     tries = np.where(compares, len(participants.offered), int(asks_for_loss))
     is_half = participants.fold >= 0
-    held_out = np.where(is_half, samples - half, 0)  # who trains on everything has nothing to judge by
-    compared = np.where(is_half, half, samples) * tries + held_out * _judged(participants)
+    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.folds`
+    compared = np.where(is_half, half, samples) * tries + judged * _judged(participants)
     return Work(trained, compared, downloads, uploads)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from auxo.core.cohort_algorithm import NEAREST, PreTraining
+from auxo.core.folds import chosen_by, kept_out
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job, LocalUpdate
 
@@ -47,10 +48,19 @@ def train_offered(
     else:
         updates = _trained(choices, models, jobs, train, out)
     samples = [update.examples for update in updates]
-    judged = _judged(jobs, samples, models, mean_losses)
-    scored = _judged(jobs, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
+    by, others = ([replace(job, fold=fold(job.fold)) for job in jobs] for fold in (kept_out, chosen_by))
+    judged = _judged(by, samples, models, mean_losses)
+    scored = _judged(by, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
+    chosen = _judged(others, samples, models, mean_losses)
     for row, update in enumerate(updates):
-        yield replace(update, model=choices[row], loss=losses[row], held_out=judged[row], held_out_scores=scored[row])
+        yield replace(
+            update,
+            model=choices[row],
+            loss=losses[row],
+            held_out=judged[row],
+            held_out_scores=scored[row],
+            held_in=chosen[row],
+        )
 
 
 def _trained(
@@ -112,13 +122,9 @@ def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) 
 def _judged(
     jobs: Sequence[Job], samples: Sequence[int], models: Sequence[Float32Array], means: MeanLosses | MeanScores
 ) -> list[tuple[float, ...]]:
-    """Return what jobs were asked for, on the half of its samples that each does not train on, if it has."""
-    asked = [
-        list(job.held_out) if job.fold is not None and count >= 2 else []
-        for job, count in zip(jobs, samples, strict=True)
-    ]
-    others = [job if job.fold is None else replace(job, fold=1 - job.fold) for job in jobs]
-    return [tuple(found) for found in _means_of(others, asked, models, means)]
+    """Return what jobs were asked for, on their samples; nothing of a client that has but one, which is both halves."""
+    asked = [list(job.held_out) if count >= 2 else [] for job, count in zip(jobs, samples, strict=True)]
+    return [tuple(found) for found in _means_of(jobs, asked, models, means)]
 
 
 def _means_of(

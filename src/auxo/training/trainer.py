@@ -73,7 +73,7 @@ class Job:
     epochs: int | None = None  # passes over its samples, where they are not those of all participants
     reports_loss: bool = False  # at the model it is sent, before training
     choices: int | None = None  # of the first so many models it takes the best; None: of all of them
-    held_out: tuple[int, ...] = ()  # models whose loss it reports on the half of its samples that it does not train on
+    held_out: tuple[int, ...] = ()  # models whose loss it reports on each half of its samples, see `auxo.core.folds`
     skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
     steps: int | None = None  # of SGD, in place of epochs
     centres: int | None = None  # of its samples that it sends, and then it does not train
@@ -88,8 +88,9 @@ class LocalUpdate:
     examples: int  # all the client's samples, also for a job on half of them: its weight in a mean
     model: int = 0  # which of the models of its round it has trained
     loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
-    held_out: tuple[float, ...] = ()  # mean over samples it did not train on, at the models it was asked about
+    held_out: tuple[float, ...] = ()  # mean over samples it judges by, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
+    held_in: tuple[float, ...] = ()  # mean over its other samples, at the same models
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
     centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 

@@ -164,13 +164,16 @@ class AppTraining:
         after = self._model.floats(records[0]) if len(records) == 1 else None
         if after is None:
             return TrainFailure(f"expected the arrays of the model, {self._model.described()}, got others")
-        judged = () if answer is None or answer.held_out is None else answer.held_out
+        said = (None, None, None) if answer is None else (answer.held_out, answer.held_out_scores, answer.held_in)
+        judged, scores, chosen = (one or () for one in said)
         return LocalUpdate(
             delta=update_between(starts[trained], after),
             examples=self._examples(reply),
             model=trained,
             loss=None if answer is None else answer.loss,
             held_out=judged,
+            held_out_scores=scores,
+            held_in=chosen,
         )
 
     def _examples(self, reply: Message) -> int:
