@@ -33,7 +33,7 @@ from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own
 from auxo.core.evidence import round_evidence
 from auxo.core.folds import LABELLED_BY
 from auxo.core.gate import Gate
-from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.gathering import Admission, AdmitAll, Gathered, MoveNothing
 from auxo.core.judges import are_judges, judging_labels, seals
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
@@ -42,10 +42,11 @@ from auxo.core.rewards import RewardSettings
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.trial import Judgements, OwnMovement, TrialSettings, prune
+from auxo.core.trial import Judgements, Moved, TrialSettings, prune
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
+_MOST_ASIDE = 0.5  # share of a round's participants that may do nothing but judge; our choice
 _FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
 
 
@@ -110,8 +111,9 @@ class Auxo:
     )
     cross_fit_share: float = setting(
         0.2,
-        "Share of the clients, always the same ones, that keep one half of their samples out of training to judge by "
-        "while a cohort looks (or alternate, where a criterion decides); the others train on everything. Our choice.",
+        "Share of the clients, always the same ones, that judge a partition on trial. They train no branch before they "
+        "are heard; above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion "
+        "decides, these clients alternate between halves.) Our choice.",
     )
     late_feedback: bool = setting(
         True,
@@ -234,14 +236,15 @@ class Auxo:
         claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
         judges = are_judges(clients, self.cross_fit_share) & search.follows
         by = judging_labels(claims)
-        has_label = (by >= 0) & (claims.generation == search.clustering.generation)
+        has_label = (by >= 0) & (claims.generation == search.clustering.generation) & self._stand_aside
         plan = replace(plan, fold=np.where(judges & ~has_label, LABELLED_BY, -1))
         if search.trial is None:
             return plan
         offered, root = len(plan.offered), search.trial.dendrogram.root
         unheard = self._unheard(search, clients)
         compares = plan.model == LEAST_LOSS
-        branch = np.where(compares | unheard, -1, search.branches(claims.label, claims.generation))
+        elsewhere = compares | (unheard & self._stand_aside)
+        branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
         heard = unheard & ~compares & search.trial.counts(self.trial)
         asked = search.trial.asked(np.where(heard, search.branches(by, claims.generation), -1))
         return replace(
@@ -250,8 +253,13 @@ class Auxo:
             held_out=np.where(asked == root, 0, np.where(asked >= 0, offered + asked, -1)),
         )
 
+    @property
+    def _stand_aside(self) -> bool:
+        """Return whether judges train no branch before they are heard; where most clients judge, few would be left."""
+        return self.cross_fit_share <= _MOST_ASIDE
+
     def _unheard(self, search: Search, clients: IntArray) -> BoolArray:
-        """Return the judges that a trial has yet to hear: until then they train the cohort's own model."""
+        """Return the judges that a trial has yet to hear."""
         if search.trial is None:
             return np.zeros(len(clients), dtype=np.bool_)
         known = np.isin(seals(clients, search.clustering.generation), search.trial.heard.seals)
@@ -259,13 +267,23 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
+        return of_own_model(closing, self._without_halves(closing, self._admission(closing)))
+
+    def _admission(self, closing: Closing) -> Admission:
         search = _memory(closing.states[0]).search
         if search.trial is not None:
-            unheard = self._unheard(search, closing.participants.clients)
-            return of_own_model(closing, ToBranches(search, len(closing.states), unheard))
+            unheard = self._unheard(search, closing.participants.clients) & self._stand_aside
+            return ToBranches(search, len(closing.states), unheard)
         if self.admit_misfits or closing.outlook.cohorts == 1:
-            return of_own_model(closing, AdmitAll())
-        return of_own_model(closing, Gate(self.rewards, own(Claims, closing.participants.notes).known))
+            return AdmitAll()
+        return Gate(self.rewards, own(Claims, closing.participants.notes).known)
+
+    def _without_halves(self, closing: Closing, otherwise: Admission) -> Admission:
+        """Return an admission in which updates from a half move nothing: they are there for a judge's label."""
+        halves = closing.participants.fold >= 0
+        if self.decides != "trial" or not self._stand_aside or not halves.any() or halves.mean() > _MOST_ASIDE:
+            return otherwise
+        return MoveNothing(halves, otherwise)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -383,11 +401,15 @@ class Auxo:
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
         trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
-        moved = gathered.model if gathered.placed is None else gathered.placed[gathered.placed >= 0]
-        outside = float((moved == 0).mean()) if len(moved) else 0.0
-        server = trial.rival(
-            state.server, OwnMovement(gathered.movements[0], outside), gathered.movements[offered:], aggregator, scale
+        placed = np.full(len(gathered.rows), -1) if gathered.placed is None else gathered.placed
+        own_place = np.where(placed >= offered, placed - offered + 1, np.where(placed == 0, 0, -1))
+        behind = np.bincount(
+            own_place[own_place >= 0],
+            weights=gathered.examples[own_place >= 0],
+            minlength=1 + search.trial.dendrogram.branches,
         )
+        moved = Moved(gathered.movements[0], gathered.movements[offered:], behind)
+        server = trial.rival(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
         pays = len(cut.nodes) > 1

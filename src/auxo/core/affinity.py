@@ -305,9 +305,21 @@ def _first_choices(
         if rng is not None:  # of equal ones any, or all newcomers that did not fit would try the same cohort next
             ties = rng.random((len(some), standing.shape[1]))
             standing += _TIE_BREAK * (ties if asks.all() else ties[asks])
-        standing[~records.tree.leaves_by_age[records.heard[mine]]] = -np.inf
+        standing[~_open_to(records, mine)] = -np.inf
         choice[begin : begin + _CHUNK_ROWS][asks] = standing.argmax(axis=1)
     return choice
+
+
+def _open_to(records: AffinityRecords, mine: IntArray) -> BoolArray:
+    """Return the leaves that each of these clients may ask for: those it knows of, below where it has been found.
+
+    What a client has seen itself, when it compared models, neither labels nor rewards outweigh. Where it is no longer
+    rewarded there it does not leave, but compares once more.
+    """
+    known = records.tree.leaves_by_age[records.heard[mine]]
+    confirmed = records.confirmed.take(mine, axis=0)
+    found = confirmed.argmax(axis=1)
+    return np.asarray(known & (records.tree.descends[found] | ~confirmed.any(axis=1)[:, None]))
 
 
 def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:
@@ -438,12 +450,14 @@ def _learn_place(records: AffinityRecords, placed: IntArray, settings: AffinityS
     lead = max(settings.partition_bonus, 2 * _TIE_BREAK)
     for place in np.unique(placed[placed >= 0]).tolist():
         rows = np.flatnonzero(placed == place)
-        confirmed[rows, place] = np.minimum(confirmed[rows, place], _MOST_CONFIRMED - 1) + 1
+        again = np.minimum(confirmed[rows, place], _MOST_CONFIRMED - 1) + 1
+        confirmed[rows] = 0  # what an earlier comparison has found elsewhere no longer holds
+        confirmed[rows, place] = again
         explored[rows, place] = True
         below = np.isin(tree.cohorts, tree.leaves_of(tree.cohorts[place]))
         chosen = np.where(below, standing[rows], -np.inf).argmax(axis=1)
         others = np.where(tree.is_leaf & ~below, standing[rows], -np.inf).max(axis=1)
-        moves = standing[rows, chosen] <= others + _TIE_BREAK
+        moves = (standing[rows, chosen] <= others + _TIE_BREAK) | (reward[rows, chosen] <= 0)
         rows, chosen = rows[moves], chosen[moves]
         level = np.minimum(np.maximum(others[moves], 0.0) + lead, _MOST_REWARD)
         # Where that is not above the others, they come down, or who is of two minds would raise both for ever.

@@ -98,6 +98,13 @@ class CohortTree:
         return np.array([[self.distance(a, b) for b in self.cohorts] for a in self.cohorts], dtype=np.int64)
 
     @cached_property
+    def descends(self) -> BoolArray:
+        """Return the (cohorts, cohorts) matrix of whether the second is the first, or came of it."""
+        return np.array(
+            [[below == cohort or below.startswith(f"{cohort}.") for below in self.cohorts] for cohort in self.cohorts]
+        )
+
+    @cached_property
     def is_leaf(self) -> BoolArray:
         """Return, for each of `cohorts`, whether it trains now."""
         return np.isin(np.array(self.cohorts), np.array(self.leaves))

@@ -86,6 +86,18 @@ class AdmitAll:
 
 
 @dataclass(frozen=True)
+class MoveNothing:
+    """Some participants' updates are looked at and move nothing."""
+
+    some: BoolArray  # (participants,)
+    otherwise: Admission  # decides about the others
+
+    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+        """Return what the other admission says, and nothing for some."""
+        return None if self.some[row] else self.otherwise.place(row, examined, model)
+
+
+@dataclass(frozen=True)
 class AdmitNone:
     """No update moves a model; the round is for what they tell."""
 

@@ -116,11 +116,20 @@ class Judgements:
 
 
 @dataclass(frozen=True)
-class OwnMovement:
-    """How participants that train for no branch have moved the cohort's own model: its judges."""
+class Moved:
+    """How a round has moved the cohort's own model, which judges train, and those of its branches."""
 
-    movement: FloatArray | None  # None: there were none
-    share: float  # of the participants
+    own: FloatArray | None  # None: nobody has trained it
+    branches: tuple[FloatArray | None, ...]
+    behind: FloatArray  # (1 + branches,) examples behind each, the own model's first
+
+    def mean(self) -> FloatArray | None:
+        """Return the movement of all participants together; None: there were none."""
+        movements = (self.own, *self.branches)
+        there = [place for place, one in enumerate(movements) if one is not None and self.behind[place] > 0]
+        if not there:
+            return None
+        return _mean([one for one in (movements[place] for place in there) if one is not None], self.behind[there])
 
 
 @dataclass(frozen=True)
@@ -152,41 +161,23 @@ class Trial:
         weights = np.array([self.weights[branch] for branch in branches])
         return _mean_server([self.servers[branch] for branch in branches], weights)
 
-    def rival(
-        self,
-        server: ServerState,
-        own: OwnMovement,
-        movements: tuple[FloatArray | None, ...],
-        aggregator: Aggregator,
-        rate_scale: float,
-    ) -> ServerState:
+    def rival(self, server: ServerState, moved: Moved, aggregator: Aggregator, rate_scale: float) -> ServerState:
         """Return the cohort's own model after a round, which branches have to beat, from what it was before.
 
-        It moves by the mean of its judges' and its branches' movements: to first order what all participants would have
-        sent for it. Its optimiser goes on from its own state: that of a mean of branches has seen the noise of their
-        few participants, and would make smaller steps for many rounds. A step of somebody else's, which keeps a state
-        of its own, knows its own movements only: there the rival is the mean of the models and states.
-
-        Args:
-            server: the cohort's own.
-            own: how judges have moved it.
-            movements: of the branches; None: nobody has trained it.
-            aggregator: of the cohort.
-            rate_scale: see `Aggregator.step`.
+        It moves by the mean of all participants' updates, whichever model they were made at: to first order what they
+        would have sent for it. Its optimiser goes on from its own state: that of a mean of branches has seen the noise
+        of their few participants, and would make smaller steps for many rounds. A step of somebody else's, which keeps
+        a state of its own, knows its own movements only: there the rival is the mean of the models and states.
         """
         if server.own != NOTHING:
-            parts, weights = list(self.servers), [(1 - own.share) * weight for weight in self.weights]
-            if own.movement is not None:
-                parts.append(aggregator.step(server, own.movement, rate_scale))
-                weights.append(own.share)
+            share = float(moved.behind[0] / max(moved.behind.sum(), 1.0))
+            parts, weights = list(self.servers), [(1 - share) * weight for weight in self.weights]
+            if moved.own is not None and share > 0:
+                parts.append(aggregator.step(server, moved.own, rate_scale))
+                weights.append(share)
             return replace(_mean_server(parts, np.array(weights)), steps=server.steps + 1)
-        moved = [(weight, one) for weight, one in zip(self.weights, movements, strict=True) if one is not None]
-        if not moved:
-            return server if own.movement is None else aggregator.step(server, own.movement, rate_scale)
-        movement = _mean([one for _, one in moved], np.array([weight for weight, _ in moved]))
-        if own.movement is not None:
-            movement = _mean([movement, own.movement], np.array([1 - own.share, own.share]))
-        return aggregator.step(server, movement, rate_scale)
+        movement = moved.mean()
+        return server if movement is None else aggregator.step(server, movement, rate_scale)
 
     def parted(self, cut: "Cut", generation: int) -> Partition:
         """Return the partition into the nodes of a cut, each with the model that it has had on trial."""
