@@ -31,10 +31,10 @@ from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.evidence import round_evidence
-from auxo.core.folds import LABELLED_BY
+from auxo.core.folds import CHOOSES_BY
 from auxo.core.gate import Gate
-from auxo.core.gathering import Admission, AdmitAll, Gathered, MoveNothing
-from auxo.core.judges import are_judges, judging_labels, seals
+from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.judges import are_judges, seals
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
@@ -46,7 +46,7 @@ from auxo.core.trial import Judgements, Moved, TrialSettings, prune
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
-_MOST_ASIDE = 0.5  # share of a round's participants that may do nothing but judge; our choice
+_MOST_ASIDE = 0.5  # share of the clients that may train for no branch; our choice
 _FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
 
 
@@ -111,8 +111,8 @@ class Auxo:
     )
     cross_fit_share: float = setting(
         0.2,
-        "Share of the clients, always the same ones, that judge a partition on trial. They train no branch before they "
-        "are heard; above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion "
+        "Share of the clients, always the same ones, that judge a partition on trial; they train no branch before they "
+        "are heard. Above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion "
         "decides, these clients alternate between halves.) Our choice.",
     )
     late_feedback: bool = setting(
@@ -226,7 +226,7 @@ class Auxo:
         return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
 
     def _trial_plan(self, opening: Opening) -> Plan:
-        """Return who trains what: judges on one half of their samples once, and on trial each branch its model."""
+        """Return who trains what: on trial each branch its model, and judges that are unheard the cohort's own."""
         search = _memory(opening.state).search
         if not self._looks(search, opening.state.round + 1, opening.share):
             plan = plan_members_first(opening, None, self.late_feedback)
@@ -234,10 +234,8 @@ class Auxo:
         plan = plan_members_first(opening, None, self.late_feedback)
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
         claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
-        judges = are_judges(clients, self.cross_fit_share) & search.follows
-        by = judging_labels(claims)
-        has_label = (by >= 0) & (claims.generation == search.clustering.generation) & self._stand_aside
-        plan = replace(plan, fold=np.where(judges & ~has_label, LABELLED_BY, -1))
+        if search.follows and not self._stand_aside:
+            plan = replace(plan, fold=np.where(are_judges(clients, self.cross_fit_share), CHOOSES_BY, -1))
         if search.trial is None:
             return plan
         offered, root = len(plan.offered), search.trial.dendrogram.root
@@ -245,8 +243,7 @@ class Auxo:
         compares = plan.model == LEAST_LOSS
         elsewhere = compares | (unheard & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
-        heard = unheard & ~compares & search.trial.counts(self.trial)
-        asked = search.trial.asked(np.where(heard, search.branches(by, claims.generation), -1))
+        asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
         return replace(
             plan,
             model=np.where(branch >= 0, offered + branch, plan.model),
@@ -267,7 +264,7 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
-        return of_own_model(closing, self._without_halves(closing, self._admission(closing)))
+        return of_own_model(closing, self._admission(closing))
 
     def _admission(self, closing: Closing) -> Admission:
         search = _memory(closing.states[0]).search
@@ -277,13 +274,6 @@ class Auxo:
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
-
-    def _without_halves(self, closing: Closing, otherwise: Admission) -> Admission:
-        """Return an admission in which updates from a half move nothing: they are there for a judge's label."""
-        halves = closing.participants.fold >= 0
-        if self.decides != "trial" or not self._stand_aside or not halves.any() or halves.mean() > _MOST_ASIDE:
-            return otherwise
-        return MoveNothing(halves, otherwise)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -376,14 +366,11 @@ class Auxo:
             looked = look(
                 search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
             )
-            had_clusters, search, similarity[here] = search.follows, looked.search, looked.similarity
+            search, similarity[here] = looked.search, looked.similarity
             if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
                 similarity[gathered.late] = late_similarity(
                     search, seen, gathered.directions[gathered.late], gathered.outputs[gathered.late]
                 )
-            if not had_clusters:  # nobody was asked for a half yet, and what judges judge by must be in no label
-                clients = closing.participants.clients[gathered.rows]
-                similarity[are_judges(clients, self.cross_fit_share)] = np.nan
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=search)), *others),
@@ -408,7 +395,7 @@ class Auxo:
             weights=gathered.examples[own_place >= 0],
             minlength=1 + search.trial.dendrogram.branches,
         )
-        moved = Moved(gathered.movements[0], gathered.movements[offered:], behind)
+        moved = Moved(gathered.movements[0], gathered.movements[offered:], behind.astype(np.float64))
         server = trial.rival(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
@@ -425,7 +412,7 @@ class Auxo:
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
                 labelled=int((gathered.model >= offered).sum()),
-                judged=len(judgements.whole().branch),
+                judged=judgements.judges,
                 gain=cut.gain,
                 children=len(cut.nodes),
                 gives_up=over and not pays,
@@ -433,17 +420,25 @@ class Auxo:
         )
 
     def _judgements(self, closing: Closing, gathered: Gathered, root: int) -> Judgements:
-        """Return what a round's judges have said, by node: they were asked of all of them, the root's last."""
+        """Return what a round's judges have said, by node: they were asked of all of them, the root's last.
+
+        Who has trained on all samples has them judge each other's choice; of a half that was trained on they say too
+        much.
+        """
         search, asked = _memory(closing.states[0]).search, closing.participants.held_out
-        is_asked = np.zeros(len(gathered.rows), dtype=np.bool_)
-        if asked is not None and asked.size:
-            is_asked = asked[gathered.rows].max(axis=1) >= 0
-        claims = claims_of(closing, gathered)
-        branch = np.where(is_asked, search.branches(judging_labels(claims), claims.generation), -1)
-        said = (gathered.held_out, gathered.held_out_scores, gathered.held_in)
-        losses, scores, held_in = (_as_wide(one, root + 1) for one in said)
-        clients = closing.participants.clients[gathered.rows]
-        return Judgements(branch, losses, scores, held_in, seals(clients, search.clustering.generation))
+        if asked is None or not asked.size:
+            return Judgements.none(root + 1)
+        rows = np.flatnonzero(asked[gathered.rows].max(axis=1) >= 0)
+        claims = claims_of(closing, gathered).take(rows)
+        branch = search.branches(claims.label, claims.generation)
+        said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
+        losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
+        marks = seals(closing.participants.clients[gathered.rows[rows]], search.clustering.generation)
+        one_way = Judgements(branch, losses, scores, held_in, marks).whole()
+        both = np.flatnonzero(closing.participants.fold[gathered.rows[rows]] < 0)
+        nobody = np.full(len(both), -1)
+        other_way = Judgements(nobody, held_in[both], scores_in[both], losses[both], marks[both]).whole()
+        return one_way.and_of(other_way)
 
     def _cluster(
         self, closing: Closing, state: CohortState, claims: Claims, gathered: Gathered, rng: np.random.Generator

@@ -318,8 +318,8 @@ def _open_to(records: AffinityRecords, mine: IntArray) -> BoolArray:
     """
     known = records.tree.leaves_by_age[records.heard[mine]]
     confirmed = records.confirmed.take(mine, axis=0)
-    found = confirmed.argmax(axis=1)
-    return np.asarray(known & (records.tree.descends[found] | ~confirmed.any(axis=1)[:, None]))
+    found, is_found = confirmed.argmax(axis=1), confirmed.max(axis=1) > 0
+    return np.asarray(known & (records.tree.descends[found] | ~is_found[:, None]))
 
 
 def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:

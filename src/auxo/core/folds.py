@@ -1,17 +1,16 @@
-"""Halves of a client's samples: which one a judge's label comes from, and which one it judges models by.
+"""Halves of a client's samples: by which one a judge chooses among models, and by which one it judges its choice.
 
-A label that has seen the samples it is judged on would find groups where there is nothing but chance. So a judge trains
-on one half when its label is made, and judges by the other.
+A choice that has seen the samples it is judged by would find groups where there is nothing but chance.
 """
 
-LABELLED_BY = 1  # half that judges train on when their label is made
+CHOOSES_BY = 1  # half that judges who train on everything choose by; they are then asked the other way round, too
 
 
 def chosen_by(fold: int | None) -> int:
-    """Return the half by which a judge would choose among models: the one that its label comes from."""
-    return LABELLED_BY if fold is None else fold
+    """Return the half to choose among models by: the one that is trained on, if one is."""
+    return CHOOSES_BY if fold is None else fold
 
 
 def kept_out(fold: int | None) -> int:
-    """Return the half to judge models by: the one that is not trained on, and of all samples the one without labels."""
+    """Return the half to judge models by: the other one."""
     return 1 - chosen_by(fold)

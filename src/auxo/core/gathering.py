@@ -41,6 +41,7 @@ class Returned:
     held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
     held_in: tuple[float, ...] = ()  # losses of its other samples, likewise
+    held_in_scores: tuple[float, ...] = ()  # and their scores
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
     centres: FloatArray | None = None  # of its samples, where it was asked for those
     reply: object = None  # see `Report`
@@ -86,18 +87,6 @@ class AdmitAll:
 
 
 @dataclass(frozen=True)
-class MoveNothing:
-    """Some participants' updates are looked at and move nothing."""
-
-    some: BoolArray  # (participants,)
-    otherwise: Admission  # decides about the others
-
-    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
-        """Return what the other admission says, and nothing for some."""
-        return None if self.some[row] else self.otherwise.place(row, examined, model)
-
-
-@dataclass(frozen=True)
 class AdmitNone:
     """No update moves a model; the round is for what they tell."""
 
@@ -133,6 +122,7 @@ class Gathered:
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
     held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
     held_in: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``, on the other samples
+    held_in_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # likewise
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
@@ -149,6 +139,7 @@ class Gathered:
             held_out=self.held_out[mine],
             held_out_scores=self.held_out_scores[mine],
             held_in=self.held_in[mine],
+            held_in_scores=self.held_in_scores[mine],
             directions=self.directions[mine],
             outputs=self.outputs[mine],
             lengths=self.lengths[mine],
@@ -185,6 +176,9 @@ class SaysOfUpdate(Protocol):
     def held_in(self) -> tuple[float, ...]: ...  # noqa: D102
 
     @property
+    def held_in_scores(self) -> tuple[float, ...]: ...  # noqa: D102
+
+    @property
     def squared_loss(self) -> float | None: ...  # noqa: D102
 
     @property
@@ -198,7 +192,14 @@ def examine(update: object, examples: object, said: SaysOfUpdate, fingerprint: F
         return checked
     values, count = checked
     report = Report(
-        count, said.loss, said.held_out, said.held_out_scores, said.held_in, said.squared_loss, said.centres
+        examples=count,
+        loss=said.loss,
+        held_out=said.held_out,
+        held_out_scores=said.held_out_scores,
+        held_in=said.held_in,
+        held_in_scores=said.held_in_scores,
+        squared_loss=said.squared_loss,
+        centres=said.centres,
     )
     length = relative_length(values, count)
     return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
@@ -276,6 +277,7 @@ def gather(
         held_out=_filled([one.held_out for one in reports]),
         held_out_scores=_filled([one.held_out_scores for one in reports]),
         held_in=_filled([one.held_in for one in reports]),
+        held_in_scores=_filled([one.held_in_scores for one in reports]),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),

@@ -1,13 +1,13 @@
 """A partition on trial: branches of one cohort train models of their own, and clients' held-out samples judge them.
 
-Nothing is lost by trying. The cohort's own model goes on by the mean of the branches' movements, which is, to first
-order, what all participants would have sent for it, so it is the rival to beat, and what the cohort goes on with if no
-partition pays. What pays is what clients gain,
-in loss on samples that neither their model nor their label has seen: those who gain much, those who lose by having
-fewer participants, in one sum.
+Nothing is lost by trying. The cohort's own model goes on by the mean of all participants' updates, which is, to first
+order, what they would have sent for it, so it is the rival to beat, and what the cohort goes on with if no partition
+pays. What pays is what clients gain, in loss on samples that neither the models on trial nor their choice among them
+has seen: those who gain much, those who lose by having fewer participants, in one sum.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from auxo.core.dendrogram import Dendrogram
 from auxo.core.own_state import NOTHING, blended
 from auxo.core.partition import Partition
 from auxo.core.settings import setting
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
 _FOR_ALL = 2 / 3  # of the deviations, that all must gain by where some of them gain enough by themselves; our choice
@@ -83,20 +83,24 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class Judgements:
-    """What a round's judges have found of the models of all nodes, on samples that nothing on trial was made from."""
+    """What judges have found of the models of all nodes; who has said it of both halves of its samples has two rows."""
 
-    branch: IntArray  # (judges,) that the cluster index of each leads to
-    losses: FloatArray  # (judges, nodes) NaN: not said
-    scores: FloatArray  # (judges, nodes) larger is better; NaN: not said
-    held_in: FloatArray  # (judges, nodes) losses on its other samples, by which it would choose; NaN: not said
-    seals: IntArray  # (judges,) by which they are known again, see `auxo.core.judges`
+    branch: IntArray  # (rows,) that the judge's cluster index leads to; -1: none
+    losses: FloatArray  # (rows, nodes) on the samples that it judges by; NaN: not said
+    scores: FloatArray  # (rows, nodes) on these, larger is better; NaN: not said
+    held_in: FloatArray  # (rows, nodes) losses on its other samples, by which it chooses; NaN: not said
+    seals: IntArray  # (rows,) by which judges are known again, see `auxo.core.judges`
+
+    @property
+    def judges(self) -> int:
+        """Return how many there are."""
+        return len(np.unique(self.seals))
 
     def whole(self) -> "Judgements":
-        """Return those of the judges who have told all losses."""
-        rows = np.flatnonzero((self.branch >= 0) & np.isfinite(self.losses).all(axis=1))
-        return Judgements(
-            self.branch[rows], self.losses[rows], self.scores[rows], self.held_in[rows], self.seals[rows]
-        )
+        """Return what was said of all models by those of whom it is known where they would be."""
+        has_choice = np.isfinite(self.held_in).all(axis=1)
+        rows = np.flatnonzero((has_choice | (self.branch >= 0)) & np.isfinite(self.losses).all(axis=1))
+        return Judgements(self.branch[rows], self.losses[rows], self.scores[rows], self.held_in[rows], self.seals[rows])
 
     def and_of(self, others: "Judgements") -> "Judgements":
         """Return these and others."""
@@ -197,9 +201,9 @@ class Trial:
         """Return whether the next round's judges are heard: in the first half models have hardly parted."""
         return self.rounds >= settings.rounds // 2
 
-    def asked(self, branch: IntArray) -> IntArray:
-        """Return the nodes whose models each participant is to judge: all of them; -1: none without a branch."""
-        return np.where(branch[:, None] >= 0, np.arange(self.dendrogram.root + 1)[None, :], _NO_MODEL)
+    def asked(self, judges: BoolArray) -> IntArray:
+        """Return the nodes whose models each participant is to judge: all of them, and -1 for others."""
+        return np.where(judges[:, None], np.arange(self.dendrogram.root + 1)[None, :], _NO_MODEL)
 
     def after(
         self,
@@ -220,9 +224,7 @@ class Trial:
             server if movement is None else aggregator.step(server, movement, rate_scale)
             for server, movement in zip(self.servers, movements, strict=True)
         )
-        return replace(
-            self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements.whole())
-        )
+        return replace(self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements))
 
 
 @dataclass(frozen=True)
@@ -241,96 +243,84 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     cut below.
     """
     root, heard = trial.dendrogram.root, trial.heard
-    if not len(heard.branch):
+    if not len(heard.seals):
         return Cut((root,), 0.0, 0)
-    heard = replace(heard, losses=_tamed(heard.losses, root))
-    ways = (_ByLabel(trial.dendrogram, heard), _ByChoice(trial.dendrogram, heard))
-    cut = _best_cut(trial.dendrogram, root, heard, ways, settings)
-    rival = float(heard.losses[:, root].mean())
-    best = min(float(_at(heard.losses, way.place(cut)).mean()) for way in ways)
-    return Cut(cut, (rival - best) / rival if rival > 0 and len(cut) > 1 else 0.0, len(heard.branch))
+    court = _Court(trial.dendrogram, replace(heard, losses=_tamed(heard.losses, root)), settings)
+    cut = court.best_cut(root)
+    rival = float(court.heard.losses[:, root].mean())
+    gain = rival - float(_at(court.heard.losses, court.place(cut)).mean())
+    return Cut(cut, gain / rival if rival > 0 and len(cut) > 1 else 0.0, heard.judges)
 
 
 @dataclass(frozen=True)
-class _ByLabel:
-    """Judges are where their cluster index leads: what a client has when a partition is made."""
+class _Court:
+    """All that a trial's judges have said, and what follows from it."""
 
     dendrogram: Dendrogram
     heard: Judgements
+    settings: TrialSettings
 
     def place(self, cut: tuple[int, ...]) -> IntArray:
-        """Return the node of a cut that each judge has; -1: none."""
-        node_of = np.full(self.dendrogram.branches, -1)
+        """Return the node of a cut that a judge would have: by least loss, else by its cluster index; -1: none.
+
+        That is what clients do once a partition is made: they compare models, and labels may be wrong.
+        """
+        node_of = np.full(self.dendrogram.branches + 1, -1)
         for node in cut:
             node_of[list(self.dendrogram.below(node))] = node
-        return node_of[self.heard.branch]
-
-
-@dataclass(frozen=True)
-class _ByChoice:
-    """Judges are where the loss on their other samples is least: what a client has once it has compared models."""
-
-    dendrogram: Dendrogram
-    heard: Judgements
-
-    def place(self, cut: tuple[int, ...]) -> IntArray:
-        """Return the node of a cut that each judge has: without such losses that of its cluster index."""
         of_cut = self.heard.held_in[:, list(cut)]
         chosen = np.array(cut)[np.where(np.isnan(of_cut), np.inf, of_cut).argmin(axis=1)]
-        by_label = _ByLabel(self.dendrogram, self.heard).place(cut)
-        return np.where(np.isfinite(of_cut).all(axis=1), chosen, by_label)
+        return np.where(np.isfinite(of_cut).all(axis=1), chosen, node_of[self.heard.branch])
+
+    @cached_property
+    def branch(self) -> IntArray:
+        """Return the branch that each judge would have."""
+        return self.place(tuple(range(self.dendrogram.branches)))
+
+    def best_cut(self, node: int) -> tuple[int, ...]:
+        """Return the best cut below a node: the node itself, unless its members are better off in what is below."""
+        if node < self.dendrogram.branches:
+            return (node,)
+        one, other = self.dendrogram.joins[node - self.dendrogram.branches]
+        cut = self.best_cut(one) + self.best_cut(other)
+        return cut if self.is_better(cut, node) else (node,)
+
+    def is_better(self, cut: tuple[int, ...], node: int) -> bool:
+        """Return whether a node's members are better off in a cut: in loss, by enough and beyond chance, and in score.
+
+        A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have
+        most, and gets more of the others wrong. What people ask for is the score.
+        """
+        mine = np.flatnonzero(np.isin(self.branch, self.dendrogram.below(node)))
+        place = self.place(cut)[mine]
+        losses, scores, seals = self.heard.losses[mine], self.heard.scores[mine], self.heard.seals[mine]
+        differences = losses[:, node] - _at(losses, place)
+        gains = _by_judge(differences, seals)
+        if len(gains) < 2 or gains.mean() <= self.settings.min_gain * float(losses[:, node].mean()):
+            return False
+        # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; theirs is.
+        parts = [_by_judge(differences[place == one], seals[place == one]) for one in cut]
+        deviations = self.settings.deviations
+        are_few = _is_beyond_chance(gains, _FOR_ALL * deviations) and any(
+            _is_beyond_chance(part, deviations) for part in parts if len(part) <= _FEW * len(gains)
+        )
+        if not (are_few or _is_beyond_chance(gains, deviations)):
+            return False
+        better = _at(scores, place) - scores[:, node]
+        said = ~np.isnan(better)
+        scored = _by_judge(better[said], seals[said])
+        return len(scored) < 2 or bool(scored.mean() > self.settings.score_deviations * _error(scored))
 
 
 def _at(values: FloatArray, node: IntArray) -> FloatArray:
-    """Return each judge's value at its node."""
+    """Return each row's value at its node."""
     return np.asarray(values[np.arange(len(node)), node])
 
 
-def _best_cut(
-    dendrogram: Dendrogram,
-    node: int,
-    heard: Judgements,
-    ways: tuple["_ByLabel | _ByChoice", ...],
-    settings: TrialSettings,
-) -> tuple[int, ...]:
-    """Return the best cut below a node: the node itself, unless its members are better off in what is below."""
-    if node < dendrogram.branches:
-        return (node,)
-    one, other = dendrogram.joins[node - dendrogram.branches]
-    cut = _best_cut(dendrogram, one, heard, ways, settings) + _best_cut(dendrogram, other, heard, ways, settings)
-    return cut if any(_is_better(dendrogram, node, cut, heard, way, settings) for way in ways) else (node,)
-
-
-def _is_better(  # noqa: PLR0913 - one for each thing that it depends on
-    dendrogram: Dendrogram,
-    node: int,
-    cut: tuple[int, ...],
-    heard: Judgements,
-    way: "_ByLabel | _ByChoice",
-    settings: TrialSettings,
-) -> bool:
-    """Return whether a node's members are better off in a cut: in loss by enough and beyond chance, and in score too.
-
-    A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have most,
-    and gets more of the others wrong. What people ask for is the score.
-    """
-    mine = np.flatnonzero(np.isin(way.place(tuple(range(dendrogram.branches))), dendrogram.below(node)))
-    if len(mine) < 2:
-        return False
-    place = way.place(cut)
-    gains = (heard.losses[:, node] - _at(heard.losses, place))[mine]
-    if gains.mean() <= settings.min_gain * float(heard.losses[mine, node].mean()):
-        return False
-    # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; that of the few is.
-    parts = [gains[place[mine] == one] for one in cut]
-    are_few = _is_beyond_chance(gains, _FOR_ALL * settings.deviations) and any(
-        _is_beyond_chance(part, settings.deviations) for part in parts if len(part) <= _FEW * len(gains)
-    )
-    if not (are_few or _is_beyond_chance(gains, settings.deviations)):
-        return False
-    better = (_at(heard.scores, place) - heard.scores[:, node])[mine]
-    said = better[~np.isnan(better)]
-    return len(said) < 2 or bool(said.mean() > settings.score_deviations * _error(said))
+def _by_judge(values: FloatArray, seals: IntArray) -> FloatArray:
+    """Return the mean of each judge's values: who has judged by both halves is one judge all the same."""
+    _, judge = np.unique(seals, return_inverse=True)
+    return np.asarray(np.bincount(judge, weights=values) / np.maximum(np.bincount(judge), 1))
 
 
 def _is_beyond_chance(gains: FloatArray, deviations: float) -> bool:

@@ -113,7 +113,9 @@ class ClientHalf:
                 trained = min(losses, key=lambda name: losses[name])
         judged = [tried(name, kept_out(task.fold) if self.halves else None) for name in task.held_out]
         chosen = [tried(name, chosen_by(task.fold)) for name in task.held_out] if self.halves else []
-        others = [value.loss for value in chosen if value is not None]
+        others = [value for value in chosen if value is not None]
+        other_scores = [value.score for value in others if value.score is not None]
+        is_whole_there = len(others) == len(judged)
         said = [value for value in judged if value is not None]
         scores = [value.score for value in said if value.score is not None]
         is_whole = bool(task.held_out) and len(said) == len(judged)
@@ -128,7 +130,8 @@ class ClientHalf:
             trained=trained,
             held_out=tuple(value.loss for value in said) if is_whole else None,
             held_out_scores=tuple(scores) if is_whole and len(scores) == len(said) else None,
-            held_in=tuple(others) if is_whole and len(others) == len(said) else None,
+            held_in=tuple(value.loss for value in others) if is_whole and is_whole_there else None,
+            held_in_scores=tuple(other_scores) if is_whole_there and len(other_scores) == len(judged) else None,
             on_all=task.fold is not None and half is None,
         )
         return reply, answer

@@ -128,6 +128,7 @@ class TrainRound:
                     held_out=None if answer is None else answer.held_out,
                     held_out_scores=None if answer is None else answer.held_out_scores,
                     held_in=None if answer is None else answer.held_in,
+                    held_in_scores=None if answer is None else answer.held_in_scores,
                     on_all=answer.on_all if answer is not None else task.fold is not None,
                 )
             )

@@ -44,6 +44,7 @@ class Answer:
     held_out: tuple[float, ...] | None = None  # of the models it was asked to judge; None: it cannot
     held_out_scores: tuple[float, ...] | None = None  # and their scores, where the app's evaluation tells one
     held_in: tuple[float, ...] | None = None  # and their losses on the other half, where the app knows halves
+    held_in_scores: tuple[float, ...] | None = None  # and their scores there
     on_all: bool = False  # it was asked for a half and has trained on everything
 
 

@@ -42,7 +42,7 @@ class Task:
     fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
     offered: tuple[CohortId, ...]  # names of the models that are offered: most often ``cohort`` alone
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
-    held_out: tuple[CohortId, ...] = ()  # models to judge by samples that no label of the participant comes from
+    held_out: tuple[CohortId, ...] = ()  # models to judge: losses on one half of the samples, and on the other
     work: float = 1.0  # times the usual passes over its samples
     skipped: tuple[int, ...] = ()  # places of the model's tensors that need not be sent; in the update they are 0
 
@@ -62,6 +62,7 @@ class TaskResult:
     held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
     held_out_scores: tuple[float, ...] | None = None  # and its score there, such as accuracy; None: not worked out
     held_in: tuple[float, ...] | None = None  # mean loss of the same models on its other samples; None: not worked out
+    held_in_scores: tuple[float, ...] | None = None  # and its score there; None: not worked out
     took_s: float | None = None  # seconds from the task to the result; None: nobody has measured
     training_s: float | None = None  # of these, local training; None: nobody has measured
     on_all: bool = False  # it has trained on all its samples, although it was asked for one half

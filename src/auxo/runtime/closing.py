@@ -175,6 +175,7 @@ def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure
                 answer.held_out,
                 answer.held_out_scores,
                 answer.held_in,
+                answer.held_in_scores,
                 answer.squared_loss,
                 centres=answer.centres,
             )

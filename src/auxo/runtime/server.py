@@ -438,6 +438,7 @@ def _sort_out(
                     held_out=_held_out(opened.tasks[row], result.held_out, 0.0),
                     held_out_scores=_held_out(opened.tasks[row], result.held_out_scores, -_MOST_LOSS),
                     held_in=_held_out(opened.tasks[row], result.held_in, 0.0),
+                    held_in_scores=_held_out(opened.tasks[row], result.held_in_scores, -_MOST_LOSS),
                     reply=replies.get(result.client),
                 )
             )
@@ -458,7 +459,7 @@ def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
 
 def _said(result: TaskResult) -> str:
     """Return all that a result says besides its update, so that what is no number equals itself."""
-    judged = (result.held_out, result.held_out_scores, result.held_in)
+    judged = (result.held_out, result.held_out_scores, result.held_in, result.held_in_scores)
     return repr((result.examples, result.trained, result.loss, result.squared_loss, *judged))
 
 

@@ -52,6 +52,7 @@ def train_offered(
     judged = _judged(by, samples, models, mean_losses)
     scored = _judged(by, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
     chosen = _judged(others, samples, models, mean_losses)
+    scored_there = _judged(others, samples, models, mean_scores) if mean_scores else [()] * len(jobs)
     for row, update in enumerate(updates):
         yield replace(
             update,
@@ -60,6 +61,7 @@ def train_offered(
             held_out=judged[row],
             held_out_scores=scored[row],
             held_in=chosen[row],
+            held_in_scores=scored_there[row],
         )
 
 

@@ -91,6 +91,7 @@ class LocalUpdate:
     held_out: tuple[float, ...] = ()  # mean over samples it judges by, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
     held_in: tuple[float, ...] = ()  # mean over its other samples, at the same models
+    held_in_scores: tuple[float, ...] = ()  # and mean score of these
     squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
     centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
 

@@ -24,7 +24,7 @@ from auxo.flower.client import AuxoClientApp, ClientHalf
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, ConfigValue, NodeConfig, SimulatedNodes, partitions
 from auxo.flower.model_arrays import AnyArray, ModelArrays, update_between
-from auxo.flower.wire import Letterhead, Said, Trying, ask, take_said
+from auxo.flower.wire import Answer, Letterhead, Said, Trying, ask, take_said
 from auxo.population.federated_data import FederatedData, NumberedNames, Samples
 from auxo.protocol.messages import Task
 from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, returned_by
@@ -164,16 +164,15 @@ class AppTraining:
         after = self._model.floats(records[0]) if len(records) == 1 else None
         if after is None:
             return TrainFailure(f"expected the arrays of the model, {self._model.described()}, got others")
-        said = (None, None, None) if answer is None else (answer.held_out, answer.held_out_scores, answer.held_in)
-        judged, scores, chosen = (one or () for one in said)
         return LocalUpdate(
             delta=update_between(starts[trained], after),
             examples=self._examples(reply),
             model=trained,
             loss=None if answer is None else answer.loss,
-            held_out=judged,
-            held_out_scores=scores,
-            held_in=chosen,
+            held_out=_said(answer, "held_out"),
+            held_out_scores=_said(answer, "held_out_scores"),
+            held_in=_said(answer, "held_in"),
+            held_in_scores=_said(answer, "held_in_scores"),
         )
 
     def _examples(self, reply: Message) -> int:
@@ -196,6 +195,10 @@ class AppTraining:
         found = self._model.floats(arrays)
         assert found is not None  # noqa: S101 - they were made from the model
         return found
+
+
+def _said(answer: Answer | None, name: str) -> tuple[float, ...]:
+    return getattr(answer, name, None) or ()
 
 
 def _name(number: int) -> CohortId:
