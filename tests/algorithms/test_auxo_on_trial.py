@@ -15,6 +15,7 @@ from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.dendrogram import Dendrogram
 from auxo.core.gathering import Gathered, Returned, gather
+from auxo.core.judges import are_judges
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import own
 from auxo.core.partition import Keep, Outlook, Partition
@@ -111,16 +112,20 @@ def test_nobody_keeps_samples_back_before_there_are_clusters_to_judge() -> None:
     assert set(planned(opening(fresh())).fold.tolist()) == {-1}
 
 
-def test_judges_train_on_one_half_of_their_samples_for_good_once_there_are_clusters() -> None:
-    many = np.full(2000, -1)
-    some = replace(AUXO, cross_fit_share=0.5)
-    first, later = (planned(opening(state, many), some) for state in (following(), following(round_=30)))
+ASIDE = replace(AUXO, cross_fit_share=0.5)
 
-    np.testing.assert_array_equal(first.fold, later.fold)
-    assert (first.fold >= 0).mean() == pytest.approx(0.5, abs=0.05)
-    assert (first.fold == 1).sum() / (first.fold >= 0).sum() == pytest.approx(0.5, abs=0.07)
-    assert set(first.model.tolist()) == {0}
-    assert first.held_out is None
+
+def test_nobody_trains_on_a_half_unless_most_clients_judge_and_so_have_to_train_branches_as_well() -> None:
+    many = np.full(2000, -1)
+    some, all_but_few = (
+        planned(opening(following(), many), replace(AUXO, cross_fit_share=share)) for share in (0.5, 0.8)
+    )
+
+    assert set(some.fold.tolist()) == {-1}
+    assert (all_but_few.fold == 1).mean() == pytest.approx(0.8, abs=0.05)
+    assert set(all_but_few.model.tolist()) == {0}
+    assert some.held_out is None
+    assert all_but_few.held_out is None
 
 
 def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
@@ -161,23 +166,60 @@ def test_on_trial_each_trains_the_model_of_its_branch_and_those_without_a_label_
 
 
 @pytest.mark.parametrize(("rounds", "asks"), [(0, False), (1, False), (2, True), (3, True)])
-def test_judges_are_asked_about_the_models_on_their_path_in_the_second_half_of_a_trial(rounds: int, asks: bool) -> None:
+def test_judges_are_asked_about_all_models_in_the_second_half_of_a_trial(rounds: int, asks: bool) -> None:
     plan = planned(opening(on_trial(rounds), LABELS))
     assert plan.held_out is not None
 
     # Branches are numbered 1, 2 and 3 here, node 3 is number 4, and everybody's model is the cohort's own.
-    asked = [[3, 0, -1], [1, 4, 0], [2, 4, 0], [-1] * 3]
-    assert plan.held_out.tolist() == (asked if asks else [[-1] * 3] * 4) * 3
+    assert plan.held_out.tolist() == [[1, 2, 3, 4, 0] if asks else [-1] * 5] * CLIENTS
 
 
-def test_only_judges_are_asked() -> None:
-    plan = planned(opening(on_trial(2), LABELS), replace(AUXO, cross_fit_share=0.5))
+def judges_of(now: Opening) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    found = are_judges(now.selected.clients, ASIDE.cross_fit_share)
+    assert 0 < found.sum() < CLIENTS
+    return found
+
+
+def test_only_judges_are_asked_and_they_train_the_cohorts_own_model_on_all_samples() -> None:
+    now = opening(on_trial(2), LABELS)
+    plan, judges = planned(now, ASIDE), judges_of(now)
     assert plan.held_out is not None
-    is_asked = np.asarray((plan.held_out >= 0).any(axis=1))
 
-    np.testing.assert_array_equal(is_asked, (plan.fold >= 0) & (LABELS >= 0))
-    assert is_asked.any()
-    assert not is_asked[LABELS >= 0].all()
+    np.testing.assert_array_equal((plan.held_out >= 0).any(axis=1), judges)
+    assert set(plan.model[judges].tolist()) == {0}
+    assert plan.model[~judges].tolist() == [{0: 3, 1: 1, 2: 2, -1: 0}[label] for label in LABELS[~judges].tolist()]
+    assert set(plan.fold.tolist()) == {-1}
+
+
+def test_judges_move_the_cohorts_own_model_and_no_branch_until_they_have_been_heard_which_is_once() -> None:
+    labels = np.arange(CLIENTS) % 3
+    now = opening(on_trial(2), labels)
+    judges, updates = judges_of(now), updates_of(labels)
+    first = closed(now, updates, auxo=ASIDE)
+    again = closed(opening(first.state, labels), updates, auxo=ASIDE)
+
+    for branch, number in enumerate((1, 2, 0)):  # clusters
+        mine = updates[~judges & (labels == number)]
+        start = trial_of(now.state).servers[branch].weights
+        np.testing.assert_allclose(trial_of(first.state).servers[branch].weights, start + mine.mean(axis=0), rtol=1e-6)
+    moved = first.state.server.weights - now.state.server.weights
+    np.testing.assert_allclose(moved, updates.mean(axis=0), rtol=1e-5, atol=1e-6)
+    assert (first.outcome.notes.judged, again.outcome.notes.judged) == (judges.sum(), 0)
+    assert (planned(opening(first.state, labels), ASIDE).model > 0).all()
+
+
+def test_who_trains_on_everything_has_its_halves_judge_each_others_choice() -> None:
+    labels = np.arange(CLIENTS) % 3
+    now = opening(on_trial(2), labels)
+    judges = int(judges_of(now).sum())
+    losses, others = {number: 1.0 + number for number in range(5)}, {number: 2.0 + number for number in range(5)}
+    aside = trial_of(closed(now, updates_of(labels), losses=losses, others=others, auxo=ASIDE).state).heard
+    taking_part = trial_of(closed(now, updates_of(labels), losses=losses, others=others).state).heard
+
+    assert (aside.judges, len(aside.seals)) == (judges, 2 * judges)
+    assert (aside.losses[0, 0], aside.held_in[0, 0]) == (2.0, 3.0)
+    assert (aside.losses[-1, 0], aside.held_in[-1, 0]) == (3.0, 2.0)
+    assert (taking_part.judges, len(taking_part.seals)) == (CLIENTS, CLIENTS)  # of what it trains on it says too much
 
 
 def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_compares_judges_nothing() -> None:
@@ -187,7 +229,7 @@ def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_co
 
     assert plan.offered == (LEFT, RIGHT)
     assert plan.model.tolist() == [2 + 2, 2 + 0, 2 + 1, 0] * 2 + [LEAST_LOSS] * 4
-    assert plan.held_out[:4].tolist() == [[4, 0, -1], [2, 5, 0], [3, 5, 0], [-1] * 3]
+    assert plan.held_out[:4].tolist() == [[2, 3, 4, 5, 0]] * 4
     assert set(plan.held_out[8:].ravel().tolist()) == {-1}
 
 
@@ -240,12 +282,13 @@ def close(  # noqa: PLR0913 - one for each thing that a round depends on
     updates: Float32Array,
     *,
     losses: dict[int, float] | None = None,
+    others: dict[int, float] | None = None,
     late: Sequence[int] = (),
     chosen: int = 0,
     aggregator: Aggregator | None = None,
     auxo: Auxo = AUXO,
 ) -> Closed | None:
-    """Close the round as it was planned, with these losses of models on held-out samples.
+    """Close the round as it was planned, with these losses of models on held-out samples, and on the others.
 
     Who compares takes the leaf ``chosen``.
     """
@@ -261,7 +304,8 @@ def close(  # noqa: PLR0913 - one for each thing that a round depends on
         asked = () if plan.held_out is None else tuple(int(one) for one in plan.held_out[row] if one >= 0)
         model = chosen if plan.model[row] == LEAST_LOSS else int(plan.model[row])
         said = tuple((losses or {}).get(number, 1.0) for number in asked)
-        returned.append(Returned(row, update, 4, row in late, model, held_out=said))
+        held_in = tuple(others[number] for number in asked) if others else ()
+        returned.append(Returned(row, update, 4, row in late, model, held_out=said, held_in=held_in))
     sums = [aggregator.accumulate(server) for server in (*(one.server for one in states), *held_by(states)[0])]
     gathered = gather(iter(returned), FINGERPRINT, auxo.admission(closing), sums)
     outcome = auxo.close(closing, gathered, aggregator, stream(0, "cluster"))
@@ -280,7 +324,7 @@ def mean_of(trial: Trial) -> Float32Array:
     return np.asarray(mean, dtype=np.float32)
 
 
-def test_branches_move_by_those_who_have_trained_them_and_the_cohorts_own_model_by_their_mean_movement() -> None:
+def test_branches_move_by_those_who_have_trained_them_and_the_cohorts_own_model_by_all() -> None:
     labels = np.array([0, 1, 0, 1])
     updates = updates_of(np.array([1, 1, 0, 2]))  # what they are like now does not matter
     after = closed(opening(on_trial(), labels), updates)
@@ -289,9 +333,8 @@ def test_branches_move_by_those_who_have_trained_them_and_the_cohorts_own_model_
     np.testing.assert_allclose(trial.servers[2].weights, 4 + updates[[0, 2]].mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(trial.servers[0].weights, 1 + updates[[1, 3]].mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(trial.servers[1].weights, np.full(N_PARAMS, 2))  # nobody has trained it
-    moved = (0.5 * updates[[1, 3]].mean(axis=0) + 0.2 * updates[[0, 2]].mean(axis=0)) / 0.7  # of those who were there
     before = after.closing.states[0].server
-    np.testing.assert_allclose(after.state.server.weights, before.weights + moved, rtol=1e-6)
+    np.testing.assert_allclose(after.state.server.weights, before.weights + updates.mean(axis=0), rtol=1e-6)
     assert (after.state.round, trial.rounds) == (21, 1)
     assert after.state.server.steps == 1
     assert after.outcome.decision == Keep()
@@ -363,10 +406,10 @@ def test_what_judges_say_is_kept_by_node_also_with_several_leaves() -> None:
         opening(on_trial(2), labels, HALVES, [9, 9, 0]), updates, losses={0: 5.0, 2: 1.0, 3: 2.0, 4: 3.0, 5: 4.0}
     )
 
-    nan = np.nan
-    rows = [[nan, nan, 3.0, nan, 5.0], [1.0, nan, nan, 4.0, 5.0], [nan, 2.0, nan, 4.0, 5.0]]
-    np.testing.assert_array_equal(trial_of(alone.state).losses, rows)
-    np.testing.assert_array_equal(trial_of(among.state).losses, rows[:2])  # the third compares
+    rows = [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3
+    np.testing.assert_array_equal(trial_of(alone.state).heard.losses, rows)
+    np.testing.assert_array_equal(trial_of(among.state).heard.losses, rows[:2])  # the third compares
+    assert trial_of(alone.state).heard.branch.tolist() == [2, 0, 1]
     assert (alone.outcome.notes.judged, among.outcome.notes.judged) == (3, 2)
 
 
@@ -396,17 +439,15 @@ def test_a_trial_that_pays_ends_with_a_partition_that_carries_the_branches_model
     assert after.outcome.notes.gain == pytest.approx((4 * 1.5 + 8 * 1.0) / 12 / 2.0)
 
 
-def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_mean_of_the_branches() -> None:
+def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_cohorts_own_model() -> None:
     after = last_round({0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
 
     assert after.outcome.decision == Keep()
     assert (after.outcome.notes.children, after.outcome.notes.gives_up) == (1, True)
     assert search_of(after.state) == Search(clustering=ClusteringState(GENERATION), rests_until=44)
     assert held_by((after.state,)) == ((), ())
-    before = trial_of(after.closing.states[0])
-    moved = [server.weights + movement_of(after.gathered, 1 + branch) for branch, server in enumerate(before.servers)]
-    expected = 0.5 * moved[0] + 0.3 * moved[1] + 0.2 * moved[2]
-    np.testing.assert_allclose(after.state.server.weights, expected, rtol=1e-6)
+    moved = np.mean([movement_of(after.gathered, 1 + branch) for branch in range(3)], axis=0)  # as many in each
+    np.testing.assert_allclose(after.state.server.weights, after.closing.states[0].server.weights + moved, rtol=1e-6)
 
 
 def test_optimisers_of_the_branches_go_their_own_ways_and_the_cohorts_as_if_there_were_no_trial() -> None:
@@ -414,7 +455,7 @@ def test_optimisers_of_the_branches_go_their_own_ways_and_the_cohorts_as_if_ther
     after = closed(opening(on_trial(0, FedYogi()), labels), updates_of(labels), aggregator=FedYogi())
     trial = trial_of(after.state)
 
-    mean = (0.5 * movement_of(after.gathered, 1) + 0.2 * movement_of(after.gathered, 3)) / 0.7
+    mean = (movement_of(after.gathered, 1) + movement_of(after.gathered, 3)) / 2  # two have trained each
     alone = FedYogi().step(after.closing.states[0].server, mean)
     np.testing.assert_allclose(after.state.server.weights, alone.weights, rtol=1e-6)
     for mine, theirs in zip(after.state.server.slots, alone.slots, strict=True):
@@ -432,7 +473,7 @@ def test_a_cohort_on_trial_goes_to_bytes_and_back_and_goes_on_alike(aggregator: 
         closed(opening(which, labels), updates_of(labels, 1), aggregator=aggregator) for which in (state, again)
     )
 
-    assert len(trial_of(state).losses) == CLIENTS
+    assert trial_of(state).heard.judges == CLIENTS
     assert to_bytes(again) == to_bytes(state)
     assert to_bytes(one.outcome) == to_bytes(other.outcome)
 

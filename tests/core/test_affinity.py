@@ -328,7 +328,7 @@ def test_what_a_comparison_names_is_the_first_choice_whatever_was_before(
         assert {tree.cohorts[at] for at in asked.cohort} == {placed}
     assert after.explored[:, tree.index[placed]].all()
     others = np.arange(len(tree.cohorts)) != tree.index[placed]
-    np.testing.assert_array_equal(after.confirmed[:, others], hear(records, tree, SETTINGS).confirmed[:, others])
+    assert not after.confirmed[:, others].any()  # what was found before no longer holds
 
 
 def test_a_label_is_mended_by_one_comparison_that_stands_above_all_others_by_the_bonus() -> None:
@@ -369,13 +369,26 @@ def test_a_cohort_that_was_partitioned_in_the_same_round_hands_its_name_down() -
     assert choice in TWICE.leaves_of(CohortId("0.1"))
 
 
-def test_a_client_that_is_never_rewarded_leaves_although_comparisons_have_named_the_cohort() -> None:
+def test_a_client_that_is_no_longer_rewarded_where_comparisons_have_put_it_compares_once_more() -> None:
     records = hear(labelled(np.array([0]), margin=0.5), ONCE, SETTINGS)
     for _ in range(2):
-        records = compared(records, "0.2", "0.2", reward=-0.5)
-    assert first_choice(records) == ["0.2"]
+        records = compared(records, "0.2", "0.2", reward=0.5)
+    content, misfit = (visited(records, "0.2", [reward] * 10) for reward in (0.3, -0.8))
 
-    assert first_choice(visited(records, "0.2", [-0.8] * 10)) != ["0.2"]
+    assert first_choice(content) == first_choice(misfit) == ["0.2"]
+    assert [request(one, SETTINGS, None).confirmed.tolist() for one in (content, misfit)] == [[2], [0]]
+    moved = compared(misfit, "0.2", "0.0")
+    assert first_choice(moved) == ["0.0"]
+    assert request(moved, SETTINGS, None).confirmed.tolist() == [1]
+
+
+def test_no_reward_elsewhere_draws_a_client_from_where_comparisons_have_put_it_but_a_partition_does() -> None:
+    records = compared(hear(labelled(np.array([0]), margin=0.5), ONCE, SETTINGS), "0.0", "0.2")
+    drawn = replace(records, reward=np.where(np.arange(len(ONCE.cohorts)) == 1, 1.0, records.reward))
+    assert first_choice(drawn) == ["0.2"]
+
+    later = ONCE.partition(CohortId("0.2"), (0, 1), (0.5, 0.5))
+    assert first_choice(hear(drawn, later, SETTINGS))[0] in {"0.2.0", "0.2.1"}
 
 
 def test_a_client_that_explores_asks_for_its_first_choice_and_to_compare_once_more() -> None:
@@ -398,7 +411,7 @@ def test_a_client_whose_record_supports_no_leaf_wants_to_compare() -> None:
         records = visited(records, cohort, [-1.0] * 20)
     asked = request(records, SETTINGS, None)
 
-    assert records.confirmed[0, 1:].min() > 0
+    assert records.confirmed[0, 1:].tolist() == [0, 0, 1]
     assert (asked.supported.tolist(), asked.confirmed.tolist()) == ([False], [0])
 
 

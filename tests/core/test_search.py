@@ -22,6 +22,7 @@ TRIAL = TrialSettings(min_participants=4, looks_from=8, patience=4)
 ONE_BLOCK = np.zeros(N_PARAMS, dtype=np.int64)
 NOW = CohortNow(FedAvg().initial(np.arange(N_PARAMS, dtype=np.float32)), round=9, share=12)
 N = 12
+NOBODY = np.zeros(N, dtype=np.bool_)
 
 
 def no_outputs(count: int) -> FloatArray:
@@ -237,7 +238,7 @@ def examined(direction: int, seed: int = 40) -> Examined:
 @pytest.mark.parametrize("offered", [1, 3])
 def test_updates_of_the_cohorts_own_model_move_the_branch_that_they_are_nearest_to(offered: int) -> None:
     search, labels = two_branches()
-    admission = ToBranches(search, offered)
+    admission = ToBranches(search, offered, NOBODY)
 
     for row in range(N):
         assert admission.place(row, examined(row), 0) == offered + 1 - int(labels[row])
@@ -245,17 +246,27 @@ def test_updates_of_the_cohorts_own_model_move_the_branch_that_they_are_nearest_
 
 def test_who_has_trained_a_branch_moves_it_and_who_has_trained_another_leaf_moves_nothing() -> None:
     search, _ = two_branches()
-    admission = ToBranches(search, offered=3)
+    admission = ToBranches(search, 3, NOBODY)
 
     assert [admission.place(0, examined(0), model) for model in (1, 2, 3, 4)] == [None, None, 3, 4]
-    assert ToBranches(replace(search, trial=None), 1).place(0, examined(0), 0) is None
+    assert ToBranches(replace(search, trial=None), 1, NOBODY).place(0, examined(0), 0) is None
+
+
+def test_who_is_to_judge_branches_moves_none_of_them() -> None:
+    search, _ = two_branches()
+    admission = ToBranches(search, 1, np.arange(N) == 3)
+
+    assert [admission.place(row, examined(row), 0) == 0 for row in range(5)] == [False, False, False, True, False]
 
 
 def test_an_update_of_nothing_is_somebodys_all_the_same() -> None:
     search, _ = two_branches()
     nothing = np.zeros(N_PARAMS, dtype=np.float32)
 
-    assert ToBranches(search, 1).place(0, Examined(nothing, Report(3), FINGERPRINT.of(nothing), 0.0), 0) in {1, 2}
+    assert ToBranches(search, 1, NOBODY).place(0, Examined(nothing, Report(3), FINGERPRINT.of(nothing), 0.0), 0) in {
+        1,
+        2,
+    }
 
 
 def test_without_clusters_there_is_nothing_to_be_near_to() -> None:

@@ -14,23 +14,26 @@ from auxo.core.norm_clipping import Clipped
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
 from auxo.core.robust_aggregators import Median
-from auxo.core.trial import Judgements, Trial, TrialSettings, _is_beyond_chance, prune, routes_of
-from auxo.core.types import FloatArray
+from auxo.core.trial import Judgements, Moved, Trial, TrialSettings, _is_beyond_chance, prune, routes_of
+from auxo.core.types import FloatArray, IntArray
 
 SETTINGS = TrialSettings()
 # Branches 0, 1, 2, 3; nodes 4 = (0, 1), 5 = (2, 3), 6 = everybody.
 FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
-NOBODY = Judgements(np.zeros((0, 3), dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
+NOBODY = Judgements.none(7)
 
 
 def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
-    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and alone."""
+    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and alone.
+
+    Models of branches and pairs that are not theirs are worse for them than any other.
+    """
     rng = stream(seed, "made")
     rows = []
     for branch, (by_pair, alone) in gains.items():
         for _ in range(count):
             root = 1.0 + rng.normal() * 0.3
-            row = np.full(7, np.nan)
+            row = np.full(7, 9.0)
             row[6] = root
             row[4 + (branch > 1)] = root - by_pair + noise * rng.normal()
             row[branch] = row[4 + (branch > 1)] - alone + noise * rng.normal()
@@ -38,9 +41,30 @@ def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float 
     return np.array(rows)
 
 
-def trial(losses: FloatArray) -> Trial:
+def branch_of(losses: FloatArray) -> IntArray:
+    """Return the branch of each of the judges that `judged` makes."""
+    return np.asarray((losses[:, :4] < 9.0).argmax(axis=1))
+
+
+def said(losses: FloatArray, scores: FloatArray | None = None, held_in: FloatArray | None = None) -> Judgements:
+    """Return what judges say, each of them once; those who do not choose are where their cluster index leads."""
+    nothing = np.full_like(losses, np.nan)
+    return Judgements(
+        branch_of(losses) if len(losses) else np.zeros(0, dtype=np.int64),
+        losses,
+        nothing if scores is None else scores,
+        nothing if held_in is None else held_in,
+        np.arange(len(losses)),
+    )
+
+
+def trial(losses: FloatArray, scores: FloatArray | None = None) -> Trial:
+    return heard(said(losses, scores))
+
+
+def heard(judgements: Judgements) -> Trial:
     begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
-    return replace(begun, losses=losses, scores=np.full_like(losses, np.nan), rounds=10)
+    return replace(begun, heard=judgements, rounds=10)
 
 
 def test_where_everybody_gains_each_branch_is_a_cohort() -> None:
@@ -77,6 +101,7 @@ def test_a_few_who_gain_everything_are_heard_among_many_who_gain_nothing() -> No
     many, few = (judged({0: (0.0, gain)}, count, noise=0.02) for count, gain in ((120, 0.0), (8, 0.9)))
     losses = np.concatenate([many, few[:, [1, 0, 2, 3, 4, 5, 6]]])
     losses[:, 6] = losses[:, 4]
+    assert np.bincount(branch_of(losses)).tolist() == [120, 8]
     cut = prune(trial(losses), SETTINGS)
 
     assert {0, 1} <= set(cut.nodes)
@@ -139,40 +164,68 @@ def test_a_branch_that_nobody_trained_stays_where_it_was() -> None:
     assert after.server(FOUR.root).weights == pytest.approx(np.full(3, 0.25))
 
 
-def test_a_judge_is_asked_about_its_own_branch_and_all_that_hold_it() -> None:
+def test_judges_are_asked_about_all_models() -> None:
     begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
 
-    assert begun.asked(np.array([0, -1, 3])).tolist() == [[0, 4, 6], [-1, -1, -1], [3, 5, 6]]
+    assert begun.asked(np.array([True, False])).tolist() == [[0, 1, 2, 3, 4, 5, 6], [-1] * 7]
 
 
-def test_who_does_not_say_all_it_was_asked_is_not_heard() -> None:
-    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
-    asked = begun.asked(np.array([0, 1, 2, -1]))
-    said = np.array([[0.1, 0.2, 0.3], [0.1, np.nan, 0.3], [0.1, np.inf, 0.3], [np.nan] * 3])
+def test_who_does_not_say_all_losses_or_could_be_anywhere_is_not_heard() -> None:
+    losses = np.tile(np.arange(7.0), (5, 1))
+    losses[1, 4], losses[2, 6] = np.nan, np.inf
+    held_in = np.full((5, 7), np.nan)
+    held_in[4] = 1.0
+    judgements = Judgements(np.array([0, 1, 2, -1, -1]), losses, 1 - losses, held_in, np.arange(5))
 
-    after = begun.after((None,) * 4, FedAvg(), 1.0, Judgements(asked, said, 1 - said))
-
-    assert len(after.losses) == len(after.scores) == 1
-    assert after.losses[0, [0, 4, 6]].tolist() == [0.1, 0.2, 0.3]
-    assert after.scores[0, [0, 4, 6]].tolist() == [0.9, 0.8, 0.7]
+    assert judgements.whole().seals.tolist() == [0, 4]  # by its cluster index, and by its choice
+    assert Judgements(*(column[:1] for column in vars(judgements).values())).whole().scores[0, 2] == -1
 
 
-def test_who_says_no_score_is_heard_all_the_same() -> None:
-    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
-    said = np.array([[0.1, 0.2, 0.3]])
+def test_a_judge_that_chooses_is_where_its_other_samples_lead_whatever_its_label_says() -> None:
+    losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
+    wrong = replace(said(losses, held_in=losses + 0.01), branch=3 - branch_of(losses))
 
-    after = begun.after(
-        (None,) * 4, FedAvg(), 1.0, Judgements(begun.asked(np.array([0])), said, np.full((1, 3), np.nan))
+    assert len(prune(heard(wrong), SETTINGS).nodes) == 4
+    by_label = replace(wrong, held_in=np.full_like(losses, np.nan))
+    assert prune(heard(by_label), SETTINGS).nodes == (6,)
+
+
+def test_a_choice_by_chance_parts_nothing() -> None:
+    # Every branch is as good as any other for everybody; on its other samples each finds one that seems to be better.
+    rng = stream(1, "chance")
+    losses, held_in = (1.0 + 0.2 * rng.standard_normal((400, 7)) for _ in range(2))
+    losses[:, 6] -= 0.01
+
+    assert prune(heard(said(losses, held_in=held_in)), SETTINGS).nodes == (6,)
+    assert len(prune(heard(said(losses, held_in=losses)), SETTINGS).nodes) > 1  # judged by what it chose by
+
+
+def test_who_judges_by_both_halves_is_one_judge() -> None:
+    losses = judged({0: (0.0, 0.5), 1: (0.0, 0.5)}, count=2, noise=0.1)
+    once = said(losses, held_in=losses)
+    twice = once.and_of(once)
+
+    assert (once.judges, twice.judges, len(twice.seals)) == (4, 4, 8)
+    assert prune(heard(once), SETTINGS).nodes == prune(heard(twice), SETTINGS).nodes
+    assert prune(heard(once), SETTINGS).judged == 4
+
+
+def test_the_rival_moves_by_all_participants_whichever_model_they_have_trained() -> None:
+    server = FedAvg().initial(np.zeros(3, dtype=np.float32))
+    begun = Trial.begin(FOUR, np.full(4, 0.25), server)
+    moved = Moved(
+        np.full(3, 3.0), (np.full(3, 1.0), None, np.full(3, 2.0), None), np.array([10.0, 20.0, 0.0, 10.0, 0.0])
     )
 
-    assert after.losses[0, [0, 4, 6]].tolist() == [0.1, 0.2, 0.3]
-    assert np.isnan(after.scores).all()
+    assert begun.rival(server, moved, FedAvg(), 1.0).weights == pytest.approx(np.full(3, (30 + 20 + 20) / 40))
+    nobody = Moved(None, (None,) * 4, np.zeros(5))
+    assert begun.rival(server, nobody, FedAvg(), 1.0) is server
 
 
 def scored(losses: FloatArray, better: float, noise: float = 0.0) -> FloatArray:
     """Return scores by node, which are better in branches than in what they are joined to by so much."""
     rng = stream(3, "scores")
-    rows = np.where(np.isnan(losses), np.nan, 0.8 + noise * rng.standard_normal(losses.shape))
+    rows = 0.8 + noise * rng.standard_normal(losses.shape)
     rows[:, :4] += better
     return rows
 
@@ -182,14 +235,14 @@ def scored(losses: FloatArray, better: float, noise: float = 0.0) -> FloatArray:
 )
 def test_who_gains_loss_and_no_score_stays_together(better: float, noise: float, parts: int) -> None:
     losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
-    on_trial = replace(trial(losses), scores=scored(losses, better, noise))
+    on_trial = trial(losses, scored(losses, better, noise))
 
     assert len(prune(on_trial, SETTINGS).nodes) == parts
 
 
 def test_a_score_within_chance_is_not_better() -> None:
     losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
-    on_trial = replace(trial(losses), scores=scored(losses, 0.0005, 0.1))
+    on_trial = trial(losses, scored(losses, 0.0005, 0.1))
 
     assert len(prune(on_trial, SETTINGS).nodes) == 1
 

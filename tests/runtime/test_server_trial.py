@@ -105,7 +105,7 @@ def test_a_trial_that_pays_becomes_a_partition_into_the_groups() -> None:
     assert loop.server.rejections == ()
 
 
-def test_on_trial_a_participant_trains_the_model_of_its_branch_and_judges_those_up_to_the_cohorts() -> None:
+def test_on_trial_a_participant_trains_the_model_of_its_branch_and_judges_all_models_the_cohorts_last() -> None:
     loop = Loop()
     tasks = loop.until_judged()
     held = {name for task in tasks for name in (*task.offered, *task.held_out)} - {ROOT}
@@ -114,11 +114,11 @@ def test_on_trial_a_participant_trains_the_model_of_its_branch_and_judges_those_
     assert all(name.startswith("0~") for name in held)
     for task in tasks:
         assert len(task.offered) == 1
+        assert task.fold is None  # few enough judge to train no branch, and then nobody keeps samples back
         if task.held_out:
-            assert task.fold is not None
-            assert task.held_out[0] == task.offered[0]
+            assert task.offered == (ROOT,)
+            assert set(task.held_out) >= held
             assert task.held_out[-1] == ROOT
-    assert {task.fold for task in tasks if not task.held_out} == {None}
     for name in held:
         assert loop.server.weights(name).shape == (N_PARAMS,)
     models = [loop.server.weights(name) for name in {task.offered[0] for task in tasks}]

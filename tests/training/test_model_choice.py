@@ -56,7 +56,7 @@ def test_who_may_choose_among_the_first_only_takes_it_without_a_look_at_losses_o
     assert [update.model for update in train_offered(MODELS, two, train, nearest, None)] == [0, 1, 1]
 
 
-def test_a_judge_tells_its_losses_on_the_half_that_it_does_not_train_on_in_the_order_asked() -> None:
+def test_a_judge_tells_its_losses_on_each_half_in_the_order_asked() -> None:
     def loss(weights: Float32Array, job: Job) -> float:
         return float(weights[0]) + (0.5 if job.fold == 1 else 0.25 if job.fold == 0 else 100.0)
 
@@ -66,12 +66,14 @@ def test_a_judge_tells_its_losses_on_the_half_that_it_does_not_train_on_in_the_o
 
     judge = Job(4, 0, 0, model=1, held_out=(2, 0))
 
-    assert trained(judge, 4).held_out == (30.5, 10.5)
-    assert trained(replace(judge, fold=1), 4).held_out == (30.25, 10.25)
+    assert (trained(judge, 4).held_out, trained(judge, 4).held_in) == ((30.5, 10.5), (30.25, 10.25))
+    other = trained(replace(judge, fold=1), 4)
+    assert (other.held_out, other.held_in) == ((30.25, 10.25), (30.5, 10.5))
     assert trained(judge, 4).model == 1
     assert trained(judge, 4).loss is None
-    assert trained(judge, 1).held_out == ()  # a single sample is both halves
-    assert trained(replace(judge, fold=None), 4).held_out == ()
+    assert trained(judge, 1).held_out == trained(judge, 1).held_in == ()  # a single sample is both halves
+    on_all = trained(replace(judge, fold=None), 4)
+    assert (on_all.held_out, on_all.held_in) == ((30.25, 10.25), (30.5, 10.5))
 
 
 def test_a_job_trains_the_model_that_it_names_without_a_look_at_losses() -> None:
