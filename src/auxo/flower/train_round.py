@@ -17,7 +17,7 @@ from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
 from auxo.flower.model_arrays import ModelArrays, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
-from auxo.flower.wire import Letterhead, Trying, ask
+from auxo.flower.wire import Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
 
 _NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
@@ -71,30 +71,29 @@ class TrainRound:
     tasks: dict[int, Task]  # by node
     models: dict[CohortId, ArrayRecord]  # all that somebody was sent
     messages: list[Message] = field(default_factory=list)
-    _alike: dict[tuple[int, Task] | None, RecordDict] = field(default_factory=dict)
+    _alike: dict[tuple[int, Task], RecordDict] = field(default_factory=dict)
 
     def add(
         self,
         node: int,
-        content: RecordDict,
+        made: Message,
         head: Letterhead,
         feedback: AffinityFeedback | None,
         evaluate: ConfigRecord,
     ) -> None:
-        """Add the message to a node; ``content`` is what the base has made for it, or for another node like it."""
+        """Add the message to a node; ``made`` is what the base has made for it, or for another node like it."""
+        content, group = made.content, made.metadata.group_id
         task = self.tasks[node]
-        alike = (id(content), replace(task, client=0)) if feedback is None else None
-        if alike in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
-            self.messages.append(Message(self._alike[alike], node, "train"))
-            return
-        mine = own_model(task)
-        beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
-        tries = len(task.offered) > 1 or bool(task.held_out)
-        config = ConfigRecord({**evaluate, "server-round": task.round})
-        whole = ask(content, head, task, feedback, Trying(beside, config) if tries else None)
-        if alike is not None:
-            self._alike[alike] = whole
-        self.messages.append(Message(whole, node, "train"))
+        alike = (id(content), replace(task, client=0))
+        if alike not in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
+            mine = own_model(task)
+            beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
+            tries = len(task.offered) > 1 or bool(task.held_out)
+            config = ConfigRecord({**evaluate, "server-round": task.round})
+            self._alike[alike] = ask(content, head, task, Trying(beside, config) if tries else None)
+        message = Message(self._alike[alike], node, "train", group_id=group)
+        give(message, feedback)
+        self.messages.append(message)
 
     def results(
         self, replies: Mapping[int, Reply], model: ModelArrays, weight: str

@@ -150,7 +150,7 @@ class AppTraining:
         beside = {_name(one): models[one] for one in (*offered, *job.held_out) if one != offered[0]}
         tries = Trying(beside, ConfigRecord({"server-round": number}))
         head = Letterhead.of(_FEDERATION, AffinitySettings())
-        whole = ask(content, head, task, None, tries if len(offered) > 1 or job.held_out else None)
+        whole = ask(content, head, task, tries if len(offered) > 1 or job.held_out else None)
         return Message(whole, FIRST_NODE + job.client_row, "train")
 
     def _update(
