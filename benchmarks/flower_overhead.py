@@ -1,4 +1,4 @@
-"""What wrapping a Flower strategy costs the server: CPU time a round, with and without Auxo, by turns in one process.
+"""What wrapping a Flower strategy costs the server: CPU time a round, with and without Auxo, round by round by turns.
 
     python benchmarks/flower_overhead.py --json build/flower_overhead.json
 
@@ -7,6 +7,8 @@ of every message and reply in a request of its own. At the other end is another 
 SuperLink does and answers in the nodes' stead; its time is not counted. Replies are the model with noise. So what is
 measured is all that the process of a ServerApp does: configure, serialise, encrypt, send, receive, check, fingerprint,
 aggregate, cluster. ``--plain`` leaves out grid and TLS: messages are serialised, and nothing else.
+
+The overhead is the median, over all rounds, of a round with Auxo over the round without it just before.
 """
 
 import argparse
@@ -19,11 +21,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -92,26 +96,26 @@ class StandIn:
 
     def answer(self, path: str, body: bytes) -> bytes:
         """Return the response to a request, by Flower's protocol."""
+        return bytes(self._answer(path, body).SerializeToString())
+
+    def _answer(self, path: str, body: bytes) -> Any:  # whichever of protobuf's messages it is
         match path.rpartition("/")[2]:
             case "get-nodes":
-                nodes = [NodeInfo(node_id=number) for number in self.nodes.contexts]
-                return runtime_pb2.GetNodesResponse(nodes=nodes).SerializeToString()
+                return runtime_pb2.GetNodesResponse(nodes=[NodeInfo(node_id=one) for one in self.nodes.contexts])
             case "push-messages":
-                return self._pushed(runtime_pb2.PushAppMessagesRequest.FromString(body)).SerializeToString()
+                return self._pushed(runtime_pb2.PushAppMessagesRequest.FromString(body))
             case "push-object":
                 pushed = message_pb2.PushObjectRequest.FromString(body)
                 with self._lock:
                     self._objects[pushed.object_id] = pushed.object_content
-                return message_pb2.PushObjectResponse(stored=True).SerializeToString()
+                return message_pb2.PushObjectResponse(stored=True)
             case "pull-messages":
-                return self._pulled(runtime_pb2.PullAppMessagesRequest.FromString(body)).SerializeToString()
+                return self._pulled(runtime_pb2.PullAppMessagesRequest.FromString(body))
             case "pull-object":
                 content = self._objects[message_pb2.PullObjectRequest.FromString(body).object_id]
-                return message_pb2.PullObjectResponse(
-                    object_found=True, object_available=True, object_content=content
-                ).SerializeToString()
+                return message_pb2.PullObjectResponse(object_found=True, object_available=True, object_content=content)
             case "confirm-message-received":
-                return message_pb2.ConfirmMessageReceivedResponse().SerializeToString()
+                return message_pb2.ConfirmMessageReceivedResponse()
             case other:
                 raise ValueError(f"path: expected one that a grid uses, got {other}")
 
@@ -147,16 +151,16 @@ def _names(tree: message_pb2.ObjectTree) -> Iterator[str]:
         yield from _names(child)
 
 
-def _serve(orders: Connection, certificates: Certificates) -> None:
-    """Answer requests for as long as the process lives; an order over the pipe is for other nodes."""
-    stand_in: list[StandIn] = []
+def _serve(port: Connection, certificates: Certificates, nodes: Nodes) -> None:
+    """Answer requests for as long as the process lives."""
+    stand_in = StandIn(nodes)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            body = stand_in[0].answer(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            body = stand_in.answer(self.path, self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -169,37 +173,28 @@ def _serve(orders: Connection, certificates: Certificates) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.certificate, certificates.key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    orders.send(server.server_address[1])
-    while True:
-        with_auxo, count = orders.recv()
-        stand_in[:] = [StandIn(Nodes(with_auxo, count))]
-        orders.send(True)
-
-
-MakeGrid = Callable[[bool], Grid]  # with Auxo's client half or without -> a grid with new nodes
+    port.send(server.server_address[1])
+    server.serve_forever()
 
 
 @contextmanager
-def over_tls(count: int) -> Iterator[MakeGrid]:
-    """Lend what makes grids, as a ServerApp has them, to another process."""
+def over_tls(nodes: Nodes) -> Iterator[Grid]:
+    """Lend a grid, as a ServerApp has it, to nodes in another process."""
     here, there = Pipe()
     with tempfile.TemporaryDirectory() as folder:
         certificates = make_certificates(Path(folder))
-        process = Process(target=_serve, args=(there, certificates), daemon=True)
+        process = Process(target=_serve, args=(there, certificates, nodes), daemon=True)
         process.start()
+        grid = HttpGrid(
+            f"127.0.0.1:{here.recv()}",
+            root_certificates=certificates.authority.read_bytes(),
+            token="none",  # noqa: S106 - nobody looks at it
+        )
+        grid.set_run(Run.create_empty(1))
         try:
-            address = f"127.0.0.1:{here.recv()}"
-
-            def made(with_auxo: bool) -> Grid:
-                here.send((with_auxo, count))
-                here.recv()
-                grid = HttpGrid(address, root_certificates=certificates.authority.read_bytes(), token="none")  # noqa: S106 - nobody looks at it
-                grid.set_run(Run.create_empty(1))
-                return grid
-
-            yield made
+            yield grid
         finally:
+            grid.close()
             process.terminate()
             process.join()
 
@@ -273,9 +268,9 @@ class PlainGrid(Grid):
 
 
 @contextmanager
-def plain(count: int) -> Iterator[MakeGrid]:
-    """Lend what makes grids of this process."""
-    yield lambda with_auxo: PlainGrid(Nodes(with_auxo, count))
+def plain(nodes: Nodes) -> Iterator[Grid]:
+    """Lend a grid to nodes in this process."""
+    yield PlainGrid(nodes)
 
 
 def initial(shapes: list[tuple[int, ...]]) -> ArrayRecord:
@@ -306,27 +301,69 @@ def filled(app: ClientApp) -> ClientApp:
     return app
 
 
-def round_times(strategy: Strategy, grid: Grid, shapes: list[tuple[int, ...]], rounds: int) -> list[float]:
-    """Return the server's CPU seconds of each round but the first, in which what is needed is made and imported."""
-    marks: list[float] = []
+class Turns:
+    """Lets runs train round by round by turns, and counts the CPU time of each one's rounds.
 
-    def after_round(number: int, arrays: ArrayRecord) -> MetricRecord | None:
-        marks.append(time.process_time() - getattr(grid, "nodes_s", 0.0))
-        return None
+    All are in one process, each in a thread of its own, of which one works at a time: what else goes on on the machine
+    happens to all of them alike.
+    """
 
-    arrays = initial(shapes)
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._turn = 0
+        self._changed = threading.Condition()
+        self.times: dict[str, list[float]] = {name: [] for name in names}
+
+    def run(self, name: str, strategy: Strategy, grid: Grid, arrays: ArrayRecord, rounds: int) -> None:
+        """Run a strategy, by turns with the others."""
+        marks: list[float] = []
+
+        def now() -> float:
+            return time.process_time() - (grid.nodes_s if isinstance(grid, PlainGrid) else 0.0)
+
+        def between_rounds(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+            if number:
+                self.times[name].append(now() - marks.pop())
+            with self._changed:
+                if number:
+                    self._turn += 1
+                    self._changed.notify_all()
+                if number < rounds:
+                    self._changed.wait_for(lambda: self._names[self._turn % len(self._names)] == name)
+            marks.append(now())
+            return None
+
+        strategy.start(grid, arrays, num_rounds=rounds, evaluate_fn=between_rounds)
+
+
+def round_times(
+    strategies: dict[str, Strategy], shapes: list[tuple[int, ...]], chosen: argparse.Namespace
+) -> dict[str, list[float]]:
+    """Return the CPU seconds of each strategy's rounds, those left out in which one of them begins or ends."""
+    turns, lent = Turns(list(strategies)), plain if chosen.plain else over_tls
     gc.collect()
-    strategy.start(grid, arrays, num_rounds=rounds + 1, evaluate_fn=after_round)
-    if isinstance(grid, HttpGrid):
-        grid.close()
-    return np.diff(marks)[1:].tolist()
+    with ExitStack() as stack, ThreadPoolExecutor(len(strategies)) as pool:
+        works = [
+            pool.submit(
+                turns.run,
+                name,
+                strategy,
+                stack.enter_context(lent(Nodes(isinstance(strategy, AuxoStrategy), chosen.nodes))),
+                initial(shapes),
+                chosen.rounds + 2,
+            )
+            for name, strategy in strategies.items()
+        ]
+        for work in works:
+            work.result()
+    return {name: times[1:-1] for name, times in turns.times.items()}
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=20, help="participants a round")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of one measurement, after a first one")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of one measurement, between a first and a last")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, by turns")
     parser.add_argument("--models", default=";".join(MODELS), help="which models, by name, with semicolons between")
     parser.add_argument("--strategies", default=",".join(STRATEGIES), help="which strategies, by name")
@@ -336,42 +373,42 @@ def main() -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     logging.disable(logging.WARNING)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
-    with plain(chosen.nodes) if chosen.plain else over_tls(chosen.nodes) as made:
-        rows = measured(chosen, made)
+    rows = measured(chosen)
     if chosen.json is not None:
         chosen.json.parent.mkdir(parents=True, exist_ok=True)
         chosen.json.write_text(json.dumps({"nodes": chosen.nodes, "rounds": chosen.rounds, "rows": rows}, indent=2))
 
 
-def measured(chosen: argparse.Namespace, made: MakeGrid) -> list[dict[str, str | float]]:
-    """Return a row for each model and strategy."""
+def measured(chosen: argparse.Namespace) -> list[dict[str, str | float]]:
+    """Return a row for each model, strategy and phase."""
     rows: list[dict[str, str | float]] = []
     for model in chosen.models.split(";"):
         for name in chosen.strategies.split(","):
-            make, shapes = STRATEGIES[name], MODELS[model]
-            times: dict[str, list[float]] = {"base": [], **{phase: [] for phase in PHASES}}
+            make, times = STRATEGIES[name], dict[str, list[float]]()
             for _ in range(chosen.repeats):
-                times["base"] += round_times(make(), made(False), shapes, chosen.rounds)
-                for phase, method in PHASES.items():
-                    inside = AuxoStrategy(make, participants=chosen.nodes, method=method)
-                    times[phase] += round_times(inside, made(True), shapes, chosen.rounds)
-            usual = {phase: statistics.median(found) for phase, found in times.items()}  # others use the machine, too
+                wrapped = {
+                    phase: AuxoStrategy(make, participants=chosen.nodes, method=method)
+                    for phase, method in PHASES.items()
+                }
+                for phase, found in round_times({"base": make(), **wrapped}, MODELS[model], chosen).items():
+                    times.setdefault(phase, []).extend(found)
             for phase in PHASES:
-                more = usual[phase] / usual["base"] - 1
+                ratios = [auxo / base - 1 for auxo, base in zip(times[phase], times["base"], strict=True)]
+                low, more, high = statistics.quantiles(ratios, n=4)
                 rows.append(
                     {
                         "model": model,
                         "strategy": name,
                         "phase": phase,
-                        "base_s": usual["base"],
-                        "auxo_s": usual[phase],
+                        "base_s": statistics.median(times["base"]),
+                        "auxo_s": statistics.median(times[phase]),
                         "overhead": more,
-                        "least_overhead": min(times[phase]) / min(times["base"]) - 1,
+                        "quartiles": f"{low:.3f} {high:.3f}",
                     }
                 )
                 print(
-                    f"{model:16} {name:10} {phase:9} {1e3 * usual['base']:8.1f} ms {1e3 * usual[phase]:8.1f} ms "
-                    f"{100 * more:+6.1f} %   least {100 * float(rows[-1]['least_overhead']):+6.1f} %",
+                    f"{model:16} {name:10} {phase:9} {1e3 * statistics.median(times['base']):8.1f} ms "
+                    f"{100 * more:+6.1f} %   quartiles {100 * low:+6.1f} {100 * high:+6.1f} %",
                     flush=True,
                 )
     return rows

@@ -18,7 +18,7 @@ from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
-from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
@@ -93,6 +93,10 @@ class CohortRun:
     _too_few: str = ""
     _nodes: dict[int, int] = field(default_factory=dict)  # by client number
     _told: set[str] = field(default_factory=set)
+    _updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._updates = Updates(self.model.n_params)
 
     def run(self) -> AuxoResult:
         """Train until every cohort has had its rounds, or cannot go on."""
@@ -262,7 +266,7 @@ class CohortRun:
         training, before = self._rounds.pop(cohort), self.server.tree
         entry = self.table.of(self.server.kept_beside(cohort))
         weight = weighting_key(entry.strategy)
-        results, replies = training.results(exchange.replies, self.model, weight)
+        results, replies = training.results(exchange.replies, self.model, weight, self._updates)
         self._say_how_judged(training, exchange.replies)
         with warnings.catch_warnings(record=True) as words:
             warnings.simplefilter("always")

@@ -14,7 +14,7 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.turnout import Turnout
 from auxo.core.types import CohortId, IntArray
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
-from auxo.flower.model_arrays import ModelArrays, update_between
+from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.wire import Letterhead, Trying, ask, give
@@ -96,9 +96,12 @@ class TrainRound:
         self.messages.append(message)
 
     def results(
-        self, replies: Mapping[int, Reply], model: ModelArrays, weight: str
+        self, replies: Mapping[int, Reply], model: ModelArrays, weight: str, updates: Updates
     ) -> tuple[list[TaskResult | TaskFailure], dict[int | str, object]]:
-        """Return what the replies say, and each with the arrays that it began from, for the strategy."""
+        """Return what the replies say, and each with the arrays that it began from, for the strategy.
+
+        The results' updates are in ``updates``: they last until those of another round are made there.
+        """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
@@ -115,13 +118,15 @@ class TrainRound:
             begun = trained if trained in task.offered else own_model(task)
             fits = usual and forms[node] == usual[0][0]
             after = model.floats(next(iter(reply.message.content.array_records.values()))) if fits else None
-            before = starts.get(begun)
+            before, update = starts.get(begun), _NO_UPDATE
+            if after is not None and before is not None:
+                update = update_between(before, after, updates.room(len(results)))
             results.append(
                 TaskResult(
                     client=node,
                     cohort=task.cohort if answer is None else answer.cohort,
                     round=task.round if answer is None else answer.round,
-                    update=_NO_UPDATE if after is None or before is None else update_between(before, after),
+                    update=update,
                     examples=_examples(reply.message, weight),
                     trained=trained,
                     held_out=None if answer is None else answer.held_out,

@@ -166,7 +166,7 @@ class AppTraining:
             return TrainFailure(f"expected the arrays of the model, {self._model.described()}, got others")
         judged = () if answer is None or answer.held_out is None else answer.held_out
         return LocalUpdate(
-            delta=update_between(starts[trained], after),
+            delta=update_between(starts[trained], after, np.empty(self.n_params, dtype=np.float32)),
             examples=self._examples(reply),
             model=trained,
             loss=None if answer is None else answer.loss,
