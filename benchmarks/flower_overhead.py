@@ -1,41 +1,55 @@
-"""What wrapping a Flower strategy costs the server: CPU time a round, with and without Auxo, by turns in one process.
+"""What wrapping a Flower strategy costs the server: CPU time a round, with and without Auxo, round by round by turns.
 
     python benchmarks/flower_overhead.py --json build/flower_overhead.json
 
-Nodes answer in this process, and their time is not counted. Every message and every reply goes through Flower's own
-serialisation, and every object of it in a request of its own to another process on this machine, as Flower's grid over
-HTTP has it, but without TLS; ``--no-http`` leaves the requests out. Replies are the model with noise, so that the time
-is the server's: configure, serialise, send, receive, check, fingerprint, aggregate, cluster.
+The server is as it is in a deployment: Flower's own grid (`HttpGrid`), over TLS, which sends and fetches every object
+of every message and reply in a request of its own. At the other end is another process, which keeps objects as a
+SuperLink does and answers in the nodes' stead; its time is not counted. Replies are the model with noise. So what is
+measured is all that the process of a ServerApp does: configure, serialise, encrypt, send, receive, check, fingerprint,
+aggregate, cluster. ``--plain`` leaves out grid and TLS: messages are serialised, and nothing else.
+
+The overhead is the median, over all rounds, of a round with Auxo over the round without it just before.
 """
 
 import argparse
 import gc
 import json
 import logging
+import ssl
+import statistics
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-import httpx
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app.message import remove_content_from_message
 from flwr.clientapp import ClientApp
+from flwr.common.serde import message_to_proto
+from flwr.proto import message_pb2, runtime_pb2
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, Strategy
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid.http_grid import HttpGrid
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.rng import stream
 from auxo.core.trial import TrialSettings
 from auxo.flower import AuxoClientApp, AuxoStrategy
+from auxo.flower.loopback.keys import Certificates, make_certificates
 
 MODELS = {
     "MLP 784-64-10": [(64, 784), (64,), (10, 64), (10,)],
@@ -60,60 +74,140 @@ PHASES = {
 }
 
 
-class _Sink(BaseHTTPRequestHandler):
-    """Stands for a SuperLink: takes what it is sent, and gives as many bytes as it is asked for."""
+class Nodes:
+    """All nodes, in one place: what they remember, and the app that they run."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+    def __init__(self, with_auxo: bool, count: int) -> None:
+        self._app = filled(AuxoClientApp() if with_auxo else ClientApp())
+        self.contexts = {100 + n: Context(1, 100 + n, {"partition-id": n}, RecordDict(), {}) for n in range(count)}
 
-    def do_POST(self) -> None:
-        """Answer a request."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = b"x" * int(self.headers.get("X-Answer", "0"))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
+    def answered(self, message: Message) -> Message:
+        """Return the reply of the node that a message is for."""
+        return self._app(message, self.contexts[message.metadata.dst_node_id])
 
 
-def _serve(port: Connection) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Sink)
+class StandIn:
+    """Stands for a SuperLink and its SuperNodes: keeps the objects of messages, and answers when it is asked to."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self._objects: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, path: str, body: bytes) -> bytes:
+        """Return the response to a request, by Flower's protocol."""
+        return bytes(self._answer(path, body).SerializeToString())
+
+    def _answer(self, path: str, body: bytes) -> Any:  # whichever of protobuf's messages it is
+        match path.rpartition("/")[2]:
+            case "get-nodes":
+                return runtime_pb2.GetNodesResponse(nodes=[NodeInfo(node_id=one) for one in self.nodes.contexts])
+            case "push-messages":
+                return self._pushed(runtime_pb2.PushAppMessagesRequest.FromString(body))
+            case "push-object":
+                pushed = message_pb2.PushObjectRequest.FromString(body)
+                with self._lock:
+                    self._objects[pushed.object_id] = pushed.object_content
+                return message_pb2.PushObjectResponse(stored=True)
+            case "pull-messages":
+                return self._pulled(runtime_pb2.PullAppMessagesRequest.FromString(body))
+            case "pull-object":
+                content = self._objects[message_pb2.PullObjectRequest.FromString(body).object_id]
+                return message_pb2.PullObjectResponse(object_found=True, object_available=True, object_content=content)
+            case "confirm-message-received":
+                return message_pb2.ConfirmMessageReceivedResponse()
+            case other:
+                raise ValueError(f"path: expected one that a grid uses, got {other}")
+
+    def _pushed(self, request: runtime_pb2.PushAppMessagesRequest) -> runtime_pb2.PushAppMessagesResponse:
+        self._objects.clear()  # of the round before
+        wanted = {name for tree in request.message_object_trees for name in _names(tree)}
+        return runtime_pb2.PushAppMessagesResponse(
+            message_ids=[tree.object_id for tree in request.message_object_trees],
+            objects_to_push=sorted(wanted),
+            session_id="1",
+        )
+
+    def _pulled(self, request: runtime_pb2.PullAppMessagesRequest) -> runtime_pb2.PullAppMessagesResponse:
+        replies, trees = [], []
+        with no_object_id_recompute():
+            for name in request.message_ids:
+                message = inflate_object_from_contents(name, self._objects, keep_object_contents=True)
+                assert isinstance(message, Message)  # noqa: S101 - it was one
+                message.metadata.__dict__["_message_id"] = name
+                message.content = RecordDict(dict(message.content))
+                reply = self.nodes.answered(message)
+                reply.metadata.__dict__["_message_id"] = reply.object_id
+                contents = {key: one.deflate() for key, one in get_all_nested_objects(reply).items()}
+                self._objects.update(contents)
+                trees.append(get_object_tree(reply))
+                replies.append(message_to_proto(remove_content_from_message(reply)))
+        return runtime_pb2.PullAppMessagesResponse(messages_list=replies, message_object_trees=trees)
+
+
+def _names(tree: message_pb2.ObjectTree) -> Iterator[str]:
+    yield tree.object_id
+    for child in tree.children:
+        yield from _names(child)
+
+
+def _serve(port: Connection, certificates: Certificates, nodes: Nodes) -> None:
+    """Answer requests for as long as the process lives."""
+    stand_in = StandIn(nodes)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = stand_in.answer(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
     port.send(server.server_address[1])
     server.serve_forever()
 
 
 @contextmanager
-def superlink() -> Iterator[str]:
-    """Lend the address of a process that answers requests."""
+def over_tls(nodes: Nodes) -> Iterator[Grid]:
+    """Lend a grid, as a ServerApp has it, to nodes in another process."""
     here, there = Pipe()
-    process = Process(target=_serve, args=(there,), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{here.recv()}/"
-    finally:
-        process.terminate()
-        process.join()
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = make_certificates(Path(folder))
+        process = Process(target=_serve, args=(there, certificates, nodes), daemon=True)
+        process.start()
+        grid = HttpGrid(
+            f"127.0.0.1:{here.recv()}",
+            root_certificates=certificates.authority.read_bytes(),
+            token="none",  # noqa: S106 - nobody looks at it
+        )
+        grid.set_run(Run.create_empty(1))
+        try:
+            yield grid
+        finally:
+            grid.close()
+            process.terminate()
+            process.join()
 
 
-class WireGrid(Grid):
+class PlainGrid(Grid):
     """Nodes in this process, behind Flower's serialisation; counts the time that is not the server's."""
 
     pull_interval = 0.001
 
-    def __init__(self, app: ClientApp, nodes: int, address: str | None) -> None:
-        self._http = None if address is None else httpx.Client(base_url=address)
-        TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
-        self.app = app
-        self.contexts = {100 + n: Context(1, 100 + n, {"partition-id": n}, RecordDict(), {}) for n in range(nodes)}
-        self.waiting: dict[str, Message] = {}
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._waiting: dict[str, Message] = {}
         self.nodes_s = 0.0
-
-    def _exchange(self, sent: bytes, answer: int) -> None:
-        if self._http is not None:
-            self._http.post("/", content=sent, headers={"X-Answer": str(answer)}).raise_for_status()
 
     def set_run(self, run: Run) -> None:
         """Nothing to do."""
@@ -131,7 +225,7 @@ class WireGrid(Grid):
 
     def get_node_ids(self) -> list[int]:
         """Return the nodes."""
-        return list(self.contexts)
+        return list(self._nodes.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Serialise messages as a grid over HTTP does: an object that several share is written once."""
@@ -144,8 +238,8 @@ class WireGrid(Grid):
                 for key, one in get_all_nested_objects(message).items():
                     if key not in pushed:
                         pushed.add(key)
-                        self._exchange(one.deflate(), 0)
-                self.waiting[name] = message
+                        one.deflate()
+                self._waiting[name] = message
                 names.append(name)
         return names
 
@@ -153,19 +247,16 @@ class WireGrid(Grid):
         """Let nodes answer, and read their replies from bytes."""
         replies = []
         for name in message_ids:
-            message = self.waiting.pop(name, None)
+            message = self._waiting.pop(name, None)
             if message is None:
                 continue
             began = time.process_time()
             message.content = RecordDict(dict(message.content))
-            reply = self.app(message, self.contexts[message.metadata.dst_node_id])
+            reply = self._nodes.answered(message)
             with no_object_id_recompute():
                 contents = {key: one.deflate() for key, one in get_all_nested_objects(reply).items()}
                 root = reply.object_id
             self.nodes_s += time.process_time() - began
-            for content in contents.values():
-                self._exchange(b"", len(content))
-            self._exchange(b"", 0)  # that it was received
             again = inflate_object_from_contents(root, contents)
             assert isinstance(again, Message)  # noqa: S101 - it was one
             replies.append(again)
@@ -174,6 +265,12 @@ class WireGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Push, then pull."""
         return self.pull_messages(self.push_messages(messages))
+
+
+@contextmanager
+def plain(nodes: Nodes) -> Iterator[Grid]:
+    """Lend a grid to nodes in this process."""
+    yield PlainGrid(nodes)
 
 
 def initial(shapes: list[tuple[int, ...]]) -> ArrayRecord:
@@ -204,70 +301,114 @@ def filled(app: ClientApp) -> ClientApp:
     return app
 
 
-Made = Callable[[ClientApp], WireGrid]
+class Turns:
+    """Lets runs train round by round by turns, and counts the CPU time of each one's rounds.
+
+    All are in one process, each in a thread of its own, of which one works at a time: what else goes on on the machine
+    happens to all of them alike.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._turn = 0
+        self._changed = threading.Condition()
+        self.times: dict[str, list[float]] = {name: [] for name in names}
+
+    def run(self, name: str, strategy: Strategy, grid: Grid, arrays: ArrayRecord, rounds: int) -> None:
+        """Run a strategy, by turns with the others."""
+        marks: list[float] = []
+
+        def now() -> float:
+            return time.process_time() - (grid.nodes_s if isinstance(grid, PlainGrid) else 0.0)
+
+        def between_rounds(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+            if number:
+                self.times[name].append(now() - marks.pop())
+            with self._changed:
+                if number:
+                    self._turn += 1
+                    self._changed.notify_all()
+                if number < rounds:
+                    self._changed.wait_for(lambda: self._names[self._turn % len(self._names)] == name)
+            marks.append(now())
+            return None
+
+        strategy.start(grid, arrays, num_rounds=rounds, evaluate_fn=between_rounds)
 
 
-def server_s(strategy: Strategy, app: ClientApp, shapes: list[tuple[int, ...]], rounds: int, made: Made) -> float:
-    """Return the server's CPU seconds a round."""
-    grid, arrays = made(filled(app)), initial(shapes)
+def round_times(
+    strategies: dict[str, Strategy], shapes: list[tuple[int, ...]], chosen: argparse.Namespace
+) -> dict[str, list[float]]:
+    """Return the CPU seconds of each strategy's rounds, those left out in which one of them begins or ends."""
+    turns, lent = Turns(list(strategies)), plain if chosen.plain else over_tls
     gc.collect()
-    began = time.process_time()
-    strategy.start(grid, arrays, num_rounds=rounds)
-    return (time.process_time() - began - grid.nodes_s) / rounds
+    with ExitStack() as stack, ThreadPoolExecutor(len(strategies)) as pool:
+        works = [
+            pool.submit(
+                turns.run,
+                name,
+                strategy,
+                stack.enter_context(lent(Nodes(isinstance(strategy, AuxoStrategy), chosen.nodes))),
+                initial(shapes),
+                chosen.rounds + 2,
+            )
+            for name, strategy in strategies.items()
+        ]
+        for work in works:
+            work.result()
+    return {name: times[1:-1] for name, times in turns.times.items()}
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=40, help="participants a round")
-    parser.add_argument("--rounds", type=int, default=8, help="rounds of one measurement")
+    parser.add_argument("--nodes", type=int, default=20, help="participants a round")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of one measurement, between a first and a last")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, by turns")
     parser.add_argument("--models", default=";".join(MODELS), help="which models, by name, with semicolons between")
     parser.add_argument("--strategies", default=",".join(STRATEGIES), help="which strategies, by name")
-    parser.add_argument("--no-http", action="store_true", help="serialise only")
+    parser.add_argument("--plain", action="store_true", help="serialise only: no grid, no requests, no TLS")
     parser.add_argument("--json", type=Path, help="write the figures here")
     chosen = parser.parse_args()
     logging.getLogger("flwr").setLevel(logging.ERROR)
     logging.disable(logging.WARNING)
-    with superlink() as address:
-        rows = measured(chosen, None if chosen.no_http else address)
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+    rows = measured(chosen)
     if chosen.json is not None:
         chosen.json.parent.mkdir(parents=True, exist_ok=True)
         chosen.json.write_text(json.dumps({"nodes": chosen.nodes, "rounds": chosen.rounds, "rows": rows}, indent=2))
 
 
-def measured(chosen: argparse.Namespace, address: str | None) -> list[dict[str, str | float]]:
-    """Return a row for each model and strategy."""
-
-    def made(app: ClientApp) -> WireGrid:
-        return WireGrid(app, chosen.nodes, address)
-
+def measured(chosen: argparse.Namespace) -> list[dict[str, str | float]]:
+    """Return a row for each model, strategy and phase."""
     rows: list[dict[str, str | float]] = []
     for model in chosen.models.split(";"):
         for name in chosen.strategies.split(","):
-            make = STRATEGIES[name]
-            times: dict[str, list[float]] = {"base": [], **{phase: [] for phase in PHASES}}
-            for _ in range(chosen.repeats + 1):  # the first, in which much is imported, is left out
-                times["base"].append(server_s(make(), ClientApp(), MODELS[model], chosen.rounds, made))
-                for phase, method in PHASES.items():
-                    inside = AuxoStrategy(make, participants=chosen.nodes, method=method)
-                    times[phase].append(server_s(inside, AuxoClientApp(), MODELS[model], chosen.rounds, made))
-            least = {phase: min(found[1:]) for phase, found in times.items()}  # others use the machine, too
+            make, times = STRATEGIES[name], dict[str, list[float]]()
+            for _ in range(chosen.repeats):
+                wrapped = {
+                    phase: AuxoStrategy(make, participants=chosen.nodes, method=method)
+                    for phase, method in PHASES.items()
+                }
+                for phase, found in round_times({"base": make(), **wrapped}, MODELS[model], chosen).items():
+                    times.setdefault(phase, []).extend(found)
             for phase in PHASES:
-                more = least[phase] / least["base"] - 1
+                ratios = [auxo / base - 1 for auxo, base in zip(times[phase], times["base"], strict=True)]
+                low, more, high = statistics.quantiles(ratios, n=4)
                 rows.append(
                     {
                         "model": model,
                         "strategy": name,
                         "phase": phase,
-                        "base_s": least["base"],
-                        "auxo_s": least[phase],
+                        "base_s": statistics.median(times["base"]),
+                        "auxo_s": statistics.median(times[phase]),
                         "overhead": more,
+                        "quartiles": f"{low:.3f} {high:.3f}",
                     }
                 )
                 print(
-                    f"{model:16} {name:10} {phase:9} {1e3 * least['base']:8.1f} ms {1e3 * least[phase]:8.1f} ms "
-                    f"{100 * more:+6.1f} %",
+                    f"{model:16} {name:10} {phase:9} {1e3 * statistics.median(times['base']):8.1f} ms "
+                    f"{100 * more:+6.1f} %   quartiles {100 * low:+6.1f} {100 * high:+6.1f} %",
                     flush=True,
                 )
     return rows

@@ -16,7 +16,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.client import AuxoClientApp, half_of
-from auxo.flower.wire import HALF, KEY, Letterhead, ask, message_of, take_said
+from auxo.flower.wire import FEEDBACK, HALF, KEY, Letterhead, ask, give, message_of, take_said
 from auxo.protocol.messages import AffinityFeedback
 from auxo.runtime.client import Client
 from tests.flower.linear_app import auxo_app
@@ -41,7 +41,9 @@ def feedback(number: int = 1, client: int = 103) -> AffinityFeedback:
 
 def asking(given: AffinityFeedback | None = None, kind: str = "query.auxo") -> Message:
     metadata = Metadata(1, "m", 1, 103, "", "", 0.0, 1e12, kind)
-    return message_of(ask(RecordDict(), Letterhead.of(FEDERATION, AffinitySettings()), None, given), metadata)
+    message = message_of(ask(RecordDict(), Letterhead.of(FEDERATION, AffinitySettings())), metadata)
+    give(message, given)
+    return message
 
 
 def wish(app: AuxoClientApp, where: Context, given: AffinityFeedback | None = None) -> str | None:
@@ -109,13 +111,39 @@ def test_the_same_feedback_counts_once() -> None:
     assert said.participations == 1
 
 
-@pytest.mark.parametrize(
-    "record", [ConfigRecord(), ConfigRecord({"federation": 7, "task": "{", "feedback": b"", "affinity": "[]"})]
-)
-def test_a_message_that_means_nothing_is_answered_all_the_same(record: ConfigRecord) -> None:
+@pytest.mark.parametrize("record", [ConfigRecord(), ConfigRecord({"federation": 7, "task": "{", "affinity": "[]"})])
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000])
+def test_a_message_that_means_nothing_is_answered_all_the_same(record: ConfigRecord, text: str) -> None:
     message = asking()
     message.content = RecordDict({KEY: record})
+    message.metadata.group_id = f"{FEEDBACK}{text}"
     assert not auxo_app()(message, context()).has_error()
+
+
+def test_an_app_and_its_mods_find_the_group_id_that_a_strategy_has_given() -> None:
+    seen: list[str] = []
+    app = AuxoClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        seen.append(message.metadata.group_id)
+        return Message(RecordDict(), reply_to=message)
+
+    message = asking(feedback(), "train")
+    message.metadata.group_id = "7" + message.metadata.group_id
+    reply = app(message, context())
+    assert seen == ["7"]
+    assert take_said(reply).check_in is not None
+    assert reply.metadata.group_id == "7"
+
+
+def test_what_a_node_alone_is_told_or_says_needs_no_object_of_its_own() -> None:
+    app, where = auxo_app(), context()
+    plain, told = asking(), asking(feedback())
+    assert list(plain.content) == list(told.content) == [KEY]
+    reply = app(told, where)
+    assert not reply.content
+    assert take_said(reply).check_in is not None
 
 
 def test_secure_aggregation_is_refused_with_the_reason() -> None:

@@ -30,7 +30,7 @@ def ran(folder: str, package: str, nodes: int) -> str:
     done = subprocess.run(  # noqa: S603 - ours
         [sys.executable, "-c", RUN.format(package=package, nodes=nodes)],
         cwd=ROOT / "examples" / folder,
-        env=os.environ | {"PYTHONPATH": f".:{ROOT}", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": f".:{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=True,

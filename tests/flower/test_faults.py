@@ -29,7 +29,7 @@ from auxo.core.types import CohortId
 from auxo.flower import AuxoResult, AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, SimulatedNodes, partitions
-from auxo.flower.wire import KEY, Answer
+from auxo.flower.wire import ANSWER, CHECK_IN, KEY, Answer
 from auxo.protocol.codec import to_parts
 from auxo.protocol.events import EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
 from auxo.protocol.messages import AffinityRequest, CheckIn
@@ -172,9 +172,8 @@ def another_answer(cohort: str = "0", round: int | None = None, trained: str | N
         turns["rounds"] = number = int(str(turns["rounds"])) + 1
         context.state["turns"] = turns
         wrong = Answer(CohortId(cohort), round or number, None if trained is None else CohortId(trained))
-        record = reply.content.config_records.get(KEY, ConfigRecord())
-        record["answer"] = to_parts(wrong)[0]
-        reply.content[KEY] = record
+        before, _, _ = reply.metadata.group_id.partition(ANSWER)
+        reply.metadata.group_id = f"{before}{ANSWER}{to_parts(wrong)[0]}"
         return reply
 
     return changed
@@ -301,9 +300,8 @@ def test_fault_16_a_reply_in_another_nodes_name_is_left_out(without_it: Ran) -> 
 
 def check_in_with(request: str) -> Change:
     def changed(reply: Message, context: Context) -> Message:
-        record = reply.content.config_records.get(KEY, ConfigRecord())
-        record["check-in"] = request
-        reply.content[KEY] = record
+        _, mark, answer = reply.metadata.group_id.partition(ANSWER)
+        reply.metadata.group_id = f"{CHECK_IN}{request}{mark}{answer}"
         return reply
 
     return changed
@@ -370,14 +368,16 @@ def test_fault_19_a_node_with_a_record_from_before_a_partition_finds_its_leaf() 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    said=st.dictionaries(
+    beside=st.dictionaries(
         st.sampled_from(["check-in", "answer", "federation", "task"]),
         st.one_of(st.text(max_size=30), st.binary(max_size=30), st.integers(-9, 9), st.lists(st.floats(), max_size=3)),
-    )
+    ),
+    text=st.one_of(st.text(max_size=30), st.text(max_size=30).map(lambda text: f"{CHECK_IN}{text}{ANSWER}{text}")),
 )
-def test_fault_22_whatever_is_said_beside_an_update_never_ends_the_run(said: dict[str, object]) -> None:
+def test_fault_22_whatever_is_said_beside_an_update_never_ends_the_run(beside: dict[str, object], text: str) -> None:
     def garbage(reply: Message, context: Context) -> Message:
-        reply.content[KEY] = ConfigRecord(said)  # type: ignore[arg-type]
+        reply.content[KEY] = ConfigRecord(beside)  # type: ignore[arg-type]
+        reply.metadata.group_id = text
         return reply
 
     ran = run(tampered(auxo_app(1), garbage, is_bad), rounds=2)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -27,7 +27,7 @@ from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.flower.client import AuxoMod
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.strategy import AuxoStrategy
-from auxo.flower.wire import KEY
+from auxo.flower.wire import ANSWER, CHECK_IN
 from auxo.protocol.codec import to_parts
 from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected, from_json
 from auxo.protocol.messages import AffinityRequest, CheckIn
@@ -275,19 +275,19 @@ def _asking(reply: Message) -> Message:
 
 
 @pytest.mark.parametrize(
-    "record",
+    "text",
     [
-        ConfigRecord({"check-in": "{", "answer": "[" * 100_000}),
-        ConfigRecord({"check-in": 7, "answer": b"x"}),
-        ConfigRecord(
-            {"check-in": '{"version":1,"kind":"CheckIn","state":{"client":1,"request":null,"participations":-5}}'}
-        ),
-        ConfigRecord(),
+        "{",
+        "[" * 100_000,
+        '{"version":1,"kind":"CheckIn","state":{"client":1,"request":null,"participations":-5}}',
+        f"{{{ANSWER}[{ANSWER}",
+        "",
     ],
+    ids=lambda text: text[:40],
 )
-def test_affinity_that_means_nothing_counts_as_nothing_said(record: ConfigRecord) -> None:
+def test_affinity_that_means_nothing_counts_as_nothing_said(text: str) -> None:
     def garble(reply: Message) -> Message:
-        reply.content[KEY] = record
+        reply.metadata.group_id = f"{CHECK_IN}{text}"
         return reply
 
     result, events, _ = federation(rounds=3, change=on_train(garble))
@@ -299,7 +299,7 @@ def test_affinity_that_means_nothing_counts_as_nothing_said(record: ConfigRecord
 def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
     def claim(reply: Message) -> Message:
         request = AffinityRequest(CohortId(cohort), 1.0, 10**9, (0, 0), 1, True, 9)
-        reply.content[KEY] = ConfigRecord({"check-in": to_parts(CheckIn(BAD_NODE, request, 5))[0]})
+        reply.metadata.group_id = f"{CHECK_IN}{to_parts(CheckIn(BAD_NODE, request, 5))[0]}"
         return reply
 
     result, _, _ = federation(rounds=4, change=on_train(claim))

@@ -71,7 +71,7 @@ class ClientHalf:
         else:
             reply, done = self._train(message, context, asked.task, asked, train, app)
         if not reply.has_error():
-            say(reply.content, client.check_in(), done)
+            say(reply, client.check_in(), done)
             keep_client(context, client, asked.federation, to_file=False)
         return reply
 

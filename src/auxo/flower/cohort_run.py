@@ -18,13 +18,13 @@ from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
-from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
-from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, says_something
+from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
 from auxo.protocol.events import CohortEnded, EmptyRound, Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.client_numbers import client_number
@@ -93,6 +93,10 @@ class CohortRun:
     _too_few: str = ""
     _nodes: dict[int, int] = field(default_factory=dict)  # by client number
     _told: set[str] = field(default_factory=set)
+    _updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._updates = Updates(self.model.n_params)
 
     def run(self) -> AuxoResult:
         """Train until every cohort has had its rounds, or cannot go on."""
@@ -189,10 +193,10 @@ class CohortRun:
     def _checked_in(self, now: float) -> list[int] | None:
         """Return the nodes that have just checked in; None: they are still being asked."""
         if self._checking_in is None:
-            messages = [
-                Message(ask(RecordDict(), self.head, None, self._feedback_for(node)), node, f"query.{CHECK_IN_ACTION}")
-                for node in self.post.free()
-            ]
+            content = ask(RecordDict(), self.head)
+            messages = [Message(content, node, f"query.{CHECK_IN_ACTION}") for node in self.post.free()]
+            for message in messages:
+                give(message, self._feedback_for(message.metadata.dst_node_id))
             self._checking_in = self.post.send("check-in", ROOT, 0, messages, self.work.timeout_s)
             return None
         if not self._checking_in.is_over(now):
@@ -217,8 +221,8 @@ class CohortRun:
         made = {name: self._branch_messages(name, number, training) for name in branches}
         for node, task in tasks.items():
             messages = made.get(own_model(task), self._sampled)
-            content = messages[node].content if node in messages else next(iter(messages.values())).content
-            training.add(node, content, self.head, self._feedback_for(node), self.work.evaluate_config)
+            made_for = messages[node] if node in messages else next(iter(messages.values()))
+            training.add(node, made_for, self.head, self._feedback_for(node), self.work.evaluate_config)
         self._rounds[cohort] = training
         self._exchanges[cohort] = self.post.send("train", cohort, number, training.messages, self.work.timeout_s)
         return True
@@ -262,7 +266,7 @@ class CohortRun:
         training, before = self._rounds.pop(cohort), self.server.tree
         entry = self.table.of(self.server.kept_beside(cohort))
         weight = weighting_key(entry.strategy)
-        results, replies = training.results(exchange.replies, self.model, weight)
+        results, replies = training.results(exchange.replies, self.model, weight, self._updates)
         self._say_how_judged(training, exchange.replies)
         with warnings.catch_warnings(record=True) as words:
             warnings.simplefilter("always")
@@ -309,11 +313,15 @@ class CohortRun:
         if not messages:
             self._finish_round(cohort, number)
             return
-        for message in messages:
+        given = [message.content for message in messages]
+        with_ours = {id(content): content for content in given}  # what the base gives to several is serialised once
+        with_ours = {number: ask(content, self.head) for number, content in with_ours.items()}
+        for message, content in zip(messages, given, strict=True):
             node = message.metadata.dst_node_id
             feedback = self._feedback_for(node)
             if feedback is not None or node in self.mailbox.check_ins:
-                message.content = ask(message.content, self.head, None, feedback)
+                message.content = with_ours[id(content)]
+                give(message, feedback)
         self._exchanges[cohort] = self.post.send("evaluate", cohort, number, messages, self.work.timeout_s)
 
     def _close_evaluation(self, cohort: CohortId, exchange: Exchange) -> None:

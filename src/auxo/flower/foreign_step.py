@@ -134,12 +134,12 @@ class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """How far a strategy has moved a model, with what it has made."""
 
     after: Entry
-    weights: FloatArray  # of the model that it has made
+    weights: Float32Array  # of the model that it has made
 
     @staticmethod
-    def to(after: Entry, before: FloatArray, now: FloatArray) -> "Movement":
+    def to(after: Entry, before: Float32Array, now: Float32Array) -> "Movement":
         """Return the way between two vectors."""
-        movement = (now - before).view(Movement)
+        movement = np.subtract(now, before).view(Movement)
         movement.after, movement.weights = after, now
         return movement
 
@@ -160,7 +160,7 @@ class ForeignStep:
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return what replies are collected in: participants x parameters."""
-        return _Replies(self._table.of(state.own), self._model)
+        return _Replies(self._table.of(state.own), state.weights, self._model)
 
     def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
         """Return the state with the strategy's model; ``rate_scale`` multiplies how far it has moved.
@@ -174,15 +174,15 @@ class ForeignStep:
         if rate_scale != 1.0:
             before = self._table.of(state.own).arrays
             after = replace(after, arrays=mean_of([before, after.arrays], (1 - rate_scale, rate_scale)))
-            weights = self._model.flat(after.arrays)
-        return ServerState(weights.astype(np.float32), (), state.steps + 1, self._table.add(after))
+            weights = self._model.flat(after.arrays).astype(np.float32)
+        return ServerState(weights, (), state.steps + 1, self._table.add(after))
 
 
 class _Replies:
     """A round's admitted replies on their way to a strategy."""
 
-    def __init__(self, entry: Entry, model: ModelArrays) -> None:
-        self._entry, self._model = entry, model
+    def __init__(self, entry: Entry, weights: Float32Array, model: ModelArrays) -> None:
+        self._entry, self._weights, self._model = entry, weights, model
         self._replies: list[Message] = []
 
     def add(self, update: Float32Array, report: Report) -> None:
@@ -209,9 +209,8 @@ class _Replies:
         if after is None or not all(np.isfinite(values).all() for values in after):
             LOG.warning("%s made a model that is not finite, or another one; it is not used", type(strategy).__name__)
             return None
-        now = np.concatenate([values.ravel() for values in after]).astype(np.float64)
         entry = Entry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
-        return Movement.to(entry, self._model.flat(self._entry.arrays), now)
+        return Movement.to(entry, self._weights, self._model.flat32(after))
 
 
 def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:

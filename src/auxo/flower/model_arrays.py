@@ -96,6 +96,10 @@ class ModelArrays:
             raise ValueError(f"arrays: expected those of the initial model, {self.described()}, got others")
         return np.concatenate([values.ravel() for values in found]).astype(np.float64)
 
+    def flat32(self, found: Sequence[AnyArray]) -> Float32Array:
+        """Return arrays of the vector, see `floats`, as one of float32."""
+        return np.concatenate([values.ravel() for values in found], dtype=np.float32, casting="unsafe")
+
     def record(self, flat: Float32Array | FloatArray, like: ArrayRecord) -> ArrayRecord:
         """Return a vector as arrays; whole numbers, and the kinds of all, are those of ``like``."""
         arrays, first = {}, 0
@@ -114,9 +118,22 @@ class ModelArrays:
         return ", ".join(f"{tensor.name} {tensor.shape}" for tensor in self.tensors[:6])
 
 
-def update_between(before: Sequence[AnyArray], after: Sequence[AnyArray]) -> Float32Array:
-    """Return new weights minus old, flat."""
-    flat = np.empty(sum(values.size for values in before), dtype=np.float32)
+class Updates:
+    """Room for a round's updates, which the next round uses again: new memory costs more than what is done in it."""
+
+    def __init__(self, n_params: int) -> None:
+        self._n_params = n_params
+        self._rooms: list[Float32Array] = []
+
+    def room(self, place: int) -> Float32Array:
+        """Return where the round's update of that place goes; what is in it is of an earlier round."""
+        while len(self._rooms) <= place:
+            self._rooms.append(np.empty(self._n_params, dtype=np.float32))
+        return self._rooms[place]
+
+
+def update_between(before: Sequence[AnyArray], after: Sequence[AnyArray], flat: Float32Array) -> Float32Array:
+    """Return new weights minus old, flat, in the room that is given for it."""
     first = 0
     with np.errstate(all="ignore"):  # what is no number is refused afterwards, with its reason
         for old, new in zip(before, after, strict=True):

@@ -14,10 +14,10 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.turnout import Turnout
 from auxo.core.types import CohortId, IntArray
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
-from auxo.flower.model_arrays import ModelArrays, update_between
+from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
-from auxo.flower.wire import Letterhead, Trying, ask
+from auxo.flower.wire import Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
 
 _NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
@@ -71,35 +71,37 @@ class TrainRound:
     tasks: dict[int, Task]  # by node
     models: dict[CohortId, ArrayRecord]  # all that somebody was sent
     messages: list[Message] = field(default_factory=list)
-    _alike: dict[tuple[int, Task] | None, RecordDict] = field(default_factory=dict)
+    _alike: dict[tuple[int, Task], RecordDict] = field(default_factory=dict)
 
     def add(
         self,
         node: int,
-        content: RecordDict,
+        made: Message,
         head: Letterhead,
         feedback: AffinityFeedback | None,
         evaluate: ConfigRecord,
     ) -> None:
-        """Add the message to a node; ``content`` is what the base has made for it, or for another node like it."""
+        """Add the message to a node; ``made`` is what the base has made for it, or for another node like it."""
+        content, group = made.content, made.metadata.group_id
         task = self.tasks[node]
-        alike = (id(content), replace(task, client=0)) if feedback is None else None
-        if alike in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
-            self.messages.append(Message(self._alike[alike], node, "train"))
-            return
-        mine = own_model(task)
-        beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
-        tries = len(task.offered) > 1 or bool(task.held_out)
-        config = ConfigRecord({**evaluate, "server-round": task.round})
-        whole = ask(content, head, task, feedback, Trying(beside, config) if tries else None)
-        if alike is not None:
-            self._alike[alike] = whole
-        self.messages.append(Message(whole, node, "train"))
+        alike = (id(content), replace(task, client=0))
+        if alike not in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
+            mine = own_model(task)
+            beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
+            tries = len(task.offered) > 1 or bool(task.held_out)
+            config = ConfigRecord({**evaluate, "server-round": task.round})
+            self._alike[alike] = ask(content, head, task, Trying(beside, config) if tries else None)
+        message = Message(self._alike[alike], node, "train", group_id=group)
+        give(message, feedback)
+        self.messages.append(message)
 
     def results(
-        self, replies: Mapping[int, Reply], model: ModelArrays, weight: str
+        self, replies: Mapping[int, Reply], model: ModelArrays, weight: str, updates: Updates
     ) -> tuple[list[TaskResult | TaskFailure], dict[int | str, object]]:
-        """Return what the replies say, and each with the arrays that it began from, for the strategy."""
+        """Return what the replies say, and each with the arrays that it began from, for the strategy.
+
+        The results' updates are in ``updates``: they last until those of another round are made there.
+        """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
@@ -116,13 +118,15 @@ class TrainRound:
             begun = trained if trained in task.offered else own_model(task)
             fits = usual and forms[node] == usual[0][0]
             after = model.floats(next(iter(reply.message.content.array_records.values()))) if fits else None
-            before = starts.get(begun)
+            before, update = starts.get(begun), _NO_UPDATE
+            if after is not None and before is not None:
+                update = update_between(before, after, updates.room(len(results)))
             results.append(
                 TaskResult(
                     client=node,
                     cohort=task.cohort if answer is None else answer.cohort,
                     round=task.round if answer is None else answer.round,
-                    update=_NO_UPDATE if after is None or before is None else update_between(before, after),
+                    update=update,
                     examples=_examples(reply.message, weight),
                     trained=trained,
                     held_out=None if answer is None else answer.held_out,

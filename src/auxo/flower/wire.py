@@ -3,6 +3,10 @@
 A message to a node carries a task, feedback, or both; a reply carries the node's check-in and what it did. Each is the
 JSON that `auxo.protocol.codec` makes of a frozen dataclass, and nothing else is read from it. Whatever came malformed
 counts as nothing said. Only numpy and flwr are needed here, for a client imports it.
+
+Flower moves every record of a message as an object of its own, in requests of its own, and what several messages share
+once. So all that is asked of several nodes is in one record that they share, and what is for one node alone, or from
+it, is in the metadata of its message: after the app's own ``group_id``, a text that Flower hands on as it is.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +31,9 @@ EVALUATE_CONFIG = "auxo.evaluate"
 
 HALF = "auxo-half"
 """In an app's own config: the half of its samples (0 or 1) that it is to use; absent: all of them."""
+
+FEEDBACK, CHECK_IN, ANSWER = " auxo<", " auxo>", " auxo="
+"""Before ours in the group id of a message to a node, and of a reply, which has both of the others in this order."""
 
 _MODEL = "auxo.model."  # before the name of a model that rides beside the app's own arrays
 _LONGEST = 1_000_000  # characters of a text that is read at all; our choice: a tree of thousands of cohorts has fewer
@@ -89,23 +96,21 @@ class Said:
     answer: Answer | None
 
 
-def ask(
-    content: RecordDict,
-    head: Letterhead,
-    task: Task | None = None,
-    feedback: AffinityFeedback | None = None,
-    trying: Trying | None = None,
-) -> RecordDict:
+def ask(content: RecordDict, head: Letterhead, task: Task | None = None, trying: Trying | None = None) -> RecordDict:
     """Return a message's content with ours beside it; arrays are shared with what was given."""
     record = ConfigRecord({"federation": head.federation, "affinity": head.settings})
     if task is not None:
         record["task"] = _task_text(replace(task, client=0))  # the message says whose it is
-    if feedback is not None:
-        record["feedback"] = to_parts(feedback)[0]
     if trying is None:
         return RecordDict({**content, KEY: record})
     beside = {f"{_MODEL}{name}": arrays for name, arrays in trying.models.items()}
     return RecordDict({**content, KEY: record, EVALUATE_CONFIG: trying.evaluate, **beside})
+
+
+def give(message: Message, feedback: AffinityFeedback | None) -> None:
+    """Put feedback, which is for one node alone, into the message to it."""
+    if feedback is not None:
+        message.metadata.group_id += f"{FEEDBACK}{to_parts(feedback)[0]}"
 
 
 def take_asked(message: Message) -> Asked | None:
@@ -113,6 +118,7 @@ def take_asked(message: Message) -> Asked | None:
     content = message.content
     record = content.config_records.get(KEY)
     names = [name for name in content.array_records if name.startswith(_MODEL)]
+    feedback = _taken(message, FEEDBACK)
     if record is None:
         return None
     models = {CohortId(name.removeprefix(_MODEL)): content.array_records[name] for name in names}
@@ -124,7 +130,7 @@ def take_asked(message: Message) -> Asked | None:
         federation if isinstance(federation, str) else "",
         _read(AffinitySettings, record.get("affinity")) or AffinitySettings(),
         _read(Task, record.get("task")),
-        _read(AffinityFeedback, record.get("feedback")),
+        _read(AffinityFeedback, feedback),
         models,
         ConfigRecord() if evaluate is None else evaluate,
     )
@@ -136,30 +142,33 @@ def message_of(content: RecordDict, metadata: Metadata) -> Message:
     return message
 
 
-def say(content: RecordDict, check_in: CheckIn, answer: Answer | None) -> None:
+def say(reply: Message, check_in: CheckIn, answer: Answer | None) -> None:
     """Put ours into a reply; nothing where there is nothing to say."""
     is_plain = answer is None or answer == Answer(answer.cohort, answer.round)
     if is_plain and check_in == CheckIn(check_in.client):
         return
-    record = ConfigRecord({"check-in": to_parts(check_in)[0]})
+    reply.metadata.group_id += f"{CHECK_IN}{to_parts(check_in)[0]}"
     if answer is not None:
-        record["answer"] = to_parts(answer)[0]
-    content[KEY] = record
+        reply.metadata.group_id += f"{ANSWER}{to_parts(answer)[0]}"
 
 
 def take_said(reply: Message) -> Said:
     """Take ours out of a reply, so that a strategy finds what it always finds."""
-    content = reply.content
-    record = content.config_records.get(KEY)
-    if record is None:
-        return Said(None, None)
-    reply.content = RecordDict({name: kept for name, kept in content.items() if name != KEY})
-    return Said(_read(CheckIn, record.get("check-in")), _read(Answer, record.get("answer")))
+    answer, check_in = _taken(reply, ANSWER), _taken(reply, CHECK_IN)
+    _taken(reply, FEEDBACK)  # an app that is none of ours has left it there
+    return Said(_read(CheckIn, check_in), _read(Answer, answer))
+
+
+def _taken(message: Message, mark: str) -> str:
+    """Return what follows a mark in a message's group id, and leave only what is before it."""
+    before, _, text = message.metadata.group_id.partition(mark)
+    message.metadata.group_id = before
+    return text
 
 
 def _read(kind: type[T], text: object) -> T | None:
     """Return what a text says; None: nothing, or nothing of that kind."""
-    if not isinstance(text, str) or len(text) > _LONGEST:
+    if not isinstance(text, str) or not text or len(text) > _LONGEST:
         return None
     try:
         return from_parts(kind, text, {})

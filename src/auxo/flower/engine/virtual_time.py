@@ -150,7 +150,7 @@ class AppTraining:
         beside = {_name(one): models[one] for one in (*offered, *job.held_out) if one != offered[0]}
         tries = Trying(beside, ConfigRecord({"server-round": number}))
         head = Letterhead.of(_FEDERATION, AffinitySettings())
-        whole = ask(content, head, task, None, tries if len(offered) > 1 or job.held_out else None)
+        whole = ask(content, head, task, tries if len(offered) > 1 or job.held_out else None)
         return Message(whole, FIRST_NODE + job.client_row, "train")
 
     def _update(
@@ -165,7 +165,7 @@ class AppTraining:
         if after is None:
             return TrainFailure(f"expected the arrays of the model, {self._model.described()}, got others")
         return LocalUpdate(
-            delta=update_between(starts[trained], after),
+            delta=update_between(starts[trained], after, np.empty(self.n_params, dtype=np.float32)),
             examples=self._examples(reply),
             model=trained,
             loss=None if answer is None else answer.loss,
