@@ -3,6 +3,7 @@
     python benchmarks/methods.py --quick --json build/methods.json
     python benchmarks/methods.py --only concept label --seeds 1 --jobs 2 --json FILE
     python benchmarks/methods.py --methods base auxo ifca --json FILE
+    python benchmarks/methods.py --methods auxo --update --json benchmarks/results/methods.json
 
 Two tables in one list of records. *Methods*: every clustered-FL method under FedAvg. *FL algorithms*: the base and Auxo
 under FedAvg, FedYogi, FedProx, q-FedAvg, Oort + FedYogi, PyramidFL + FedYogi and FTFA. Auxo runs at its defaults.
@@ -13,7 +14,8 @@ A record's `aggregator` names the FL algorithm's server step; `fedprox` stands f
 `base_accuracy` is the base's under the same algorithm, and times and participations are to the base's best accuracy on
 the way; null: never. Participations count what was wasted; so does `device_s`, which also has the tuning of FTFA.
 Methods that need everybody in every round have everybody, and are charged for it; where traces forbid that they are
-`refused`. Runs that are done are kept beside the JSON file (FILE.cells), and not done again by the same code. Results
+`refused`. Runs that are done are kept beside the JSON file (FILE.cells), and done again only when code that they use
+has changed; that of other methods is not. With --update the records that FILE has of other runs stay there. Results
 do not depend on --jobs. The populations writers and speech need the real data: --data DIR or the variable AUXO_DATA.
 """
 
@@ -33,6 +35,7 @@ from tuned_settings import read_table, tuned_for
 
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, PERSONALISERS, SELECTORS
+from auxo.files.typed_json import json_reader
 
 FEDAVG = Algorithm("fedavg")
 ALGORITHMS = (
@@ -76,13 +79,13 @@ class Record:
 def record_of(cell: Cell, outcome: Outcome, base: Outcome) -> Record:
     """Return what is told of a cell."""
     is_there = outcome.accuracy is not None and base.accuracy is not None
-    algorithm = cell.algorithm
+    aggregator, selector, personaliser = _recorded(cell.algorithm)
     return Record(
         population=cell.population,
         method=cell.label,
-        aggregator=algorithm.client if algorithm.client != "sgd" else algorithm.aggregator,
-        selector=algorithm.selector,
-        personaliser=algorithm.personaliser,
+        aggregator=aggregator,
+        selector=selector,
+        personaliser=personaliser,
         seed=cell.seed,
         accuracy=outcome.accuracy,
         base_accuracy=base.accuracy,
@@ -178,6 +181,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help=f"seeds from 0 on (default: {SEEDS}, or 1 with --quick)")
     parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
+    parser.add_argument("--update", action="store_true", help="keep the records of other runs that FILE has")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     return parser.parse_args(argv)
 
@@ -205,6 +209,43 @@ def records_of(cells: Sequence[Cell], done: Mapping[Cell, Outcome]) -> list[Reco
     ]
 
 
+def merged(before: Sequence[Record], now: Sequence[Record]) -> list[Record]:
+    """Return all records, those of now in the place of those of the same runs, in the order of the benchmark.
+
+    Raises:
+        ValueError: the base is not what records that stay were held against, so that they have to be run again.
+    """
+    bases = {_base_key(one): one.accuracy for one in now if one.method == "base"}
+    replaced = {_key(one) for one in now}
+    stay = [one for one in before if _key(one) not in replaced]
+    stale = [one for one in stay if bases.get(_base_key(one), one.base_accuracy) != one.base_accuracy]
+    if stale:
+        names = ", ".join(dict.fromkeys(f"{one.method} on {one.population}" for one in stale))
+        raise ValueError(f"the base is not what it was; run again what was held against it: {names}")
+    return sorted([*stay, *now], key=_place)
+
+
+def _key(record: Record) -> tuple[str, str, str, str, str, int]:
+    return (record.method, *_base_key(record))
+
+
+def _base_key(record: Record) -> tuple[str, str, str, str, int]:
+    return record.population, record.aggregator, record.selector, record.personaliser, record.seed
+
+
+def _place(record: Record) -> tuple[int, int, int, int, str]:
+    method, _, more = record.method.partition(" ")
+    algorithms = [_recorded(one) for one in ALGORITHMS]
+    algorithm = algorithms.index((record.aggregator, record.selector, record.personaliser))
+    return list(POPULATIONS).index(record.population), algorithm, record.seed, METHODS.names.index(method), more
+
+
+def _recorded(algorithm: Algorithm) -> tuple[str, str, str]:
+    """Return what records say of an FL algorithm."""
+    server = algorithm.client if algorithm.client != "sgd" else algorithm.aggregator
+    return server, algorithm.selector, algorithm.personaliser
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the benchmark and write its records."""
     console, arguments = Console(), _arguments(argv)
@@ -216,15 +257,16 @@ def main(argv: Sequence[str]) -> None:
     kept = Kept(arguments.json.with_name(f"{arguments.json.name}.cells"))
     done: dict[Cell, Outcome] = {}
     without: set[str] = set()
+    before = json_reader(tuple[Record, ...])(arguments.json.read_bytes()) if _adds(arguments) else ()
     try:
         for cell, outcome in run_cells(cells, folder, kept, arguments.jobs, console):
             if outcome is None:
                 without.add(cell.population)
                 continue
             done[cell] = outcome
-            text = json.dumps([asdict(record) for record in records_of(cells, done)], indent=1)
+            text = json.dumps([asdict(record) for record in merged(before, records_of(cells, done))], indent=1)
             arguments.json.write_text(text + "\n", encoding="utf-8")
-    except ConfigError as error:
+    except (ConfigError, ValueError) as error:
         raise SystemExit(f"error: {error}") from error
     except KeyboardInterrupt:
         console.print(f"interrupted; {len(done)} of {len(cells)} runs are kept, and the same command goes on")
@@ -232,6 +274,10 @@ def main(argv: Sequence[str]) -> None:
     if without:
         console.print(f"left out for want of data (--data or AUXO_DATA): {', '.join(sorted(without))}")
     console.print(table(records_of(cells, done)))
+
+
+def _adds(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.update and arguments.json.is_file())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import method_cells
 import methods
 import tune_methods
 import tuned_settings
+import used_code
 from method_cells import Algorithm, Cell, Kept, Outcome
 from tuned_settings import EVERYWHERE, Tuned, tuned_for
 
@@ -130,3 +131,44 @@ def test_every_setting_that_is_tried_is_one(part: str) -> None:
 def test_the_table_of_winners_in_the_project_can_be_read() -> None:
     for one in tuned_settings.read_table():
         assert min(one.seeds) >= tune_methods.FIRST_SEED
+
+
+def record(cell: Cell, *accuracies: float, base: float = 0.5) -> methods.Record:
+    return methods.record_of(cell, outcome(*accuracies), outcome(base))
+
+
+def test_records_of_other_runs_stay_when_a_file_is_updated() -> None:
+    auxo = Cell("concept", "auxo", methods.FEDAVG, 0)
+    lifted = Cell("concept", "auxo", methods.ALGORITHMS[1], 0)
+    before = [record(RIVAL, 0.8), record(lifted, 0.9), record(auxo, 0.7), record(BASE, 0.5)]
+    now = [record(BASE, 0.5), record(auxo, 0.95)]
+    found = methods.merged(before, now)
+    assert [(one.method, one.aggregator, one.accuracy) for one in found] == [
+        ("base", "fedavg", 0.5),
+        ("auxo", "fedavg", 0.95),
+        ("ifca k+2", "fedavg", 0.8),
+        ("auxo", "fedyogi", 0.9),
+    ]
+
+
+def test_records_do_not_stay_beside_a_base_that_they_were_not_held_against() -> None:
+    with pytest.raises(ValueError, match=r"the base is not what it was; run again .*: ifca k\+2 on concept"):
+        methods.merged([record(RIVAL, 0.8)], [record(BASE, 0.6, base=0.6)])
+
+
+def test_a_run_follows_from_its_own_methods_code_and_not_from_that_of_others() -> None:
+    mine = used_code.used_modules((*used_code.ALWAYS, "auxo.algorithms.cfl"))
+    assert {"auxo.algorithms.cfl", "auxo.core.pairwise", "auxo.runtime.federation", "auxo.training.softmax"} <= {*mine}
+    assert [name for name in mine if name.startswith("auxo.algorithms.")] == ["auxo.algorithms.cfl"]
+    assert "auxo.core.trial" not in mine
+    assert "auxo.core.trial" in used_code.used_modules(("auxo.algorithms.auxo",))
+    assert used_code.code_of(("cfl", "fedavg")) != used_code.code_of(("auxo", "fedavg"))
+
+
+def test_methods_with_everybody_in_every_round_are_evaluated_as_often_as_others() -> None:
+    made = method_cells.POPULATIONS["concept"].make(0, None)
+    assert made is not None
+    config = method_cells.configured(Cell("concept", "cfl", methods.FEDAVG, 0), *made)
+    participations = made[1].n_clients * config.training.rounds
+    due = config.run.evaluate_every * config.training.participants
+    assert participations / due == method_cells.EVALUATIONS
