@@ -19,8 +19,9 @@ from used_code import code_of
 
 from auxo.core.metrics import first_reach
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
 from auxo.experiments.parts import METHODS
+from auxo.experiments.populations import make_population
 from auxo.experiments.refusals import refusal
 from auxo.experiments.runner import has_groups, run_method
 from auxo.experiments.sameness import versions
@@ -39,7 +40,27 @@ _NAMES = {"extra-writers": "writers", "extra-speech": "speech"}
 # What a run takes beside the base's, so that the long ones begin first.
 _WORK = {"cfl": 10.0, "kfed": 2.0, "ifca": 5.0, "oracle": 2.0, "auxo": 2.0}
 
-POPULATIONS: Mapping[str, Workload] = {_NAMES.get(one.name, one.name): one for one in WORKLOADS}
+PLANTED: Mapping[str, Workload] = {_NAMES.get(one.name, one.name): one for one in WORKLOADS}
+
+
+def _reference(name: str) -> Workload:
+    """Return a configuration that comes with Auxo as a workload."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
+        config = load_config(Path(name), [f"seed={seed}"])
+        if config.population.dataset is not None:
+            if folder is None:
+                return None
+            config = config.model_copy(update={"population": config.population.model_copy(update={"data": folder})})
+        return config, make_population(config)
+
+    return Workload(name, 1, 0, make)
+
+
+PROTOCOL: Mapping[str, Workload] = {name: _reference(name) for name in ("clustered", "clustered-small")}
+"""The paper's protocol for its table of clustered methods."""
+
+POPULATIONS: Mapping[str, Workload] = {**PLANTED, **PROTOCOL}
 
 
 @dataclass(frozen=True)
@@ -145,6 +166,8 @@ def configured(cell: Cell, config: Config, data: FederatedData) -> Config:
     """Return the configuration of a cell, made from that of its population."""
     told = is_told_k(cell.method)
     groups = 1 if data.groups is None else len(np.unique(data.groups))
+    if groups == 1 and told is not None and cell.population in PROTOCOL:  # nobody knows; the configuration says one
+        groups = getattr(config.parts[cell.method], told)
     rounds = config.training.rounds
     if cell.method in EVERYBODY_ALWAYS:
         rounds = rounds * data.n_clients // config.training.participants

@@ -3,6 +3,7 @@
     python benchmarks/methods.py --quick --json build/methods.json
     python benchmarks/methods.py --only concept label --seeds 1 --jobs 2 --json FILE
     python benchmarks/methods.py --methods base auxo ifca --json FILE
+    python benchmarks/methods.py --only clustered clustered-small --json FILE    # the paper's protocol
     python benchmarks/methods.py --methods auxo --update --json benchmarks/results/methods.json
 
 Two tables in one list of records. *Methods*: every clustered-FL method under FedAvg. *FL algorithms*: the base and Auxo
@@ -28,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from method_cells import MORE_K, POPULATIONS, Algorithm, Cell, Kept, Outcome, is_told_k, run_cells
+from method_cells import MORE_K, PLANTED, POPULATIONS, PROTOCOL, Algorithm, Cell, Kept, Outcome, is_told_k, run_cells
 from rich.console import Console
 from rich.table import Table
 from tuned_settings import read_table, tuned_for
@@ -48,6 +49,8 @@ ALGORITHMS = (
     Algorithm("ftfa", personaliser="ftfa"),
 )
 UNDER_ALGORITHMS = ("base", "auxo")
+PROTOCOL_METHODS = ("base", "auxo", "oracle", "cfl", "fl+hc", "flexcfl", "ifca")
+PROTOCOL_ALGORITHMS = {"clustered": ALGORITHMS[1]}  # with the rates that the configuration has
 ALGORITHM_POPULATIONS = ("concept", "label", "rotation-skew", "writers", "speech")
 
 QUICK_POPULATIONS = ("concept", "label", "rotation-skew", "homogeneous")
@@ -104,11 +107,12 @@ def make_cells(populations: Sequence[str], methods: Sequence[str], seeds: int, *
     cells: list[Cell] = []
     for population in populations:
         for seed in range(seeds):
+            algorithm = PROTOCOL_ALGORITHMS.get(population, FEDAVG)
             for method in methods:
                 settings = () if method in _OWN else tuned_for(population, (method,), table)
-                cells.append(Cell(population, method, FEDAVG, seed, 0, settings))
+                cells.append(Cell(population, method, algorithm, seed, 0, settings))
                 if is_told_k(method) is not None:
-                    cells.append(Cell(population, method, FEDAVG, seed, MORE_K, settings))
+                    cells.append(Cell(population, method, algorithm, seed, MORE_K, settings))
             if not is_quick and population in ALGORITHM_POPULATIONS:
                 for algorithm in ALGORITHMS[1:]:
                     settings = tuned_for(population, algorithm.parts, table)
@@ -187,10 +191,12 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Cell]:
-    populations = arguments.only or (QUICK_POPULATIONS if arguments.quick else tuple(POPULATIONS))
+    populations = arguments.only or (QUICK_POPULATIONS if arguments.quick else tuple(PLANTED))
     unknown = [name for name in populations if name not in POPULATIONS]
     if unknown:
         raise SystemExit(f"--only: unknown population {unknown}; expected some of {', '.join(POPULATIONS)}")
+    if arguments.methods is None and {*populations} <= {*PROTOCOL}:
+        arguments.methods = PROTOCOL_METHODS
     methods = arguments.methods or (QUICK_METHODS if arguments.quick else METHODS.names)
     methods = tuple(dict.fromkeys(("base", *methods)))
     check_parts(methods, (FEDAVG,) if arguments.quick else ALGORITHMS)

@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import bench_tables
 import method_cells
 import methods
 import tune_methods
@@ -172,3 +173,34 @@ def test_methods_with_everybody_in_every_round_are_evaluated_as_often_as_others(
     participations = made[1].n_clients * config.training.rounds
     due = config.run.evaluate_every * config.training.participants
     assert participations / due == method_cells.EVALUATIONS
+
+
+def test_the_papers_protocol_is_two_configurations_of_their_own() -> None:
+    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1, is_quick=False)
+    assert [(one.population, one.method, one.algorithm.name) for one in cells] == [
+        ("clustered", "base", "fedyogi"),
+        ("clustered", "cfl", "fedyogi"),
+        ("clustered-small", "base", "fedavg"),
+        ("clustered-small", "cfl", "fedavg"),
+    ]
+    made = method_cells.POPULATIONS["clustered-small"].make(5, None)
+    assert made is not None
+    config, data = made
+    assert (config.seed, data.n_clients, config.training.participants) == (5, 100, 100)
+    assert config.devices.availability == "always"
+    assert method_cells.POPULATIONS["clustered"].make(0, None) is None  # without the data
+
+
+def test_tables_have_the_protocol_apart_and_a_refusal_in_words() -> None:
+    small = Cell("clustered-small", "cfl", methods.FEDAVG, 0)
+    refused = methods.record_of(RIVAL, Outcome(refused="no"), outcome(0.5))
+    records = [asdict(one) for one in (record(BASE, 0.5), refused, record(small, 0.9))]
+    assert "clustered-small" not in bench_tables.methods(records)
+    assert "| `concept` | `ifca k+2` | 1 | refused: no |" in bench_tables.methods(records)
+    assert bench_tables.protocol(records).splitlines()[-1].startswith("| `clustered-small` | `cfl` | 1 | 0.9000 |")
+
+
+def test_the_table_of_tuning_says_what_was_tried_and_what_was_best() -> None:
+    shown = bench_tables.tuned([asdict(Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)))])
+    tried = "`warm_start=5`; `warm_start=1`; `warm_start=20`"
+    assert shown.splitlines()[-1] == f"| `ifca` | {tried} | `concept` | `warm_start=20` | 0.9000 |"
