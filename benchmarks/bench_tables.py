@@ -270,16 +270,18 @@ def lifted(records: Records) -> str:
 def tuned(records: Records) -> str:
     """Return a row for each method and part that was tuned, on each population: what was tried, and what was best."""
     grids = {**METHOD_GRIDS, **PART_GRIDS}
-    rows = [
-        [
-            f"`{record['part']}`",
-            "; ".join(_short(settings) for settings in grids[record["part"]]),
-            "others" if record["population"] == "*" else f"`{record['population']}`",
-            _short(record["settings"]),
-            f"{record['accuracy']:.4f}",
-        ]
-        for record in records
-    ]
+    rows = []
+    for (part,), mine in _grouped(records, "part").items():
+        for number, record in enumerate(mine):
+            tried = "; ".join(_short(settings) for settings in grids[part])
+            rows.append(
+                [
+                    *((f"`{part}`", tried) if number == 0 else ("", "")),
+                    "others" if record["population"] == "*" else f"`{record['population']}`",
+                    _short(record["settings"]),
+                    f"{record['accuracy']:.4f}",
+                ]
+            )
     return _table(["part", "tried", "population", "best", "accuracy"], rows)
 
 
