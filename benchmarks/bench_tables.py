@@ -5,7 +5,7 @@
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
-    python benchmarks/bench_tables.py build/methods.json docs/comparing.md
+    python benchmarks/bench_tables.py benchmarks/results/methods.json docs/methods.md docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 from bench_page import Records
+from tuned_settings import METHOD_GRIDS, PART_GRIDS
+
+PROTOCOL = frozenset({"clustered", "clustered-small"})  # populations of the paper's protocol, which have a table
 
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
 
@@ -47,7 +50,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     for field, kinds in (
         ("algorithm", ("algorithms",)),
         ("variant", ("departures",)),
-        ("refused", ("methods", "lifted")),
+        ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
     ):
         if field in fields:
@@ -224,7 +227,17 @@ def departures(records: Records) -> str:
 
 def methods(records: Records) -> str:
     """Return a row for each clustered-FL method on each population, under FedAvg."""
-    mine = [record for record in records if _algorithm(record) == "fedavg"]
+    return _methods(
+        [record for record in records if _algorithm(record) == "fedavg" and record["population"] not in PROTOCOL]
+    )
+
+
+def protocol(records: Records) -> str:
+    """Return a row for each method on the populations of the paper's protocol."""
+    return _methods([record for record in records if record["population"] in PROTOCOL])
+
+
+def _methods(mine: Records) -> str:
     rows = []
     for (population, method), some in _grouped(mine, "population", "method").items():
         refused = next((record["refused"] for record in some if record["refused"]), None)
@@ -238,7 +251,8 @@ def methods(records: Records) -> str:
 
 def lifted(records: Records) -> str:
     """Return a row for each FL algorithm: the base under it, and what Auxo brings beside that."""
-    mine = [record for record in records if record["method"] in {"base", "auxo"}]
+    wanted = {"base", "auxo"}
+    mine = [record for record in records if record["method"] in wanted and record["population"] not in PROTOCOL]
     rows = []
     for (population,), of_population in _grouped(mine, "population").items():
         names = list(dict.fromkeys(_algorithm(record) for record in of_population))
@@ -254,18 +268,26 @@ def lifted(records: Records) -> str:
 
 
 def tuned(records: Records) -> str:
-    """Return a row for each method and part that was tuned, on each population."""
-    rows = [
-        [
-            f"`{record['part']}`",
-            "others" if record["population"] == "*" else f"`{record['population']}`",
-            ", ".join(f"`{setting}`" for setting in record["settings"]),
-            f"{record['accuracy']:.4f}",
-            str(record["tried"]),
-        ]
-        for record in records
-    ]
-    return _table(["part", "population", "best settings", "accuracy", "tried"], rows)
+    """Return a row for each method and part that was tuned, on each population: what was tried, and what was best."""
+    grids = {**METHOD_GRIDS, **PART_GRIDS}
+    rows = []
+    for (part,), mine in _grouped(records, "part").items():
+        for number, record in enumerate(mine):
+            tried = "; ".join(_short(settings) for settings in grids[part])
+            rows.append(
+                [
+                    *((f"`{part}`", tried) if number == 0 else ("", "")),
+                    "others" if record["population"] == "*" else f"`{record['population']}`",
+                    _short(record["settings"]),
+                    f"{record['accuracy']:.4f}",
+                ]
+            )
+    return _table(["part", "tried", "population", "best", "accuracy"], rows)
+
+
+def _short(settings: Sequence[str]) -> str:
+    """Return settings without their section, which is the part's name."""
+    return ", ".join(f"`{setting.partition('.')[2]}`" for setting in settings)
 
 
 def _algorithm(record: Mapping[str, Any]) -> str:
@@ -305,6 +327,7 @@ def _grouped(records: Records, *keys: str) -> dict[tuple[Any, ...], Records]:
 TABLES: dict[str, Callable[[Records], str]] = {
     "methods": methods,
     "lifted": lifted,
+    "protocol": protocol,
     "tuned": tuned,
     "throughput": throughput,
     "algorithms": algorithms,

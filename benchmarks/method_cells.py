@@ -15,11 +15,13 @@ import numpy as np
 from identification import WORKLOADS, Workload
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from used_code import code_of
 
 from auxo.core.metrics import first_reach
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
 from auxo.experiments.parts import METHODS
+from auxo.experiments.populations import make_population
 from auxo.experiments.refusals import refusal
 from auxo.experiments.runner import has_groups, run_method
 from auxo.experiments.sameness import versions
@@ -31,11 +33,34 @@ EVALUATIONS = 20  # of a run: as many points as times to an accuracy are read fr
 MORE_K = 2
 """How many cohorts too many a method is told that has to be told, beside the true number."""
 
+EVERYBODY_ALWAYS = frozenset({"cfl"})
+"""Methods with everybody in every round: evaluations are due by participations, of which they have more a round."""
+
 _NAMES = {"extra-writers": "writers", "extra-speech": "speech"}
 # What a run takes beside the base's, so that the long ones begin first.
-_WORK = {"cfl": 12.0, "kfed": 2.0, "ifca": 5.0, "oracle": 2.0, "auxo": 2.0}
+_WORK = {"cfl": 10.0, "kfed": 2.0, "ifca": 5.0, "oracle": 2.0, "auxo": 2.0}
 
-POPULATIONS: Mapping[str, Workload] = {_NAMES.get(one.name, one.name): one for one in WORKLOADS}
+PLANTED: Mapping[str, Workload] = {_NAMES.get(one.name, one.name): one for one in WORKLOADS}
+
+
+def _reference(name: str) -> Workload:
+    """Return a configuration that comes with Auxo as a workload."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
+        config = load_config(Path(name), [f"seed={seed}"])
+        if config.population.dataset is not None:
+            if folder is None:
+                return None
+            config = config.model_copy(update={"population": config.population.model_copy(update={"data": folder})})
+        return config, make_population(config)
+
+    return Workload(name, 1, 0, make)
+
+
+PROTOCOL: Mapping[str, Workload] = {name: _reference(name) for name in ("clustered", "clustered-small")}
+"""The paper's protocol for its table of clustered methods."""
+
+POPULATIONS: Mapping[str, Workload] = {**PLANTED, **PROTOCOL}
 
 
 @dataclass(frozen=True)
@@ -141,9 +166,14 @@ def configured(cell: Cell, config: Config, data: FederatedData) -> Config:
     """Return the configuration of a cell, made from that of its population."""
     told = is_told_k(cell.method)
     groups = 1 if data.groups is None else len(np.unique(data.groups))
+    if groups == 1 and told is not None and cell.population in PROTOCOL:  # nobody knows; the configuration says one
+        groups = getattr(config.parts[cell.method], told)
+    rounds = config.training.rounds
+    if cell.method in EVERYBODY_ALWAYS:
+        rounds = rounds * data.n_clients // config.training.participants
     settings = [
         f'methods=["{cell.method}"]',
-        f"run.evaluate_every={max(1, config.training.rounds // EVALUATIONS)}",
+        f"run.evaluate_every={max(1, rounds // EVALUATIONS)}",
         *cell.algorithm.settings,
         *cell.settings,
         *(() if told is None else (f"{cell.method}.{told}={groups + cell.more_k}",)),
@@ -153,7 +183,10 @@ def configured(cell: Cell, config: Config, data: FederatedData) -> Config:
 
 @dataclass(frozen=True)
 class Kept:
-    """Finished cells in a folder, each under a name that says what it follows from."""
+    """Finished cells in a folder, each under a name that says what it follows from.
+
+    That is the cell, the libraries and the code that its parts use: a change of one method leaves the cells of others.
+    """
 
     folder: Path
 
@@ -168,7 +201,8 @@ class Kept:
         write_whole(self._path(cell), json.dumps(asdict(outcome)).encode())
 
     def _path(self, cell: Cell) -> Path:
-        follows = json.dumps([asdict(cell), versions(), EVALUATIONS])
+        code = code_of((cell.method, *cell.algorithm.parts))
+        follows = json.dumps([asdict(cell), {**versions(), "auxo": code}, EVALUATIONS])
         digest = hashlib.sha256(follows.encode()).hexdigest()[:16]
         return self.folder / f"{cell.population}-{cell.label.replace(' ', '-')}-{cell.seed}-{digest}.json"
 
@@ -208,8 +242,9 @@ def run_cells(
 
 
 def _timed(cell: Cell, folder: Path | None) -> tuple[Outcome | None, float]:
-    started = time.perf_counter()
-    return run_cell(cell, folder), time.perf_counter() - started
+    """Return what a run comes to, and the processor's time that it took: others may use the machine."""
+    started = time.process_time()
+    return run_cell(cell, folder), time.process_time() - started
 
 
 def _words(cell: Cell) -> str:

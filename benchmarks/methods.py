@@ -3,6 +3,8 @@
     python benchmarks/methods.py --quick --json build/methods.json
     python benchmarks/methods.py --only concept label --seeds 1 --jobs 2 --json FILE
     python benchmarks/methods.py --methods base auxo ifca --json FILE
+    python benchmarks/methods.py --only clustered clustered-small --json FILE    # the paper's protocol
+    python benchmarks/methods.py --methods auxo --update --json benchmarks/results/methods.json
 
 Two tables in one list of records. *Methods*: every clustered-FL method under FedAvg. *FL algorithms*: the base and Auxo
 under FedAvg, FedYogi, FedProx, q-FedAvg, Oort + FedYogi, PyramidFL + FedYogi and FTFA. Auxo runs at its defaults.
@@ -13,7 +15,8 @@ A record's `aggregator` names the FL algorithm's server step; `fedprox` stands f
 `base_accuracy` is the base's under the same algorithm, and times and participations are to the base's best accuracy on
 the way; null: never. Participations count what was wasted; so does `device_s`, which also has the tuning of FTFA.
 Methods that need everybody in every round have everybody, and are charged for it; where traces forbid that they are
-`refused`. Runs that are done are kept beside the JSON file (FILE.cells), and not done again by the same code. Results
+`refused`. Runs that are done are kept beside the JSON file (FILE.cells), and done again only when code that they use
+has changed; that of other methods is not. With --update the records that FILE has of other runs stay there. Results
 do not depend on --jobs. The populations writers and speech need the real data: --data DIR or the variable AUXO_DATA.
 """
 
@@ -26,13 +29,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from method_cells import MORE_K, POPULATIONS, Algorithm, Cell, Kept, Outcome, is_told_k, run_cells
+from method_cells import MORE_K, PLANTED, POPULATIONS, PROTOCOL, Algorithm, Cell, Kept, Outcome, is_told_k, run_cells
 from rich.console import Console
 from rich.table import Table
 from tuned_settings import read_table, tuned_for
 
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, PERSONALISERS, SELECTORS
+from auxo.files.typed_json import json_reader
 
 FEDAVG = Algorithm("fedavg")
 ALGORITHMS = (
@@ -45,6 +49,8 @@ ALGORITHMS = (
     Algorithm("ftfa", personaliser="ftfa"),
 )
 UNDER_ALGORITHMS = ("base", "auxo")
+PROTOCOL_METHODS = ("base", "auxo", "oracle", "cfl", "fl+hc", "flexcfl", "ifca")
+PROTOCOL_ALGORITHMS = {"clustered": ALGORITHMS[1]}  # with the rates that the configuration has
 ALGORITHM_POPULATIONS = ("concept", "label", "rotation-skew", "writers", "speech")
 
 QUICK_POPULATIONS = ("concept", "label", "rotation-skew", "homogeneous")
@@ -76,13 +82,13 @@ class Record:
 def record_of(cell: Cell, outcome: Outcome, base: Outcome) -> Record:
     """Return what is told of a cell."""
     is_there = outcome.accuracy is not None and base.accuracy is not None
-    algorithm = cell.algorithm
+    aggregator, selector, personaliser = _recorded(cell.algorithm)
     return Record(
         population=cell.population,
         method=cell.label,
-        aggregator=algorithm.client if algorithm.client != "sgd" else algorithm.aggregator,
-        selector=algorithm.selector,
-        personaliser=algorithm.personaliser,
+        aggregator=aggregator,
+        selector=selector,
+        personaliser=personaliser,
         seed=cell.seed,
         accuracy=outcome.accuracy,
         base_accuracy=base.accuracy,
@@ -101,11 +107,12 @@ def make_cells(populations: Sequence[str], methods: Sequence[str], seeds: int, *
     cells: list[Cell] = []
     for population in populations:
         for seed in range(seeds):
+            algorithm = PROTOCOL_ALGORITHMS.get(population, FEDAVG)
             for method in methods:
                 settings = () if method in _OWN else tuned_for(population, (method,), table)
-                cells.append(Cell(population, method, FEDAVG, seed, 0, settings))
+                cells.append(Cell(population, method, algorithm, seed, 0, settings))
                 if is_told_k(method) is not None:
-                    cells.append(Cell(population, method, FEDAVG, seed, MORE_K, settings))
+                    cells.append(Cell(population, method, algorithm, seed, MORE_K, settings))
             if not is_quick and population in ALGORITHM_POPULATIONS:
                 for algorithm in ALGORITHMS[1:]:
                     settings = tuned_for(population, algorithm.parts, table)
@@ -178,15 +185,18 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help=f"seeds from 0 on (default: {SEEDS}, or 1 with --quick)")
     parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
+    parser.add_argument("--update", action="store_true", help="keep the records of other runs that FILE has")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     return parser.parse_args(argv)
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Cell]:
-    populations = arguments.only or (QUICK_POPULATIONS if arguments.quick else tuple(POPULATIONS))
+    populations = arguments.only or (QUICK_POPULATIONS if arguments.quick else tuple(PLANTED))
     unknown = [name for name in populations if name not in POPULATIONS]
     if unknown:
         raise SystemExit(f"--only: unknown population {unknown}; expected some of {', '.join(POPULATIONS)}")
+    if arguments.methods is None and {*populations} <= {*PROTOCOL}:
+        arguments.methods = PROTOCOL_METHODS
     methods = arguments.methods or (QUICK_METHODS if arguments.quick else METHODS.names)
     methods = tuple(dict.fromkeys(("base", *methods)))
     check_parts(methods, (FEDAVG,) if arguments.quick else ALGORITHMS)
@@ -205,6 +215,43 @@ def records_of(cells: Sequence[Cell], done: Mapping[Cell, Outcome]) -> list[Reco
     ]
 
 
+def merged(before: Sequence[Record], now: Sequence[Record]) -> list[Record]:
+    """Return all records, those of now in the place of those of the same runs, in the order of the benchmark.
+
+    Raises:
+        ValueError: the base is not what records that stay were held against, so that they have to be run again.
+    """
+    bases = {_base_key(one): one.accuracy for one in now if one.method == "base"}
+    replaced = {_key(one) for one in now}
+    stay = [one for one in before if _key(one) not in replaced]
+    stale = [one for one in stay if bases.get(_base_key(one), one.base_accuracy) != one.base_accuracy]
+    if stale:
+        names = ", ".join(dict.fromkeys(f"{one.method} on {one.population}" for one in stale))
+        raise ValueError(f"the base is not what it was; run again what was held against it: {names}")
+    return sorted([*stay, *now], key=_place)
+
+
+def _key(record: Record) -> tuple[str, str, str, str, str, int]:
+    return (record.method, *_base_key(record))
+
+
+def _base_key(record: Record) -> tuple[str, str, str, str, int]:
+    return record.population, record.aggregator, record.selector, record.personaliser, record.seed
+
+
+def _place(record: Record) -> tuple[int, int, int, int, str]:
+    method, _, more = record.method.partition(" ")
+    algorithms = [_recorded(one) for one in ALGORITHMS]
+    algorithm = algorithms.index((record.aggregator, record.selector, record.personaliser))
+    return list(POPULATIONS).index(record.population), algorithm, record.seed, METHODS.names.index(method), more
+
+
+def _recorded(algorithm: Algorithm) -> tuple[str, str, str]:
+    """Return what records say of an FL algorithm."""
+    server = algorithm.client if algorithm.client != "sgd" else algorithm.aggregator
+    return server, algorithm.selector, algorithm.personaliser
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the benchmark and write its records."""
     console, arguments = Console(), _arguments(argv)
@@ -216,15 +263,16 @@ def main(argv: Sequence[str]) -> None:
     kept = Kept(arguments.json.with_name(f"{arguments.json.name}.cells"))
     done: dict[Cell, Outcome] = {}
     without: set[str] = set()
+    before = json_reader(tuple[Record, ...])(arguments.json.read_bytes()) if _adds(arguments) else ()
     try:
         for cell, outcome in run_cells(cells, folder, kept, arguments.jobs, console):
             if outcome is None:
                 without.add(cell.population)
                 continue
             done[cell] = outcome
-            text = json.dumps([asdict(record) for record in records_of(cells, done)], indent=1)
+            text = json.dumps([asdict(record) for record in merged(before, records_of(cells, done))], indent=1)
             arguments.json.write_text(text + "\n", encoding="utf-8")
-    except ConfigError as error:
+    except (ConfigError, ValueError) as error:
         raise SystemExit(f"error: {error}") from error
     except KeyboardInterrupt:
         console.print(f"interrupted; {len(done)} of {len(cells)} runs are kept, and the same command goes on")
@@ -232,6 +280,10 @@ def main(argv: Sequence[str]) -> None:
     if without:
         console.print(f"left out for want of data (--data or AUXO_DATA): {', '.join(sorted(without))}")
     console.print(table(records_of(cells, done)))
+
+
+def _adds(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.update and arguments.json.is_file())
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Tries settings of rivals and of FL algorithms on seeds that no comparison uses, and keeps the best of each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from method_cells import Algorithm, Cell, Kept, run_cells
+from method_cells import EVERYBODY_ALWAYS, Algorithm, Cell, Kept, run_cells
 from methods import ALGORITHMS, FEDAVG
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +16,8 @@ from auxo.experiments.parts import KINDS, METHODS
 POPULATIONS = ("concept", "label", "rotation-skew", "writers", "speech")
 FIRST_SEED = 100
 """Seeds from here on are for tuning; those of comparisons begin at 0."""
+ROUNDS_OF_EVERYBODY = 100
+"""In which methods are tuned that have everybody in every round; by then CFL has made its cuts. Our choice."""
 
 _Key = tuple[str, str, Settings]  # population, part, settings
 
@@ -38,7 +41,9 @@ def tune(
     if unknown:
         raise SystemExit(f"error: nothing to tune of {', '.join(unknown)}; expected some of {', '.join(tunable())}")
     cells = {
-        cell: (cell.population, part, cell.settings) for part in parts for cell in _cells(part, populations, seeds)
+        _shortened(cell): (cell.population, part, cell.settings)
+        for part in parts
+        for cell in _cells(part, populations, seeds)
     }
     found: dict[_Key, list[float]] = {}
     kept = Kept(table.with_name(f"{table.name}.cells"))
@@ -63,6 +68,13 @@ def _cells(part: str, populations: Sequence[str], seeds: int) -> list[Cell]:
         for seed in range(FIRST_SEED, FIRST_SEED + seeds)
         for settings in grid
     ]
+
+
+def _shortened(cell: Cell) -> Cell:
+    """Return a run as it is tried: those with everybody in every round take too long for all rounds."""
+    if cell.method not in EVERYBODY_ALWAYS:
+        return cell
+    return replace(cell, settings=(*cell.settings, f"training.rounds={ROUNDS_OF_EVERYBODY}"))
 
 
 def _algorithm_of(part: str) -> Algorithm:

@@ -26,24 +26,23 @@ def _grid(section: str, **values: Sequence[object]) -> tuple[Settings, ...]:
 
 METHOD_GRIDS: Mapping[str, tuple[Settings, ...]] = {
     "ifca": _grid("ifca", warm_start=(5, 1, 20)),
-    "flexcfl": _grid("flexcfl", steps=(50, 10), group_rate=(0.0, 0.1)),
-    # Distances between updates: one minus their cosine.
-    "fl+hc": _grid("fl+hc", after=(10, 5, 20), threshold=(1.0, 0.8, 1.2)),
-    # In units of the longest mean update so far.
-    "cfl": (
-        ("cfl.eps_1=0.2", "cfl.eps_2=1.5"),
-        ("cfl.eps_1=0.1", "cfl.eps_2=1.0"),
-        ("cfl.eps_1=0.4", "cfl.eps_2=1.5"),
-        ("cfl.eps_1=0.4", "cfl.eps_2=3.0"),
+    "flexcfl": (
+        *_grid("flexcfl", steps=(50, 10), group_rate=(0.0,)),
+        *_grid("flexcfl", steps=(50,), group_rate=(0.1,)),
     ),
-    "icfl": _grid("icfl", attach=(0.2, 0.1), gap=(0.3, 0.1)),
+    # Distances between updates: one minus their cosine.
+    "fl+hc": _grid("fl+hc", after=(10, 5), threshold=(1.0, 0.8)),
+    # In units of the longest mean update so far. With eps_2 of 1.5 and less every population is cut into cohorts of a
+    # few clients each: the longest of many updates is longer than that whatever the groups are.
+    "cfl": _grid("cfl", eps_1=(0.4,), eps_2=(3.0, 2.0, 2.5, 5.0)),
+    "icfl": (*_grid("icfl", attach=(0.2, 0.1), gap=(0.3,)), *_grid("icfl", attach=(0.2,), gap=(0.1,))),
 }
 """What is tried of each rival; those that are not here have nothing to tune but K, which is told."""
 
 PART_GRIDS: Mapping[str, tuple[Settings, ...]] = {
     "fedyogi": _grid("fedyogi", server_learning_rate=(0.01, 0.003, 0.03, 0.1)),
-    "fedprox": _grid("fedprox", mu=(0.01, 0.001, 0.1, 1.0)),
-    "qfedavg": _grid("qfedavg", q=(1.0, 0.1, 5.0)),
+    "fedprox": _grid("fedprox", mu=(0.01, 0.1, 1.0)),
+    "qfedavg": _grid("qfedavg", q=(1.0, 0.1)),
     "ftfa": _grid("ftfa", epochs=(5, 1, 10, 20)),
 }
 """What is tried of the parts of FL algorithms, under the base: gains over a weak one do not count."""

@@ -8,10 +8,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import bench_tables
 import method_cells
 import methods
 import tune_methods
 import tuned_settings
+import used_code
 from method_cells import Algorithm, Cell, Kept, Outcome
 from tuned_settings import EVERYWHERE, Tuned, tuned_for
 
@@ -130,3 +132,75 @@ def test_every_setting_that_is_tried_is_one(part: str) -> None:
 def test_the_table_of_winners_in_the_project_can_be_read() -> None:
     for one in tuned_settings.read_table():
         assert min(one.seeds) >= tune_methods.FIRST_SEED
+
+
+def record(cell: Cell, *accuracies: float, base: float = 0.5) -> methods.Record:
+    return methods.record_of(cell, outcome(*accuracies), outcome(base))
+
+
+def test_records_of_other_runs_stay_when_a_file_is_updated() -> None:
+    auxo = Cell("concept", "auxo", methods.FEDAVG, 0)
+    lifted = Cell("concept", "auxo", methods.ALGORITHMS[1], 0)
+    before = [record(RIVAL, 0.8), record(lifted, 0.9), record(auxo, 0.7), record(BASE, 0.5)]
+    now = [record(BASE, 0.5), record(auxo, 0.95)]
+    found = methods.merged(before, now)
+    assert [(one.method, one.aggregator, one.accuracy) for one in found] == [
+        ("base", "fedavg", 0.5),
+        ("auxo", "fedavg", 0.95),
+        ("ifca k+2", "fedavg", 0.8),
+        ("auxo", "fedyogi", 0.9),
+    ]
+
+
+def test_records_do_not_stay_beside_a_base_that_they_were_not_held_against() -> None:
+    with pytest.raises(ValueError, match=r"the base is not what it was; run again .*: ifca k\+2 on concept"):
+        methods.merged([record(RIVAL, 0.8)], [record(BASE, 0.6, base=0.6)])
+
+
+def test_a_run_follows_from_its_own_methods_code_and_not_from_that_of_others() -> None:
+    mine = used_code.used_modules((*used_code.ALWAYS, "auxo.algorithms.cfl"))
+    assert {"auxo.algorithms.cfl", "auxo.core.pairwise", "auxo.runtime.federation", "auxo.training.softmax"} <= {*mine}
+    assert [name for name in mine if name.startswith("auxo.algorithms.")] == ["auxo.algorithms.cfl"]
+    assert "auxo.core.trial" not in mine
+    assert "auxo.core.trial" in used_code.used_modules(("auxo.algorithms.auxo",))
+    assert used_code.code_of(("cfl", "fedavg")) != used_code.code_of(("auxo", "fedavg"))
+
+
+def test_methods_with_everybody_in_every_round_are_evaluated_as_often_as_others() -> None:
+    made = method_cells.POPULATIONS["concept"].make(0, None)
+    assert made is not None
+    config = method_cells.configured(Cell("concept", "cfl", methods.FEDAVG, 0), *made)
+    participations = made[1].n_clients * config.training.rounds
+    due = config.run.evaluate_every * config.training.participants
+    assert participations / due == method_cells.EVALUATIONS
+
+
+def test_the_papers_protocol_is_two_configurations_of_their_own() -> None:
+    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1, is_quick=False)
+    assert [(one.population, one.method, one.algorithm.name) for one in cells] == [
+        ("clustered", "base", "fedyogi"),
+        ("clustered", "cfl", "fedyogi"),
+        ("clustered-small", "base", "fedavg"),
+        ("clustered-small", "cfl", "fedavg"),
+    ]
+    made = method_cells.POPULATIONS["clustered-small"].make(5, None)
+    assert made is not None
+    config, data = made
+    assert (config.seed, data.n_clients, config.training.participants) == (5, 100, 100)
+    assert config.devices.availability == "always"
+    assert method_cells.POPULATIONS["clustered"].make(0, None) is None  # without the data
+
+
+def test_tables_have_the_protocol_apart_and_a_refusal_in_words() -> None:
+    small = Cell("clustered-small", "cfl", methods.FEDAVG, 0)
+    refused = methods.record_of(RIVAL, Outcome(refused="no"), outcome(0.5))
+    records = [asdict(one) for one in (record(BASE, 0.5), refused, record(small, 0.9))]
+    assert "clustered-small" not in bench_tables.methods(records)
+    assert "| `concept` | `ifca k+2` | 1 | refused: no |" in bench_tables.methods(records)
+    assert bench_tables.protocol(records).splitlines()[-1].startswith("| `clustered-small` | `cfl` | 1 | 0.9000 |")
+
+
+def test_the_table_of_tuning_says_what_was_tried_and_what_was_best() -> None:
+    shown = bench_tables.tuned([asdict(Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)))])
+    tried = "`warm_start=5`; `warm_start=1`; `warm_start=20`"
+    assert shown.splitlines()[-1] == f"| `ifca` | {tried} | `concept` | `warm_start=20` | 0.9000 |"

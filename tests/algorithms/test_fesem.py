@@ -61,10 +61,30 @@ def test_with_one_centre_it_is_plain_federated_learning_bit_for_bit(aggregator: 
     assert to_bytes(one.state.coordinator.cohorts[ROOT]) == to_bytes(other.state.coordinator.cohorts[ROOT])
 
 
-def test_it_costs_what_federated_averaging_costs() -> None:
-    assert run(FeSem(cohorts=3), 4).state.spent == run(OneCohort(), 4).state.spent
+def test_it_costs_what_federated_averaging_costs_once_everybody_has_a_centre() -> None:
+    assert run(FeSem(cohorts=3, everybody=0), 4).state.spent == run(OneCohort(), 4).state.spent
+    two, none = (run(FeSem(cohorts=3, everybody=rounds), 4).state for rounds in (2, 0))
+    assert two.spent.downloads == 2 * len(two.busy_until_s) + none.spent.downloads // 2
+
+
+def test_who_comes_late_is_kept_by_the_centre_it_was_dealt_to() -> None:
+    """Why everybody takes part at first: the centre decides, and not what the client is like."""
+    toy = Toy(FeSem(cohorts=2), {1: (0.0,), 2: (100.0,), 3: (100.0,), 4: (100.0,), 5: (100.0,)}, rate=0.1)
+    state, _ = toy.round(toy.start((0.0,)), clients=[1, 2])
+    left, right = state.tree.leaves
+    centres = {
+        leaf: replace(state.cohorts[leaf], server=FedAvg().initial(np.array([weight], dtype=np.float32)))
+        for leaf, weight in ((left, 0.0), (right, 100.0))
+    }
+    state = replace(state, cohorts=centres, table=CohortTable(np.array([1, 2]), np.array([1, 2], dtype=np.int32)))
+    _, closed = toy.round(state, clients=[3, 4, 5])
+    assert closed.gathered.placed is not None
+    assert closed.gathered.placed.tolist() == closed.gathered.model.tolist()  # all three are at 100
+    assert 0 in closed.gathered.placed.tolist()
 
 
 def test_impossible_settings_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="cohorts: expected at least 1"):
         FeSem(cohorts=0)
+    with pytest.raises(ValueError, match="everybody: expected at least 0 rounds, got -1"):
+        FeSem(everybody=-1)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.kfed import KFed, cluster, server_centres
@@ -19,6 +20,14 @@ SENT = [np.array([[0.0], [10.0]]), np.array([[31.0], [2.0]]), np.array([[8.0], [
 def test_the_server_takes_the_farthest_centres_and_averages_all_around_them_once() -> None:
     assert server_centres(SENT, 3).tolist() == [[1.0], [9.0], [30.0]]
     assert server_centres(SENT, 2).tolist() == [[1.0], [19.5]]  # 8, 10, 29 and 31 are nearer to 10 than to 0
+
+
+def test_with_more_steps_they_are_those_of_k_means_as_in_the_authors_code() -> None:
+    # From 1 and 19.5 on 8 and 10 are nearer to the left: (0 + 2 + 8 + 10) / 4 and (29 + 31) / 2.
+    assert server_centres(SENT, 2, steps=300).tolist() == [[5.0], [30.0]]
+    everything, first = np.concatenate(SENT), np.array([[0.0], [31.0]])
+    reference = KMeans(2, init=first, n_init=1).fit(everything).cluster_centers_
+    np.testing.assert_allclose(server_centres(SENT, 2, steps=300), reference)
 
 
 def test_a_client_belongs_to_the_cluster_of_its_first_centre() -> None:
@@ -72,3 +81,5 @@ def test_with_one_cluster_it_is_plain_federated_learning_bit_for_bit() -> None:
 def test_impossible_settings_are_refused_by_name(cohorts: int, centres: int, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected at least 1"):
         KFed(cohorts, centres)
+    with pytest.raises(ValueError, match="steps: expected at least 1, got 0"):
+        KFed(steps=0)

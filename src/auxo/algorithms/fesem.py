@@ -5,7 +5,9 @@ participant trains its centre's model (from it, W_i). E step: it belongs to the 
 becomes the mean of its members' W_i. Clients are first dealt to centres by chance.
 
 The paper's server holds a model of every client. Here a centre is the mean of the round's participants, as the
-aggregator has it, and the table keeps each client's centre and no model. Distances are between whole models, as in the
+aggregator has it, and the table keeps each client's centre and no model. So everybody takes part in the first rounds,
+as in the paper: who comes later is dealt to a centre by chance, and centres that are farther apart by then than one
+training leads never let it go. Distances are between whole models, as in the
 paper; the authors' code looks at one layer. A client that never took part compares models to use one.
 """
 
@@ -14,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
 from auxo.core.cohort_tree import CohortTree
@@ -33,6 +35,9 @@ class FeSem:
     """Stochastic expectation maximisation over a fixed number of centres, with one round for all of them."""
 
     cohorts: int = setting(4, "Centres (K); the method has to be told.")
+    everybody: int = setting(
+        5, "First rounds, in which all clients take part, as they do in the paper in all rounds; our choice."
+    )
 
     own_states = (CohortTable,)
     client_half = None
@@ -40,6 +45,12 @@ class FeSem:
     def __post_init__(self) -> None:
         if self.cohorts < 1:
             raise ValueError(f"cohorts: expected at least 1, got {self.cohorts}")
+        if self.everybody < 0:
+            raise ValueError(f"everybody: expected at least 0 rounds, got {self.everybody}")
+
+    def wants(self, state: CohortState, share: int) -> int:
+        """Return that everybody takes part until centres stand apart, and later as many train as ever."""
+        return EVERYBODY if self.cohorts > 1 and state.round < self.everybody else share
 
     @property
     def matching(self) -> Matching:

@@ -2,8 +2,8 @@
 
 Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clustering, ICML 2021, Algorithms 1 and 2. The
 server starts from the first client's centres, adds the centre that is farthest from those it has until there are K, and
-averages all centres around them once. It is a clustering of data: the model plays no part, and clients whose inputs
-look alike are alike, whatever their labels are.
+takes steps of K-means from there: one in the paper, as many as change anything in the authors' code and here. It is a
+clustering of data: the model plays no part, and clients whose inputs look alike are alike, whatever their labels are.
 
 A client belongs to the cluster of the centre of most of its samples. From there on each cluster is a federation of its
 own. The one shot is a round over everybody, which waits until the last client has shown up. A client that failed then
@@ -45,12 +45,16 @@ class KFed:
 
     cohorts: int = setting(4, "Clusters (k); the method has to be told.")
     centres: int = setting(1, "Centres that each client sends (k'); with 1, its samples' mean.")
+    steps: int = setting(
+        300,
+        "Most steps of K-means on the server, which ends when nothing changes; the default is the authors', paper: 1.",
+    )
 
     own_states = (CohortTable,)
     client_half = None
 
     def __post_init__(self) -> None:
-        for name in ("cohorts", "centres"):
+        for name in ("cohorts", "centres", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
 
@@ -110,7 +114,7 @@ class KFed:
             return None
         states = tuple(replace(state, round=state.round + 1) for state in closing.states)
         wanted = min(self.cohorts, closing.outlook.total_participants)
-        found = cluster([one for _, one in sent], wanted)
+        found = cluster([one for _, one in sent], wanted, self.steps)
         kinds, found = np.unique(found, return_inverse=True)  # a cluster that nobody belongs to is none
         shares = np.bincount(found) / len(found)
         if len(kinds) == 1:
@@ -124,26 +128,35 @@ class KFed:
         )
 
 
-def cluster(sent: list[FloatArray], clusters: int) -> IntArray:
+def cluster(sent: list[FloatArray], clusters: int, steps: int = 1) -> IntArray:
     """Return the cluster of each client's first centre.
 
     >>> cluster([np.array([[0.0]]), np.array([[9.0]]), np.array([[1.0]])], 2).tolist()
     [0, 1, 0]
     """
-    centres = server_centres(sent, clusters)
+    centres = server_centres(sent, clusters, steps)
     return np.array([int(_distances(one[:1], centres).argmin()) for one in sent], dtype=np.int64)
 
 
-def server_centres(sent: list[FloatArray], clusters: int) -> FloatArray:
-    """Return the server's centres, (clusters, width): those farthest from each other, then one step of K-means."""
+def server_centres(sent: list[FloatArray], clusters: int, steps: int = 1) -> FloatArray:
+    """Return the server's centres, (clusters, width): those farthest from each other, then steps of K-means."""
     everything = np.concatenate(sent)
-    centres = list(sent[0][:clusters])
-    while len(centres) < min(clusters, len(everything)):
-        centres.append(everything[_distances(everything, np.array(centres)).min(axis=1).argmax()])
-    first = np.array(centres)
-    nearest = _distances(everything, first).argmin(axis=1)
-    around = [everything[nearest == number] for number in range(len(first))]
-    return np.array([some.mean(axis=0) if len(some) else one for some, one in zip(around, first, strict=True)])
+    chosen = list(sent[0][:clusters])
+    while len(chosen) < min(clusters, len(everything)):
+        chosen.append(everything[_distances(everything, np.array(chosen)).min(axis=1).argmax()])
+    centres = np.array(chosen)
+    for _ in range(steps):
+        before, centres = centres, _means_around(centres, everything)
+        if np.array_equal(before, centres):
+            break
+    return centres
+
+
+def _means_around(centres: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the mean of the points nearest to each centre; a centre that has none stays."""
+    nearest = _distances(points, centres).argmin(axis=1)
+    around = [points[nearest == number] for number in range(len(centres))]
+    return np.array([some.mean(axis=0) if len(some) else one for some, one in zip(around, centres, strict=True)])
 
 
 def _distances(points: FloatArray, centres: FloatArray) -> FloatArray:

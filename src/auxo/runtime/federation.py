@@ -8,6 +8,7 @@ import numpy as np
 from auxo.core.aggregators import Aggregator, KeepsOwn, asks_for_loss
 from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wants
 from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
@@ -86,12 +87,25 @@ class Federation:
         Raises:
             ValueError: the algorithm does not give each opener a positive share.
         """
-        openers = self.openers(state)
-        shares = self.algorithm.shares(state.tree, openers)
+        return self._shares(state.tree)[cohort]
+
+    def _shares(self, tree: CohortTree) -> dict[CohortId, int]:
+        """Return the share of each opener; the last tree's are remembered: they are asked for many times a round."""
+        known = self._remembered.get("shares")
+        if known is not None and known[0] is tree:
+            return known[1]
+        openers = self.algorithm.openers(tree)
+        shares = self.algorithm.shares(tree, openers)
         if len(shares) != len(openers):
             name = type(self.algorithm).__name__
             raise ValueError(f"{name}.shares: expected one for each of {', '.join(openers)}, got {len(shares)}")
-        return whole_shares(shares, self.total_participants)[openers.index(cohort)]
+        whole = dict(zip(openers, whole_shares(shares, self.total_participants), strict=True))
+        self._remembered["shares"] = tree, whole
+        return whole
+
+    @cached_property
+    def _remembered(self) -> dict[str, tuple[CohortTree, dict[CohortId, int]]]:
+        return {}  # it follows from the tree alone: whether it is there makes no difference but time
 
     def wanted(self, state: CoordinatorState, cohort: CohortId) -> int:
         """Return the updates that complete the cohort's next round: its share, unless the algorithm wants others.
