@@ -22,6 +22,7 @@ from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
+from auxo.flower.stopping import Stopping
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
@@ -83,6 +84,7 @@ class CohortRun:
     mailbox: Mailbox = field(default_factory=Mailbox)
     history: dict[str, Result] = field(default_factory=dict)
     ended: set[CohortId] = field(default_factory=set)
+    stopping: Stopping = field(default_factory=Stopping)
     _began_s: float = field(default_factory=time.monotonic)
     _exchanges: dict[CohortId, Exchange] = field(default_factory=dict)  # of cohorts
     _rounds: dict[CohortId, TrainRound] = field(default_factory=dict)
@@ -105,7 +107,9 @@ class CohortRun:
                 self._evaluate_centrally(cohort, 0)
         nap = _SHORTEST_NAP_S
         while not self._is_over():
-            moved = self._collect() | self._close_what_is_over() | self._open_idle()
+            moved = self._collect() | self._close_what_is_over()
+            if not self.stopping.is_told:
+                moved |= self._open_idle()
             nap = _SHORTEST_NAP_S if moved else min(2 * nap, self.nap_s)
             if not moved:
                 time.sleep(nap)
@@ -136,6 +140,8 @@ class CohortRun:
         return [found for node in self._sampled if (found := client_number(node)) is not None]
 
     def _is_over(self) -> bool:
+        if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):
+            return True
         return not self._exchanges and all(self._is_done(cohort) for cohort in self.server.cohorts)
 
     def _is_done(self, cohort: CohortId) -> bool:
