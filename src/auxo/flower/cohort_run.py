@@ -4,6 +4,7 @@ Rounds open and close by `Server`, as everywhere else. This is the transport: wh
 under way, what has come back, and when there is no more time.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from auxo.flower.stopping import Stopping
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
-from auxo.protocol.events import CohortEnded, EmptyRound, Event
+from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
@@ -294,6 +295,7 @@ class CohortRun:
         result.arrays = after.arrays
         if after.metrics is not None:
             result.train_metrics_clientapp[exchange.round] = after.metrics
+            self._tell_metrics(cohort, exchange.round, "training", after.metrics)
             LOG.info("cohort %s, round %d: %s", cohort, exchange.round, after.metrics)
         self._forget_unused()
         if cohort in self.server.tree.leaves:
@@ -340,6 +342,7 @@ class CohortRun:
             metrics = None
         if metrics is not None:
             self._result(cohort).evaluate_metrics_clientapp[exchange.round] = metrics
+            self._tell_metrics(cohort, exchange.round, "evaluation", metrics)
             LOG.info("cohort %s, round %d: %s", cohort, exchange.round, metrics)
         self._finish_round(cohort, exchange.round)
 
@@ -356,6 +359,16 @@ class CohortRun:
         metrics = self.work.evaluate_fn(number, self._arrays(cohort))
         if metrics is not None:
             self._result(cohort).evaluate_metrics_serverapp[number] = metrics
+            self._tell_metrics(cohort, number, "server", metrics)
+
+    def _tell_metrics(self, cohort: CohortId, number: int, source: str, metrics: MetricRecord) -> None:
+        told = {
+            name: float(value)
+            for name, value in metrics.items()
+            if isinstance(value, int | float) and math.isfinite(value)
+        }
+        if told:
+            self.on_event(Measured(self.clock_s, cohort, number, source, tuple(told), tuple(told.values())))
 
     def _result(self, cohort: CohortId) -> Result:
         return self.history.setdefault(cohort, Result())
