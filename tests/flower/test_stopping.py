@@ -1,16 +1,25 @@
 """Fault 33: a ServerApp that is told to stop, or killed, ends with the bits of one that was not, when it goes on."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr")
 
+from flwr.app import Message
+
+from auxo.flower import stopping
 from auxo.flower.loopback.looking import events_in, partitions_in, rounds_in
+from auxo.flower.stopping import polite_stopping
+from auxo.protocol.events import RoundClosed
+from tests.flower.small import NODES as FEW_NODES
+from tests.flower.small import federation
 
 ROOT = Path(__file__).parents[2]
 NODES, ROUNDS = 8, 14
@@ -55,6 +64,63 @@ client = auxo_app(2, halves=True)
 """
 
 
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    """What the process's own handler of SIGTERM is told."""
+    numbers: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: numbers.append(number))
+    yield numbers
+    signal.signal(signal.SIGTERM, before)
+
+
+def stop_at(reply: int, times: int = 1) -> Callable[[Message], Iterable[Message]]:
+    """Tell this process to stop as a reply comes."""
+    seen: list[Message] = []
+
+    def change(message: Message) -> Iterable[Message]:
+        seen.append(message)
+        if len(seen) == reply:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGTERM)
+        return [message]
+
+    return change
+
+
+def test_who_is_told_to_stop_waits_for_nodes_that_are_at_work_and_opens_no_more_rounds(heard: list[int]) -> None:
+    # A round has a message of training and one of evaluation for each node: this is in the midst of the second.
+    _, events, grid = federation(rounds=9, change=stop_at(2 * FEW_NODES + 3))
+    assert [event.round for event in events if isinstance(event, RoundClosed)] == [1, 2]
+    assert not grid.waiting
+    assert heard == [signal.SIGTERM]
+
+
+def test_nodes_that_do_not_answer_are_not_waited_for_without_end(
+    heard: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "_GRACE_S", 0.2)
+    answered = stop_at(2 * FEW_NODES + 3)
+    seen: list[Message] = []
+
+    def silent(message: Message) -> Iterable[Message]:
+        seen.append(message)
+        found = list(answered(message))
+        return [] if len(seen) > 2 * FEW_NODES else found
+
+    _, events, _ = federation(rounds=9, change=silent, timeout=60.0)
+    assert [event.round for event in events if isinstance(event, RoundClosed)] == [1]
+    assert heard == [signal.SIGTERM]
+
+
+def test_a_second_signal_does_at_once_what_the_first_was_to_do(heard: list[int]) -> None:
+    with polite_stopping() as told:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told.is_told
+        assert heard == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+
+
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stopping") / "app"
@@ -62,7 +128,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "stoppable_app.py").write_text(APP)
     (folder / "pyproject.toml").write_text(
         '[tool.flwr.app.components]\nserverapp = "stoppable_app:server"\nclientapp = "stoppable_app:client"\n'
-        f'[tool.flwr.app.config]\nrounds = {ROUNDS}\ndirectory = ""\n'
+        f'[tool.flwr.app.config]\nrounds = {ROUNDS}\ndirectory = ""\nauxo-state = ""\n'
     )
     return folder
 
@@ -75,7 +141,9 @@ def undisturbed(app: Path) -> Path:
 
 
 def started(app: Path, directory: Path) -> subprocess.Popen[bytes]:
-    state = ["--run-config", f'directory="{directory}"']
+    # Nodes keep their records in files, as on machines of their own: they outlive the server's process.
+    settings = {"directory": str(directory), "auxo-state": str(directory / "nodes")}
+    state = [word for name, value in settings.items() for word in ("--run-config", f"{name}={value}")]
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "auxo", "flower", "run", str(app), "--nodes", str(NODES), *state],
         cwd=ROOT,

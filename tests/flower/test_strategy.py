@@ -29,7 +29,7 @@ from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.strategy import AuxoStrategy
 from auxo.flower.wire import ANSWER, CHECK_IN
 from auxo.protocol.codec import to_parts
-from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected, from_json
+from auxo.protocol.events import EmptyRound, Measured, Partitioned, RoundClosed, UpdateRejected, from_json
 from auxo.protocol.messages import AffinityRequest, CheckIn
 from tests.flower.linear_app import auxo_app, fill, initial
 from tests.flower.local_grid import LocalGrid
@@ -417,6 +417,18 @@ def test_a_run_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
         federation(rounds=3, directory=tmp_path, method=Auxo())
     with pytest.raises(ValueError, match="expected FedAvg"):
         federation(rounds=3, directory=tmp_path, base=FedMedian)
+
+
+def test_a_run_in_a_directory_leaves_a_report_of_its_cohorts_and_metrics(tmp_path: Path) -> None:
+    result, events, _ = federation(rounds=12, directory=tmp_path)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"{len(result.cohorts)} cohorts found, after 12 rounds." in html
+    assert "eval_loss" in html
+    told = [event for event in events if isinstance(event, Measured) and event.source == "evaluation"]
+    numbers = {(event.cohort, event.round): dict(zip(event.names, event.values, strict=True)) for event in told}
+    for cohort, one in result.history.items():
+        for number, metrics in one.evaluate_metrics_clientapp.items():
+            assert numbers[cohort, number] == dict(metrics)
 
 
 def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:

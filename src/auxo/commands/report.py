@@ -7,6 +7,7 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.federation_report import is_federation, write_federation_report
 from auxo.reporting.report import write_report
 
 EXAMPLES = examples("auxo report runs/demo-0")
@@ -17,6 +18,10 @@ def report(
 ) -> None:
     """Write the report of a run again and print where it is.
 
-    RUN is the directory that the run was written to; the run may be unfinished.
+    RUN is the directory that the run was written to; the run may be unfinished. The directory of a federation on
+    Flower does as well.
     """
+    if is_federation(run_directory):
+        typer.echo(str(write_federation_report(run_directory)))
+        return
     typer.echo(str(write_report(RunDirectory.open(run_directory))))

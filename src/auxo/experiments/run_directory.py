@@ -94,6 +94,23 @@ class RecordedEvents:
     is_truncated: bool
 
 
+def read_events(path: Path) -> RecordedEvents:
+    """Return the events in a file; none when there is no such file.
+
+    Raises:
+        FileError: a line is not an event; the last one may be half of one.
+    """
+    if not path.is_file():
+        return RecordedEvents((), is_truncated=False)
+    lines = path.read_bytes().split(b"\n")
+    last_line = lines.pop()  # empty when the file is whole: every event ends its line
+    is_truncated = bool(last_line) and _is_half(last_line)
+    if last_line and not is_truncated:
+        lines.append(last_line)
+    events = tuple(_event(line, path, number) for number, line in enumerate(lines, start=1))
+    return RecordedEvents(events, is_truncated)
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """The files of one run. Make one with `create` or `open`."""
@@ -248,16 +265,7 @@ class RunDirectory:
         Raises:
             FileError: a line is not an event; the last one may be half of one.
         """
-        path = self._method_file(method, _EVENTS)
-        if not path.is_file():
-            return RecordedEvents((), is_truncated=False)
-        lines = path.read_bytes().split(b"\n")
-        last_line = lines.pop()  # empty when the file is whole: every event ends its line
-        is_truncated = bool(last_line) and _is_half(last_line)
-        if last_line and not is_truncated:
-            lines.append(last_line)
-        events = tuple(_event(line, path, number) for number, line in enumerate(lines, start=1))
-        return RecordedEvents(events, is_truncated)
+        return read_events(self._method_file(method, _EVENTS))
 
     def write_clients(self, method: str, clients: ClientScores) -> None:
         """Write every evaluated client's final score."""

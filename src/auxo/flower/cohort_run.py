@@ -4,6 +4,7 @@ Rounds open and close by `Server`, as everywhere else. This is the transport: wh
 under way, what has come back, and when there is no more time.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,11 @@ from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
+from auxo.flower.stopping import Stopping
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
-from auxo.protocol.events import CohortEnded, EmptyRound, Event
+from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
@@ -83,6 +85,7 @@ class CohortRun:
     mailbox: Mailbox = field(default_factory=Mailbox)
     history: dict[str, Result] = field(default_factory=dict)
     ended: set[CohortId] = field(default_factory=set)
+    stopping: Stopping = field(default_factory=Stopping)
     _began_s: float = field(default_factory=time.monotonic)
     _exchanges: dict[CohortId, Exchange] = field(default_factory=dict)  # of cohorts
     _rounds: dict[CohortId, TrainRound] = field(default_factory=dict)
@@ -105,7 +108,9 @@ class CohortRun:
                 self._evaluate_centrally(cohort, 0)
         nap = _SHORTEST_NAP_S
         while not self._is_over():
-            moved = self._collect() | self._close_what_is_over() | self._open_idle()
+            moved = self._collect() | self._close_what_is_over()
+            if not self.stopping.is_told:
+                moved |= self._open_idle()
             nap = _SHORTEST_NAP_S if moved else min(2 * nap, self.nap_s)
             if not moved:
                 time.sleep(nap)
@@ -136,6 +141,8 @@ class CohortRun:
         return [found for node in self._sampled if (found := client_number(node)) is not None]
 
     def _is_over(self) -> bool:
+        if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):
+            return True
         return not self._exchanges and all(self._is_done(cohort) for cohort in self.server.cohorts)
 
     def _is_done(self, cohort: CohortId) -> bool:
@@ -288,6 +295,7 @@ class CohortRun:
         result.arrays = after.arrays
         if after.metrics is not None:
             result.train_metrics_clientapp[exchange.round] = after.metrics
+            self._tell_metrics(cohort, exchange.round, "training", after.metrics)
             LOG.info("cohort %s, round %d: %s", cohort, exchange.round, after.metrics)
         self._forget_unused()
         if cohort in self.server.tree.leaves:
@@ -334,6 +342,7 @@ class CohortRun:
             metrics = None
         if metrics is not None:
             self._result(cohort).evaluate_metrics_clientapp[exchange.round] = metrics
+            self._tell_metrics(cohort, exchange.round, "evaluation", metrics)
             LOG.info("cohort %s, round %d: %s", cohort, exchange.round, metrics)
         self._finish_round(cohort, exchange.round)
 
@@ -350,6 +359,16 @@ class CohortRun:
         metrics = self.work.evaluate_fn(number, self._arrays(cohort))
         if metrics is not None:
             self._result(cohort).evaluate_metrics_serverapp[number] = metrics
+            self._tell_metrics(cohort, number, "server", metrics)
+
+    def _tell_metrics(self, cohort: CohortId, number: int, source: str, metrics: MetricRecord) -> None:
+        told = {
+            name: float(value)
+            for name, value in metrics.items()
+            if isinstance(value, int | float) and math.isfinite(value)
+        }
+        if told:
+            self.on_event(Measured(self.clock_s, cohort, number, source, tuple(told), tuple(told.values())))
 
     def _result(self, cohort: CohortId) -> Result:
         return self.history.setdefault(cohort, Result())

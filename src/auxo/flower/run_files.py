@@ -2,6 +2,7 @@
 
 checkpoints/     the last two, see `auxo.files.checkpoint_store`
 events.jsonl     one line for each thing that happened, see `auxo.protocol.events`
+report.html      what became of it, on a page; written when the run ends, and again by `auxo report`
 """
 
 import json
@@ -20,6 +21,7 @@ from auxo.experiments.checkpoint_interval import Interval
 from auxo.experiments.event_log import EventLog, Mark, events_before
 from auxo.files.checkpoint_store import CheckpointStore, Kept, Unusable
 from auxo.files.directory_lock import locked_directory
+from auxo.files.errors import FileError
 from auxo.flower.cohort_run import CohortRun
 from auxo.flower.foreign_step import CohortSeen, Entry
 from auxo.flower.logs import LOG
@@ -131,6 +133,17 @@ class RunFiles:
         finally:
             if self._events is not None:
                 self._events.close()
+                self._write_report()
+
+    def _write_report(self) -> None:
+        # Pages are for people who look: what draws them is not loaded before.
+        from auxo.reporting.federation_report import write_federation_report  # noqa: PLC0415
+
+        assert self.folder is not None  # noqa: S101 - there are events
+        try:
+            LOG.info("report: %s", write_federation_report(self.folder))
+        except (OSError, FileError) as error:
+            LOG.warning("the report could not be written: %s", error)
 
     def commit(self) -> None:
         """Write a checkpoint; where the disk has no room the run goes on, and the last one is still there."""

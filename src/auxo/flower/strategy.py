@@ -23,6 +23,7 @@ from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.post import Post
 from auxo.flower.result import AuxoResult
 from auxo.flower.run_files import RunFiles
+from auxo.flower.stopping import polite_stopping
 from auxo.flower.train_round import BaseSampling
 from auxo.flower.wire import Letterhead
 from auxo.protocol.events import Event
@@ -107,7 +108,7 @@ class AuxoStrategy(Strategy):
 
         ``num_rounds`` are those of each cohort, its ancestors' included. ``evaluate_fn`` is called for each cohort's
         model. With a directory, a run that was interrupted goes on from its last checkpoint, also to more rounds than
-        it was meant for.
+        it was meant for. SIGTERM and Ctrl-C let nodes that are at work finish first, for some seconds.
 
         Raises:
             ValueError: the model has no floats, or a checkpoint is of another model or of other settings.
@@ -124,8 +125,10 @@ class AuxoStrategy(Strategy):
             self._check_in,
         )
         with ExitStack() as stack:
+            stopping = stack.enter_context(polite_stopping())
             files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
             run = self._run(grid, initial_arrays, model, work, files)
+            run.stopping = stopping
             files.begin(run)
             result = run.run()
             files.finish()

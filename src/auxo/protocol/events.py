@@ -82,6 +82,18 @@ class CohortEnded:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What an app's own metrics say of a cohort after a round; a federation has no other evaluation."""
+
+    time_s: float
+    cohort: str
+    round: int
+    source: str  # who has measured: "training" or "evaluation" on clients, or the "server"
+    names: tuple[str, ...]
+    values: tuple[float, ...]  # finite; what is not, and lists, are left out
+
+
+@dataclass(frozen=True)
 class CohortScore:
     """One cohort's part of an evaluation."""
 
@@ -128,11 +140,11 @@ class Evaluated:
         return self.participations + self.wasted_participations
 
 
-Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Evaluated
+Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Measured | Evaluated
 
 _TYPES: Mapping[str, type[Event]] = {
     cls.__name__: cls
-    for cls in (RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, CohortEnded, Evaluated)
+    for cls in (RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, CohortEnded, Measured, Evaluated)
 }
 
 

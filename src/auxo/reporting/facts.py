@@ -15,10 +15,19 @@ from auxo.experiments.summary import (
     reach,
 )
 from auxo.protocol.cohorts_seen import CohortsSeen
-from auxo.protocol.events import EmptyRound, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
+from auxo.protocol.events import (
+    EmptyRound,
+    Evaluated,
+    Event,
+    Measured,
+    Partitioned,
+    RoundClosed,
+    StoppedLooking,
+    UpdateRejected,
+)
 from auxo.reporting.method_names import AUXO, contenders, words_for
 
-_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Evaluated)
+_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, Evaluated)
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class MethodFacts:
     clients: ClientScores | None
     stops: tuple[StoppedLooking, ...]
     seen: CohortsSeen
+    measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
 
     @property
     def name(self) -> str:
@@ -136,7 +146,7 @@ def gather(run: RunDirectory) -> RunFacts:
         is_finished=summary is not None and summary.status == "finished",
         has_failed=summary is not None and summary.status == "failed",
         methods={
-            method: _method_facts(
+            method: method_facts(
                 method, one.events, one.is_truncated, end=ends.get(method), clients=run.read_clients(method)
             )
             for method, one in recorded.items()
@@ -146,14 +156,15 @@ def gather(run: RunDirectory) -> RunFacts:
     )
 
 
-def _method_facts(
+def method_facts(
     method: str,
     events: tuple[Event, ...],
     is_truncated: bool,
     *,
-    end: MethodSummary | None,
-    clients: ClientScores | None,
+    end: MethodSummary | None = None,
+    clients: ClientScores | None = None,
 ) -> MethodFacts:
+    """Return what a method's events tell."""
     return MethodFacts(
         method=method,
         is_truncated=is_truncated,
@@ -166,6 +177,7 @@ def _method_facts(
         clients=clients,
         stops=_of_kind(events, StoppedLooking),
         seen=CohortsSeen.of(events),
+        measured=_of_kind(events, Measured),
     )
 
 

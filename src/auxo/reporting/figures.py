@@ -136,15 +136,67 @@ def heterogeneity_chart(run: MethodFacts) -> LineChart | None:
     )
     if not lines:
         return None
-    marks = tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
     return LineChart(
         description="Heterogeneity of updates over rounds, for each cohort.",
         x=Axis("round", low=0.0),
         y=Axis("heterogeneity of updates"),
         lines=lines,
-        marks=marks,
+        marks=_partition_marks(run),
         height=230,
     )
+
+
+def participants_chart(run: MethodFacts) -> LineChart | None:
+    """Return the updates that each cohort's rounds have used; None before the first round."""
+    colours = cohort_colours(run)
+    lines = tuple(
+        Line(
+            f"updates used by {cohort}",
+            colours[cohort],
+            _rounds(closed),
+            np.array([one.participants for one in closed], dtype=np.float64),
+            cohort,
+        )
+        for cohort, closed in _by_cohort(run).items()
+    )
+    if not lines:
+        return None
+    return LineChart(
+        description="Updates that were used in each round, for each cohort.",
+        x=Axis("round", low=0.0),
+        y=Axis("updates used", low=0.0),
+        lines=lines,
+        marks=_partition_marks(run),
+        height=230,
+    )
+
+
+def measured_charts(run: MethodFacts) -> list[tuple[str, str, LineChart]]:
+    """Return a chart for each of an app's own metrics over rounds, with who has measured it and its name."""
+    colours, charts = cohort_colours(run), []
+    values: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = {}
+    for one in run.measured:
+        for name, value in zip(one.names, one.values, strict=True):
+            values.setdefault((one.source, name), {}).setdefault(one.cohort, []).append((one.round, value))
+    for (source, name), cohorts in values.items():
+        lines = []
+        for cohort in in_order(cohorts):
+            rounds, told = np.array(cohorts[cohort], dtype=np.float64).T
+            lines.append(Line(f"{name} of {cohort}", colours.get(cohort, "ink"), rounds, told, cohort))
+        chart = LineChart(
+            description=f"{name} over rounds, for each cohort.",
+            x=Axis("round", low=0.0),
+            y=Axis(name),
+            lines=tuple(lines),
+            marks=_partition_marks(run),
+            height=260,
+        )
+        charts.append((source, name, chart))
+    return charts
+
+
+def _partition_marks(run: MethodFacts) -> tuple[Mark, ...]:
+    return tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
 
 
 def cohort_colours(run: MethodFacts) -> dict[str, str]:

@@ -35,7 +35,7 @@ def write_report(run: RunDirectory) -> Path:
         _tree_section(facts),
         _clients_section(facts),
         _criterion_section(facts),
-        _rounds_section(facts),
+        rounds_section(facts),
         _config_section(facts),
     )
     return run.write_report(page(f"Auxo run: {facts.name}", sections))
@@ -207,16 +207,19 @@ def _each_contender(facts: RunFacts, show: Callable[[MethodFacts], Sequence[Mark
 
 
 def _tree_section(facts: RunFacts) -> Markup:
-    parts = _each_contender(facts, _tree_parts) or [note("No method that could make cohorts has begun.")]
+    parts = _each_contender(facts, tree_parts) or [note("No method that could make cohorts has begun.")]
     return section("Cohort tree", *parts)
 
 
-def _tree_parts(run: MethodFacts) -> list[Markup]:
+def tree_parts(run: MethodFacts) -> list[Markup]:
+    """Return a method's tree of cohorts, in words where there is none."""
     roots = cohort_tree(run)
     if not roots:
         return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
-    caption = "Leaves train a model each; shown are their clients and accuracy at the last evaluation."
+    caption = "Leaves train a model each" + (
+        "; shown are their clients and accuracy at the last evaluation." if run.evaluations else "."
+    )
     caption += (
         " Cohorts that no client has used are not known of, and not shown." if run.seen.are_counted_by_use else ""
     )
@@ -273,11 +276,12 @@ def _losers_named(run: MethodFacts) -> str:
 
 
 def _criterion_section(facts: RunFacts) -> Markup:
-    parts = _each_contender(facts, _criterion_parts)
+    parts = _each_contender(facts, criterion_parts)
     return section("What the partition criterion saw", *parts) if parts else escaped("")
 
 
-def _criterion_parts(run: MethodFacts) -> list[Markup]:
+def criterion_parts(run: MethodFacts) -> list[Markup]:
+    """Return what a method's partition criterion saw; nothing where it has none."""
     if not run.has_criterion:
         return []
     gain, heterogeneity = criterion_chart(run), heterogeneity_chart(run)
@@ -293,7 +297,8 @@ def _nothing_judged() -> Markup:
     return note("The criterion had nothing to judge: no round had enough participants seen before.")
 
 
-def _rounds_section(facts: RunFacts) -> Markup:
+def rounds_section(facts: RunFacts) -> Markup:
+    """Return the section on what became of rounds and updates."""
     if not facts.methods:
         return section("Rounds", note("No method has begun."))
     incidents = incidents_table(facts)

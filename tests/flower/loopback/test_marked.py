@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from auxo.flower.loopback import FederationError, LoopbackFederation
+from auxo.flower.loopback import FederationError, LoopbackFederation, Node
 from auxo.flower.loopback.federation import free_port
+from auxo.flower.loopback.keys import NodeKey
 from auxo.flower.loopback.processes import MarkedProcesses, end
 
 ORPHAN = """
@@ -67,3 +68,27 @@ def test_waiting_in_vain_says_for_what_and_shows_the_end_of_the_log(tmp_path: Pa
     (tmp_path / "logs" / "node-7.log").write_text("first\nlast words\n")
     with pytest.raises(FederationError, match=r"waited 0 s for rain, in vain:\nfirst\nlast words"):
         federation.wait_for("rain", lambda: False, 0.1, log="node-7")
+
+
+def test_a_node_that_a_run_has_left_out_of_step_is_started_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation, sleeper = LoopbackFederation(tmp_path), marked(tmp_path)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "node-0.log").write_text("Ignoring message of an earlier process\n")
+    (logs / "node-1.log").write_text("Run ID 7 is not in `RUNNING` status. Ignoring message 9f.\n")
+    (logs / "node-2.log").write_text("Run ID 7 is not in `RUNNING` status. Ignoring reply message 9f.\n")
+    process = sleeper.start("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"])
+    key = NodeKey(tmp_path / "private", tmp_path / "public")
+    federation.nodes = [Node(f"node-{number}", key, {}, process=process) for number in range(4)]
+    federation.nodes[0].seen = len(federation.log_of("node-0"))
+    done: list[str] = []
+    monkeypatch.setattr(LoopbackFederation, "stop_node", lambda self, node: done.append(f"stop {node.name}"))
+    monkeypatch.setattr(LoopbackFederation, "start_node", lambda self, node: done.append(f"start {node.name}"))
+    try:
+        assert [node.name for node in federation.restart_out_of_step()] == ["node-1"]
+        assert federation.restart_out_of_step() == []
+    finally:
+        sleeper.end_all()
+    assert done == ["stop node-1", "start node-1"]

@@ -28,6 +28,7 @@ _START_S = 60.0  # that a process may take until it answers; our choice
 _RESTART_S = 120.0  # that a SuperLink may take to let a killed node in again
 _RETRY_S = 5.0  # between starts of such a node; our choice
 _CONNECTED = "SuperNode ID:"  # what a SuperNode logs once it is taken
+_OUT_OF_STEP = "Ignoring message"  # what it logs when a run has ended while it took a message of it
 _TAIL = 30  # lines of a log that an error shows
 
 
@@ -44,6 +45,7 @@ class Node:
     config: Mapping[str, ConfigValue]
     node_id: int | None = None  # None: not registered
     process: subprocess.Popen[bytes] | None = None
+    seen: int = 0  # characters of its log that its present process has not written, or that were looked at
 
     @property
     def is_running(self) -> bool:
@@ -135,6 +137,7 @@ class LoopbackFederation:
         made = self._certificates
         assert made is not None  # noqa: S101 - nodes are registered with a SuperLink that runs
         words = " ".join(f"{key}={json.dumps(value)}" for key, value in node.config.items())
+        node.seen = len(self.log_of(node.name))
         node.process = self._processes.start(
             node.name,
             [
@@ -175,6 +178,22 @@ class LoopbackFederation:
         """End a SuperNode and what it has started, without a word of warning."""
         if node.process is not None:
             self._kill_with_children(node.process)
+
+    def restart_out_of_step(self) -> list[Node]:
+        """Start again the SuperNodes that a run has left out of step, as their logs say; return which these were.
+
+        When a run ends while a SuperNode takes a message of it, Flower 1.41 runs the task all the same. Its reply is
+        never asked for, and stands before all that follow: the node answers each message only when the next one comes.
+        """
+        found = []
+        for node in self.nodes:
+            log = self.log_of(node.name)
+            if node.is_running and _OUT_OF_STEP in log[node.seen :]:
+                node.seen = len(log)
+                self.stop_node(node)
+                self.start_node(node)
+                found.append(node)
+        return found
 
     def online(self) -> set[int]:
         """Return the ids of nodes that the SuperLink holds for on line."""
@@ -233,9 +252,13 @@ class LoopbackFederation:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def wait_for(self, what: str, happens: Callable[[], bool], timeout_s: float, *, log: str) -> None:
-        """Wait until something happens; say what was awaited, and the end of that log, if it does not."""
+        """Wait until something happens; say what was awaited, and the end of that log, if it does not.
+
+        Meanwhile nodes are looked after, as by a supervisor: see `restart_out_of_step`.
+        """
         until = time.monotonic() + timeout_s
         while not happens():
+            self.restart_out_of_step()
             if self._link is not None and self._link.poll() is not None:
                 raise FederationError(f"the SuperLink ended with code {self._link.returncode}:\n{self._tail(log)}")
             if time.monotonic() > until:

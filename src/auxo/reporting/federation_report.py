@@ -1,0 +1,117 @@
+"""The report of a federation on Flower: what its directory knows, on one page, whether it still trains or not."""
+
+from pathlib import Path
+
+from auxo.experiments.run_directory import read_events
+from auxo.files.atomic_write import write_whole
+from auxo.protocol.cohorts_seen import in_order
+from auxo.reporting.facts import MethodFacts, RunFacts, method_facts
+from auxo.reporting.figures import measured_charts, participants_chart
+from auxo.reporting.markup import Markup, escaped, tag
+from auxo.reporting.method_names import AUXO
+from auxo.reporting.number_format import counted, duration, number
+from auxo.reporting.page import chart_figure, note, page, scrolling, section
+from auxo.reporting.report import criterion_parts, rounds_section, tree_parts
+
+EVENTS, REPORT = "events.jsonl", "report.html"
+_SOURCES = {
+    "evaluation": "Measured by clients\N{RIGHT SINGLE QUOTATION MARK} evaluation, as the strategy has put it together.",
+    "server": "Measured on the server.",
+    "training": "Measured while clients train, as the strategy has put it together.",
+}  # in the order in which they are shown
+
+
+def is_federation(folder: Path) -> bool:
+    """Return whether a directory is that of a federation: its events stand there themselves, not below a method."""
+    return (folder / EVENTS).is_file() and not (folder / "config.toml").exists()
+
+
+def write_federation_report(folder: Path) -> Path:
+    """Write the report of a federation into its directory and return where it is.
+
+    Raises:
+        FileError: its events are damaged.
+    """
+    recorded = read_events(folder / EVENTS)
+    run = method_facts(AUXO, recorded.events, recorded.is_truncated)
+    sections = (
+        _summary_section(folder.resolve().name, run),
+        _metrics_section(run),
+        section("Cohort tree", *tree_parts(run)),
+        _participants_section(run),
+        *([section("What the partition criterion saw", *parts)] if (parts := criterion_parts(run)) else []),
+        rounds_section(
+            RunFacts(folder.name, None, is_finished=True, has_failed=False, methods={AUXO: run}, config_text="")
+        ),
+    )
+    path = folder / REPORT
+    write_whole(path, page(f"Auxo federation: {folder.resolve().name}", sections).encode())
+    return path
+
+
+def federation_headline(run: MethodFacts) -> str:
+    """Return the federation's state in one sentence."""
+    if not run.rounds:
+        return "No round has closed yet."
+    rounds = max(one.round for one in run.rounds)
+    if not run.partitions:
+        return f"One model for all nodes, after {counted(rounds, 'round')}: no partition was made."
+    return f"{counted(len(run.seen.leaves), 'cohort')} found, after {counted(rounds, 'round')}."
+
+
+def _summary_section(name: str, run: MethodFacts) -> Markup:
+    last = max((one.time_s for one in run.rounds), default=0.0)
+    used = sum(one.participants for one in run.rounds)
+    lead = f"{counted(used, 'update')} used in {counted(len(run.rounds), 'round')} of all cohorts, in {duration(last)}."
+    parts = [
+        tag("p", escaped(f"Auxo federation: {name}"), class_="over"),
+        tag("h1", escaped(federation_headline(run))),
+        tag("p", escaped(lead), class_="lead"),
+    ]
+    if run.is_truncated:
+        words = "The last event was only half written and is left out."
+        parts.append(tag("div", tag("p", escaped(words)), class_="banner", role="note"))
+    table = _last_metrics(run)
+    return tag("header", *parts, *([] if table is None else [table]))
+
+
+def _last_metrics(run: MethodFacts) -> Markup | None:
+    """Return the last of each metric, a row for each cohort that trains; None where there are none."""
+    leaves, found = in_order(run.seen.leaves), dict[str, dict[str, float]]()
+    for one in run.measured:
+        if one.cohort in leaves:
+            for name, value in zip(one.names, one.values, strict=True):
+                found.setdefault(name, {})[one.cohort] = value
+    if not found:
+        return None
+    closed = {one.cohort: one for one in run.rounds}
+    heads = ("Cohort", "Round", "Nodes in it", *found)
+    head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
+    rows = []
+    for cohort in leaves:
+        last = closed.get(cohort)
+        cells = ["", ""] if last is None else [number(last.round), number(last.participants)]
+        cells += [f"{by[cohort]:.4g}" if cohort in by else "" for by in found.values()]
+        rows.append(tag("tr", tag("th", escaped(cohort), scope="row"), *(tag("td", escaped(cell)) for cell in cells)))
+    return scrolling(tag("table", head, tag("tbody", *rows)))
+
+
+def _metrics_section(run: MethodFacts) -> Markup:
+    charts = measured_charts(run)
+    if not charts:
+        return section("Metrics", note("The app has told no metrics."))
+    places = list(_SOURCES)
+    charts.sort(key=lambda one: places.index(one[0]) if one[0] in places else len(places))
+    parts = []
+    for source, name, chart in charts:
+        caption = _SOURCES.get(source, f"Measured by: {source}.")
+        caption += " Vertical lines are partitions." if run.partitions else ""
+        parts += [tag("h3", escaped(name)), chart_figure(chart, caption)]
+    return section("Metrics", *parts)
+
+
+def _participants_section(run: MethodFacts) -> Markup:
+    chart = participants_chart(run)
+    if chart is None:
+        return section("Participants", note("No round has closed yet."))
+    return section("Participants", chart_figure(chart, "Updates that have moved a model, round by round."))

@@ -1,0 +1,84 @@
+"""The page of a federation on Flower: what its events tell, and nothing that they do not."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from auxo.cli import app
+from auxo.files.errors import FileError
+from auxo.protocol.events import (
+    CohortEnded,
+    EmptyRound,
+    Event,
+    Measured,
+    Partitioned,
+    RoundClosed,
+    UpdateRejected,
+    to_json,
+)
+from auxo.reporting.facts import method_facts
+from auxo.reporting.federation_report import federation_headline, is_federation, write_federation_report
+
+
+def closed(cohort: str, number: int, used: int = 6) -> RoundClosed:
+    return RoundClosed(10.0 * number, cohort, number, used, 0, 0, 0, 9.0, used, used, 0, None, 0.07, 0.9, 1, False, 0)
+
+
+PARTED: list[Event] = [
+    closed("0", 1),
+    Measured(10.0, "0", 1, "training", ("train_loss",), (2.5,)),
+    UpdateRejected(20.0, "0", 2, "7 <script>", "NON_FINITE"),
+    closed("0", 2, used=5),
+    Measured(20.0, "0", 2, "evaluation", ("eval_loss",), (2.25,)),
+    Partitioned(20.0, "0", 2, ("0.0", "0.1"), (3, 3), 0.3),
+    closed("0.0", 3, used=3),
+    Measured(30.0, "0.0", 3, "evaluation", ("eval_loss",), (0.125,)),
+    closed("0.1", 3, used=2),
+    Measured(31.0, "0.1", 3, "evaluation", ("eval_loss",), (0.375,)),
+    EmptyRound(40.0, "0.1", 4, "no usable update"),
+    CohortEnded(50.0, "0.0", 3),
+]
+
+
+def written(folder: Path, events: list[Event], tail: str = "") -> str:
+    (folder / "events.jsonl").write_text("".join(f"{to_json(event)}\n" for event in events) + tail)
+    return write_federation_report(folder).read_text(encoding="utf-8")
+
+
+def test_the_page_has_cohorts_metrics_participants_and_rejections(tmp_path: Path) -> None:
+    html = written(tmp_path, PARTED)
+    assert "2 cohorts found, after 3 rounds." in html
+    for words in ("eval_loss", "train_loss", "Cohort tree", "Participants", "NON_FINITE", "no usable update", "0.375"):
+        assert words in html
+    assert "<script" not in html
+    assert "http://" not in html.replace("http://www.w3.org", "")
+
+
+def test_a_federation_without_a_partition_says_so(tmp_path: Path) -> None:
+    html = written(tmp_path, PARTED[:2])
+    assert "One model for all nodes, after 1 round: no partition was made." in html
+
+
+def test_a_federation_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
+    html = written(tmp_path, [])
+    assert "No round has closed yet." in html
+    assert federation_headline(method_facts("auxo", (), False)) == "No round has closed yet."
+
+
+def test_half_an_event_at_the_end_is_left_out_and_told(tmp_path: Path) -> None:
+    assert "half written" in written(tmp_path, PARTED, tail='{"type": "RoundCl')
+
+
+def test_damaged_events_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"events\.jsonl"):
+        written(tmp_path, PARTED, tail="nonsense\n")
+
+
+def test_the_command_knows_a_federation_by_its_files(tmp_path: Path) -> None:
+    assert not is_federation(tmp_path)
+    written(tmp_path, PARTED)
+    (tmp_path / "report.html").unlink()
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "report.html").is_file()
