@@ -14,7 +14,7 @@ from auxo.core.norm_clipping import Clipped
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
 from auxo.core.robust_aggregators import Median
-from auxo.core.trial import Judgements, Moved, Trial, TrialSettings, _is_beyond_chance, prune, routes_of
+from auxo.core.trial import Judgements, Moved, Trial, TrialSettings, _Mean, prune, routes_of
 from auxo.core.types import FloatArray, IntArray
 
 SETTINGS = TrialSettings()
@@ -107,12 +107,47 @@ def test_a_few_who_gain_everything_are_heard_among_many_who_gain_nothing() -> No
     assert {0, 1} <= set(cut.nodes)
 
 
-def test_a_few_must_gain_more_to_be_beyond_chance() -> None:
-    gains = np.array([0.2, 0.4, 0.6])  # 3.5 deviations, which three values have by chance too often
+def mean_of(parts: list[list[float]]) -> _Mean:
+    values = np.concatenate([np.array(part) for part in parts])
+    found = _Mean.of(values, np.repeat(np.arange(len(parts)), [len(part) for part in parts]), np.arange(len(values)))
+    assert found is not None
+    return found
 
-    assert _is_beyond_chance(np.tile(gains, 30), 3.0)
-    assert not _is_beyond_chance(gains, 3.0)
-    assert not _is_beyond_chance(gains[:1], 3.0)
+
+def test_a_few_must_gain_more_to_be_beyond_chance() -> None:
+    gains = [0.2, 0.4, 0.6]  # 3.5 deviations, which three values have by chance too often
+
+    assert mean_of([gains * 30]).is_beyond_chance(3.0)
+    assert not mean_of([gains]).is_beyond_chance(3.0)
+    assert _Mean.of(np.array([0.2]), np.array([0]), np.array([7])) is None
+
+
+def test_that_one_part_gains_more_than_another_is_no_chance() -> None:
+    little, much = [0.09, 0.1, 0.11] * 3, [1.1, 1.2, 1.3]
+    apart, mixed = mean_of([little, much]), mean_of([little + much])
+
+    assert apart.value == pytest.approx(mixed.value)
+    assert apart.is_beyond_chance(3.0)
+    assert not mixed.is_beyond_chance(3.0)
+
+
+def test_the_error_of_one_part_is_that_of_a_mean_and_a_single_judge_adds_no_certainty() -> None:
+    values = stream(5, "error").normal(size=20).tolist()
+    alone, beside = mean_of([values]), mean_of([values, [5.0]])
+
+    assert alone.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(20))
+    assert alone.freedom == 19
+    assert alone.of_few == pytest.approx(19)
+    assert beside.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(21))
+    assert beside.freedom == 19
+
+
+def test_three_judges_are_few_among_however_many_who_are_of_one_mind() -> None:
+    few = [0.2, 0.4, 0.6]
+
+    assert mean_of([few, [0.0] * 200]).of_few == pytest.approx(2)
+    assert not mean_of([few, [0.0] * 200]).is_beyond_chance(3.0)
+    assert mean_of([[0.5, 0.55, 0.6], [0.0] * 200]).is_beyond_chance(3.0)
 
 
 @given(st.integers(0, 200))

@@ -19,8 +19,7 @@ from auxo.core.settings import setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
-_FOR_ALL = 2 / 3  # of the deviations, that all must gain by where some of them gain enough by themselves; our choice
-_FEW = 0.25  # of those who judge; our choice
+_OF_FEW = 2 / 3  # of the deviations, that are asked for where a few judges make up all the chance; our choice
 _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
 
 
@@ -294,22 +293,61 @@ class _Court:
         mine = np.flatnonzero(np.isin(self.branch, self.dendrogram.below(node)))
         place = self.place(cut)[mine]
         losses, scores, seals = self.heard.losses[mine], self.heard.scores[mine], self.heard.seals[mine]
-        differences = losses[:, node] - _at(losses, place)
-        gains = _by_judge(differences, seals)
-        if len(gains) < 2 or gains.mean() <= self.settings.min_gain * float(losses[:, node].mean()):
-            return False
-        # Where few gain all of it, as a minority does, the mean of all is never far beyond its error; theirs is.
-        parts = [_by_judge(differences[place == one], seals[place == one]) for one in cut]
-        deviations = self.settings.deviations
-        are_few = _is_beyond_chance(gains, _FOR_ALL * deviations) and any(
-            _is_beyond_chance(part, deviations) for part in parts if len(part) <= _FEW * len(gains)
-        )
-        if not (are_few or _is_beyond_chance(gains, deviations)):
+        gains = losses[:, node] - _at(losses, place)
+        needed = self.settings.min_gain * float(losses[:, node].mean()) if len(mine) else 0.0
+        gained = _Mean.of(gains, place, seals)
+        if gained is None or gained.value <= needed or not gained.is_beyond_chance(self.settings.deviations):
             return False
         better = _at(scores, place) - scores[:, node]
         said = ~np.isnan(better)
-        scored = _by_judge(better[said], seals[said])
-        return len(scored) < 2 or bool(scored.mean() > self.settings.score_deviations * _error(scored))
+        scored = _Mean.of(better[said], place[said], seals[said])
+        return scored is None or scored.value > self.settings.score_deviations * scored.error
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """The mean of what judges say, and how far it may be off by chance.
+
+    Chance is within the parts of a cut: that one of them gains more than another is no sign of it. Otherwise a few who
+    gain everything, as a minority does, would hide by that very gain that it is none.
+    """
+
+    value: float
+    error: float
+    freedom: int  # degrees of freedom of the error
+    of_few: float  # the same if the error is that of few judges, however many others there are (Satterthwaite)
+
+    @staticmethod
+    def of(values: FloatArray, part: IntArray, seals: IntArray) -> "_Mean | None":
+        """Return the mean; None where no error can be told. Who has judged by both halves is one judge all the same."""
+        parts = [_by_judge(values[part == one], seals[part == one]) for one in np.unique(part)]
+        count = sum(map(len, parts))
+        spreads = [float(((one - one.mean()) ** 2).sum()) for one in parts]
+        freedom = count - len(parts)
+        if freedom < 1:
+            return None
+        # A part with a single judge has no spread of its own to go by: it is taken to be as wide as all of them.
+        free = [len(one) - 1 or freedom for one in parts]
+        wide = [sum(spreads) / freedom if len(one) == 1 else spreads[n] / free[n] for n, one in enumerate(parts)]
+        errors = [len(one) * wide[n] / count**2 for n, one in enumerate(parts)]
+        concentration = sum(error**2 / free[n] for n, error in enumerate(errors))
+        return _Mean(
+            value=sum(float(one.sum()) for one in parts) / count,
+            error=float(np.sqrt(sum(errors))),
+            freedom=freedom,
+            of_few=sum(errors) ** 2 / concentration if concentration > 0 else float(freedom),
+        )
+
+    def is_beyond_chance(self, deviations: float) -> bool:
+        """Return whether it is above zero by so many deviations, or by as much as makes up for few judges."""
+        enough = max(_student(deviations, self.freedom), _student(_OF_FEW * deviations, self.of_few))
+        return self.value > enough * self.error
+
+
+def _student(deviations: float, freedom: float) -> float:
+    """Return Student's quantile for the chance of so many deviations, by the first terms of its expansion."""
+    z = deviations
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def _at(values: FloatArray, node: IntArray) -> FloatArray:
@@ -321,21 +359,6 @@ def _by_judge(values: FloatArray, seals: IntArray) -> FloatArray:
     """Return the mean of each judge's values: who has judged by both halves is one judge all the same."""
     _, judge = np.unique(seals, return_inverse=True)
     return np.asarray(np.bincount(judge, weights=values) / np.maximum(np.bincount(judge), 1))
-
-
-def _is_beyond_chance(gains: FloatArray, deviations: float) -> bool:
-    """Return whether a mean is above zero by so many deviations, or by as much as makes up for few values."""
-    freedom = len(gains) - 1
-    if freedom < 1:
-        return False
-    z = deviations  # Student's quantile for the chance of so many deviations, by the first terms of its expansion
-    needed = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    return bool(gains.mean() > needed * _error(gains))
-
-
-def _error(values: FloatArray) -> float:
-    """Return the standard error of their mean."""
-    return float(values.std(ddof=1)) / float(np.sqrt(len(values)))
 
 
 def _tamed(losses: FloatArray, root: int) -> FloatArray:
