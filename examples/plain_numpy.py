@@ -49,18 +49,14 @@ def main() -> dict[str, float]:
             for task in server.open_round(cohort, check_ins):  # it may be asked to compare models, and to judge some
                 one, fold = int(task.client), task.fold
                 best = min(task.offered, key=lambda name: loss(server.weights(name), one, fold))
-                judge_by = int(fold == 0)  # a half that it does not train on, if it trains on one
-                out, in_ = (
-                    tuple(loss(server.weights(name), one, half) for name in task.held_out)
-                    for half in (judge_by, 1 - judge_by)
-                )
+                halves = (0, 1) if fold is None else (1 - fold, fold)  # to judge by, and to choose by
+                out, in_ = (tuple(loss(server.weights(name), one, by) for name in task.held_out) for by in halves)
                 work = train(server.weights(best), one, fold)
                 results.append(TaskResult(one, cohort, task.round, *work, trained=best, held_out=out, held_in=in_))
             for feedback in server.close_round(cohort, results):
                 clients[int(feedback.client)].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)
-    rows = {cohort: [int(one.client) for one in mine] for cohort, mine in members.items()}
-    return {cohort: accuracy(server.weights(cohort), mine) for cohort, mine in rows.items()}
+    return {name: accuracy(server.weights(name), [int(one.client) for one in mine]) for name, mine in members.items()}
 
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
         blocks=rules.fingerprint.blocks,
         trial=replace(trial, servers=servers),
     )
-    paths = ((1, 4, 0), (2, 4, 0), (3, 0, -1))  # 0: the cohort's own, 1 to 3: the branches', 4: of two of them together
     labels = np.arange(n) % 4 - 1  # every fourth has none, and trains the cohort's own
     asks = [labels[place] >= 0 and job.fold is not None for place, job in enumerate(jobs)]
-    asked = np.array([paths[label] if asks[place] else (-1,) * 3 for place, label in enumerate(labels)]).reshape(n, 3)
+    nodes = (1, 2, 3, 4, 0)  # 1 to 3: the branches', 4: of two of them together, 0: the cohort's own
+    asked = np.array([nodes if one else (-1,) * len(nodes) for one in asks]).reshape(n, len(nodes))
     jobs = [
         replace(job, model=int(labels[place]) + 1, held_out=tuple(int(one) for one in asked[place] if one >= 0))
         for place, job in enumerate(jobs)
