@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, AuxoMemory, _behind
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
 from auxo.core.clustering import ClusteringSettings, ClusteringState
@@ -448,6 +448,16 @@ def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_cohorts_own_model() 
     assert held_by((after.state,)) == ((), ())
     moved = np.mean([movement_of(after.gathered, 1 + branch) for branch in range(3)], axis=0)  # as many in each
     np.testing.assert_allclose(after.state.server.weights, after.closing.states[0].server.weights + moved, rtol=1e-6)
+
+
+def test_an_update_that_was_refused_has_no_weight_in_the_cohorts_own_model() -> None:
+    labels = np.array([0, 1, 0, 1])
+    found = closed(opening(on_trial(), labels), updates_of(labels)).gathered
+    refused = replace(found, aggregated=found.aggregated[1:], examples=np.array([10**7, 4, 4, 4]))
+
+    assert _behind(found, FedAvg(), 1, 3).tolist() == [0, 8, 0, 8]
+    assert _behind(refused, FedAvg(), 1, 3).tolist() == [0, 8, 0, 4]
+    assert _behind(found, FedAvg(weighting="uniform"), 1, 3).tolist() == [0, 2, 0, 2]
 
 
 def test_optimisers_of_the_branches_go_their_own_ways_and_the_cohorts_as_if_there_were_no_trial() -> None:

@@ -205,15 +205,34 @@ def test_judges_are_asked_about_all_models() -> None:
     assert begun.asked(np.array([True, False])).tolist() == [[0, 1, 2, 3, 4, 5, 6], [-1] * 7]
 
 
-def test_who_does_not_say_all_losses_or_could_be_anywhere_is_not_heard() -> None:
+def test_who_says_nothing_of_the_cohorts_own_model_or_could_be_anywhere_is_not_heard() -> None:
     losses = np.tile(np.arange(7.0), (5, 1))
     losses[1, 4], losses[2, 6] = np.nan, np.inf
     held_in = np.full((5, 7), np.nan)
     held_in[4] = 1.0
     judgements = Judgements(np.array([0, 1, 2, -1, -1]), losses, 1 - losses, held_in, np.arange(5))
+    heard_of = judgements.whole()
 
-    assert judgements.whole().seals.tolist() == [0, 4]  # by its cluster index, and by its choice
-    assert Judgements(*(column[:1] for column in vars(judgements).values())).whole().scores[0, 2] == -1
+    assert heard_of.seals.tolist() == [0, 1, 4]  # by their cluster index, and by its choice
+    assert heard_of.losses[1, 4] == np.inf  # that model has diverged for it
+
+
+def test_a_model_that_has_diverged_is_nobodys_choice_and_keeps_nobody_from_being_heard() -> None:
+    losses = judged({0: (0.2, 0.2), 1: (0.2, 0.2), 2: (0.2, 0.0)})
+    losses[:, 3] = np.nan
+    held_in = np.where(np.isnan(losses), np.nan, losses + 0.01)
+    cut = prune(heard(replace(said(losses, held_in=held_in), branch=np.full(len(losses), -1)).whole()), SETTINGS)
+
+    assert {0, 1} <= set(cut.nodes)
+    assert cut.judged == len(losses)
+
+
+def test_who_says_the_same_of_both_halves_is_where_its_label_leads_or_nowhere() -> None:
+    losses = judged(dict.fromkeys(range(4), (0.2, 0.2)))
+    same = said(losses, held_in=losses)
+
+    assert np.isnan(same.whole().held_in).all()
+    assert replace(same, branch=np.full(len(losses), -1)).whole().judges == 0
 
 
 def test_a_judge_that_chooses_is_where_its_other_samples_lead_whatever_its_label_says() -> None:
@@ -232,17 +251,38 @@ def test_a_choice_by_chance_parts_nothing() -> None:
     losses[:, 6] -= 0.01
 
     assert prune(heard(said(losses, held_in=held_in)), SETTINGS).nodes == (6,)
-    assert len(prune(heard(said(losses, held_in=losses)), SETTINGS).nodes) > 1  # judged by what it chose by
+    assert len(prune(heard(said(losses, held_in=losses)), SETTINGS).nodes) > 1  # which is why `whole` leaves these out
 
 
 def test_who_judges_by_both_halves_is_one_judge() -> None:
     losses = judged({0: (0.0, 0.5), 1: (0.0, 0.5)}, count=2, noise=0.1)
-    once = said(losses, held_in=losses)
+    once = said(losses, held_in=losses + 0.01)
     twice = once.and_of(once)
 
     assert (once.judges, twice.judges, len(twice.seals)) == (4, 4, 8)
     assert prune(heard(once), SETTINGS).nodes == prune(heard(twice), SETTINGS).nodes
     assert prune(heard(once), SETTINGS).judged == 4
+
+
+def test_a_judge_whose_halves_disagree_counts_no_more_than_one_whose_halves_agree() -> None:
+    values, part, judge = (
+        np.array([1.0, 1.0, 0.0, 0.5, 1.0, 1.0]),
+        np.array([0, 0, 0, 1, 1, 1]),
+        np.array([0, 0, 1, 1, 2, 2]),
+    )
+    found = _Mean.of(values, part, judge)
+    assert found is not None
+
+    assert found.value == pytest.approx((1.0 + 0.25 + 1.0) / 3)
+
+
+def test_where_a_part_loses_how_many_judges_it_has_is_chance_as_well() -> None:
+    # One in ten gains what the others lose together: by the number of judges alone it may seem to pay.
+    gaining, losing = [0.5, 0.52, 0.48, 0.5], [-0.04, -0.05, -0.06] * 5
+
+    assert mean_of([gaining, losing]).value > 0.02
+    assert not mean_of([gaining, losing]).is_beyond_chance(3.0)
+    assert mean_of([gaining, [0.0] * 15]).is_beyond_chance(3.0)
 
 
 def test_the_rival_moves_by_all_participants_whichever_model_they_have_trained() -> None:

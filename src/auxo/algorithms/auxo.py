@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from auxo.core.affinity import FOLDS, AffinitySettings
-from auxo.core.aggregators import Aggregator, RateScaling, ServerState, rate_scale
+from auxo.core.aggregators import Aggregator, RateScaling, ServerState, Weighting, rate_scale, update_weight
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, compare, note_explained
 from auxo.core.cohort_algorithm import (
@@ -388,14 +388,11 @@ class Auxo:
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
         trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
-        placed = np.full(len(gathered.rows), -1) if gathered.placed is None else gathered.placed
-        own_place = np.where(placed >= offered, placed - offered + 1, np.where(placed == 0, 0, -1))
-        behind = np.bincount(
-            own_place[own_place >= 0],
-            weights=gathered.examples[own_place >= 0],
-            minlength=1 + search.trial.dendrogram.branches,
+        moved = Moved(
+            gathered.movements[0],
+            gathered.movements[offered:],
+            _behind(gathered, aggregator, offered, search.trial.dendrogram.branches),
         )
-        moved = Moved(gathered.movements[0], gathered.movements[offered:], behind.astype(np.float64))
         server = trial.rival(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
         cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
@@ -428,7 +425,8 @@ class Auxo:
         search, asked = _memory(closing.states[0]).search, closing.participants.held_out
         if asked is None or not asked.size:
             return Judgements.none(root + 1)
-        rows = np.flatnonzero(asked[gathered.rows].max(axis=1) >= 0)
+        # A single sample is both halves of its client.
+        rows = np.flatnonzero((asked[gathered.rows].max(axis=1) >= 0) & (gathered.examples > 1))
         claims = claims_of(closing, gathered).take(rows)
         branch = search.branches(claims.label, claims.generation)
         said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
@@ -475,6 +473,22 @@ class Auxo:
         """Return whether clustering has started often enough to say that there is nothing to find."""
         judged = sum(seen.judged for seen in evidence)
         return 0 < self.clustering.most_starts <= clustering.generation and judged >= _FEWEST_JUDGED
+
+
+def _behind(gathered: Gathered, aggregator: Aggregator, offered: int, branches: int) -> FloatArray:
+    """Return the weight of the updates behind each movement: of the cohort's own model, and of each branch's.
+
+    Of those that were admitted, and in the aggregator's own measure.
+    """
+    weighting: Weighting = "uniform" if getattr(aggregator, "weighting", "examples") == "uniform" else "examples"
+    behind = np.zeros(1 + branches)
+    if gathered.placed is not None:
+        for row in np.flatnonzero(np.isin(gathered.rows, gathered.aggregated) & (gathered.placed >= 0)).tolist():
+            model = int(gathered.placed[row])
+            if model == 0 or model >= offered:
+                place = 0 if model == 0 else model - offered + 1
+                behind[place] += update_weight(weighting, int(gathered.examples[row]))
+    return behind
 
 
 def _as_wide(said: FloatArray, width: int) -> FloatArray:

@@ -20,6 +20,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
 _OF_FEW = 2 / 3  # of the deviations, that are asked for where a few judges make up all the chance; our choice
+_FEWEST_FREE = 4  # degrees of freedom; with fewer the expansion of the quantile is far too small
 _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
 
 
@@ -96,10 +97,21 @@ class Judgements:
         return len(np.unique(self.seals))
 
     def whole(self) -> "Judgements":
-        """Return what was said of all models by those of whom it is known where they would be."""
-        has_choice = np.isfinite(self.held_in).all(axis=1)
-        rows = np.flatnonzero((has_choice | (self.branch >= 0)) & np.isfinite(self.losses).all(axis=1))
-        return Judgements(self.branch[rows], self.losses[rows], self.scores[rows], self.held_in[rows], self.seals[rows])
+        """Return what those have said of whom it is known where they would be.
+
+        A model with no finite loss has diverged for them, which is as bad as can be. Who says the same of both halves
+        has not told them apart: it would be judged by what it chose by.
+        """
+        held_in = np.where(np.isnan(self.held_in), np.inf, self.held_in)
+        chooses = np.isfinite(held_in).any(axis=1) & (self.held_in != self.losses).any(axis=1)
+        rows = np.flatnonzero((chooses | (self.branch >= 0)) & np.isfinite(self.losses[:, -1:]).all(axis=1))
+        return Judgements(
+            self.branch[rows],
+            np.where(np.isnan(self.losses[rows]), np.inf, self.losses[rows]),
+            self.scores[rows],
+            np.where(chooses[rows, None], held_in[rows], np.nan),
+            self.seals[rows],
+        )
 
     def and_of(self, others: "Judgements") -> "Judgements":
         """Return these and others."""
@@ -269,7 +281,7 @@ class _Court:
             node_of[list(self.dendrogram.below(node))] = node
         of_cut = self.heard.held_in[:, list(cut)]
         chosen = np.array(cut)[np.where(np.isnan(of_cut), np.inf, of_cut).argmin(axis=1)]
-        return np.where(np.isfinite(of_cut).all(axis=1), chosen, node_of[self.heard.branch])
+        return np.where(np.isnan(of_cut).any(axis=1), node_of[self.heard.branch], chosen)
 
     @cached_property
     def branch(self) -> IntArray:
@@ -309,7 +321,8 @@ class _Mean:
     """The mean of what judges say, and how far it may be off by chance.
 
     Chance is within the parts of a cut: that one of them gains more than another is no sign of it. Otherwise a few who
-    gain everything, as a minority does, would hide by that very gain that it is none.
+    gain everything, as a minority does, would hide by that very gain that it is none. Where a part loses, how many
+    judges of each part there are decides the sign, and that is chance as well.
     """
 
     value: float
@@ -319,27 +332,32 @@ class _Mean:
 
     @staticmethod
     def of(values: FloatArray, part: IntArray, seals: IntArray) -> "_Mean | None":
-        """Return the mean; None where no error can be told. Who has judged by both halves is one judge all the same."""
-        parts = [_by_judge(values[part == one], seals[part == one]) for one in np.unique(part)]
-        count = sum(map(len, parts))
-        spreads = [float(((one - one.mean()) ** 2).sum()) for one in parts]
-        freedom = count - len(parts)
+        """Return the mean over judges, of whom each counts the same; None where no error can be told."""
+        _, judge, rows = np.unique(seals, return_inverse=True, return_counts=True)
+        _, part = np.unique(part, return_inverse=True)
+        weight = 1.0 / rows[judge]  # who has judged by both halves is one judge all the same
+        in_part = np.bincount(part, weights=weight)
+        means = np.bincount(part, weights=weight * values) / in_part if len(values) else np.zeros(0)
+        count, freedom = len(rows), len(rows) - len(means)
         if freedom < 1:
             return None
+        value = float((weight * values).sum() / count)
+        centres = means[part] if (means >= 0).all() else np.full(len(values), value)
+        off = np.bincount(judge, weights=weight * (values - centres))  # of each judge, its halves together
+        home = part[np.unique(judge, return_index=True)[1]]
+        spreads, judges = (np.bincount(home, weights=one, minlength=len(means)) for one in (off**2, None))
         # A part with a single judge has no spread of its own to go by: it is taken to be as wide as all of them.
-        free = [len(one) - 1 or freedom for one in parts]
-        wide = [sum(spreads) / freedom if len(one) == 1 else spreads[n] / free[n] for n, one in enumerate(parts)]
-        errors = [len(one) * wide[n] / count**2 for n, one in enumerate(parts)]
-        concentration = sum(error**2 / free[n] for n, error in enumerate(errors))
-        return _Mean(
-            value=sum(float(one.sum()) for one in parts) / count,
-            error=float(np.sqrt(sum(errors))),
-            freedom=freedom,
-            of_few=sum(errors) ** 2 / concentration if concentration > 0 else float(freedom),
-        )
+        free = np.where(judges > 1, judges - 1, freedom)
+        wide = np.where(judges > 1, spreads / free, spreads.sum() / freedom)
+        errors = judges * wide / count**2
+        concentration = float((errors**2 / free).sum())
+        of_few = float(errors.sum()) ** 2 / concentration if concentration > 0 else float(freedom)
+        return _Mean(value, float(np.sqrt(errors.sum())), freedom, of_few)
 
     def is_beyond_chance(self, deviations: float) -> bool:
         """Return whether it is above zero by so many deviations, or by as much as makes up for few judges."""
+        if self.freedom < _FEWEST_FREE:
+            return False
         enough = max(_student(deviations, self.freedom), _student(_OF_FEW * deviations, self.of_few))
         return self.value > enough * self.error
 
@@ -353,12 +371,6 @@ def _student(deviations: float, freedom: float) -> float:
 def _at(values: FloatArray, node: IntArray) -> FloatArray:
     """Return each row's value at its node."""
     return np.asarray(values[np.arange(len(node)), node])
-
-
-def _by_judge(values: FloatArray, seals: IntArray) -> FloatArray:
-    """Return the mean of each judge's values: who has judged by both halves is one judge all the same."""
-    _, judge = np.unique(seals, return_inverse=True)
-    return np.asarray(np.bincount(judge, weights=values) / np.maximum(np.bincount(judge), 1))
 
 
 def _tamed(losses: FloatArray, root: int) -> FloatArray:

@@ -131,7 +131,9 @@ class ClientHalf:
             held_out=tuple(value.loss for value in said) if is_whole else None,
             held_out_scores=tuple(scores) if is_whole and len(scores) == len(said) else None,
             held_in=tuple(value.loss for value in others) if is_whole and is_whole_there else None,
-            held_in_scores=tuple(other_scores) if is_whole_there and len(other_scores) == len(judged) else None,
+            held_in_scores=tuple(other_scores)
+            if is_whole and is_whole_there and len(other_scores) == len(judged)
+            else None,
             on_all=task.fold is not None and half is None,
         )
         return reply, answer
