@@ -23,6 +23,7 @@ from tests.flower.small import federation
 
 ROOT = Path(__file__).parents[2]
 NODES, ROUNDS = 8, 14
+COMMAND = "import signal\nfrom auxo.cli import main\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nmain()\n"
 APP = """
 import sys, time
 import numpy as np
@@ -121,6 +122,17 @@ def test_a_second_signal_does_at_once_what_the_first_was_to_do(heard: list[int])
         assert heard == [signal.SIGTERM]
 
 
+def test_what_is_ignored_stays_ignored_and_stops_nothing() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with polite_stopping() as told:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not told.is_told
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stopping") / "app"
@@ -145,7 +157,7 @@ def started(app: Path, directory: Path) -> subprocess.Popen[bytes]:
     settings = {"directory": str(directory), "auxo-state": str(directory / "nodes")}
     state = [word for name, value in settings.items() for word in ("--run-config", f"{name}={value}")]
     return subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "auxo", "flower", "run", str(app), "--nodes", str(NODES), *state],
+        [sys.executable, "-c", COMMAND, "flower", "run", str(app), "--nodes", str(NODES), *state],
         cwd=ROOT,
         env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,

@@ -41,13 +41,15 @@ class Stopping:
 def polite_stopping() -> Iterator[Stopping]:
     """Lend a flag that SIGTERM and Ctrl-C set; at the end the signal does what it does without us.
 
-    A second signal does so at once. Signals belong to a process's main thread: elsewhere nothing changes.
+    A second signal does so at once. Signals belong to a process's main thread: elsewhere nothing changes. What is
+    ignored, as Ctrl-C is by a process in a script's background, stays ignored.
     """
     stopping = Stopping()
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def restore() -> None:
         for number, handler in before.items():
@@ -61,7 +63,7 @@ def polite_stopping() -> Iterator[Stopping]:
         stopping.told, stopping.until_s = signal.Signals(number), time.monotonic() + _GRACE_S
         LOG.info("told to stop: no more rounds are opened; up to %.0f s for nodes to answer", _GRACE_S)
 
-    for number in _SIGNALS:
+    for number in before:
         signal.signal(number, tell)
     try:
         yield stopping
