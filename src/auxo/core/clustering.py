@@ -32,7 +32,7 @@ class ClusteringSettings:
     min_structure: float = setting(
         1.2,
         "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
-        "without clusters; with less the cohort goes on pooling, and nobody keeps samples back. Our choice.",
+        "without clusters; with less the cohort goes on pooling, and tries no partition. Our choice.",
     )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(

@@ -125,7 +125,7 @@ def look(
         started = start_clustering(pool, clustering, search.clustering.generation, seen.blocks, rng)
         if started is None:
             return Looked(search, nothing)
-        if started.structure < clustering.min_structure:  # judges cost something, and would find nothing to judge
+        if started.structure < clustering.min_structure:  # a trial costs downloads, and would find nothing
             return Looked(replace(search, pool=Pool()), nothing)
         search = replace(
             search,
