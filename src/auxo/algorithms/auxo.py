@@ -111,9 +111,9 @@ class Auxo:
     )
     cross_fit_share: float = setting(
         0.2,
-        "Share of the clients, always the same ones, that judge a partition on trial; they train no branch before they "
-        "are heard. Above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion "
-        "decides, these clients alternate between halves.) Our choice.",
+        "Share of the clients, always the same ones, that judge a partition on trial; they train no branch meanwhile. "
+        "Above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion decides, these "
+        "clients alternate between halves.) Our choice.",
     )
     late_feedback: bool = setting(
         True,
@@ -181,8 +181,13 @@ class Auxo:
         return Start((initial(0),))
 
     def memory(self, parent: CohortState | None) -> AuxoMemory:
-        """Return that nothing is known of a new cohort."""
-        return AuxoMemory()
+        """Return that nothing is known of a new cohort.
+
+        What is within a child has been on trial with it, so it rests as if that had been its own.
+        """
+        if parent is None or self.decides == "criterion":
+            return AuxoMemory()
+        return AuxoMemory(search=Search(rests_until=_memory(parent).search.rests_until))
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
@@ -226,7 +231,7 @@ class Auxo:
         return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
 
     def _trial_plan(self, opening: Opening) -> Plan:
-        """Return who trains what: on trial each branch its model, and judges that are unheard the cohort's own."""
+        """Return who trains what: on trial each branch its model, and judges the cohort's own."""
         search = _memory(opening.state).search
         if not self._looks(search, opening.state.round + 1, opening.share):
             plan = plan_members_first(opening, None, self.late_feedback)
@@ -239,10 +244,11 @@ class Auxo:
         if search.trial is None:
             return plan
         offered, root = len(plan.offered), search.trial.dendrogram.root
-        unheard = self._unheard(search, clients)
+        judges = are_judges(clients, self.cross_fit_share)
         compares = plan.model == LEAST_LOSS
-        elsewhere = compares | (unheard & self._stand_aside)
+        elsewhere = compares | (judges & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
+        unheard = judges & ~search.has_heard(clients)
         asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
         return replace(
             plan,
@@ -252,15 +258,8 @@ class Auxo:
 
     @property
     def _stand_aside(self) -> bool:
-        """Return whether judges train no branch before they are heard; where most clients judge, few would be left."""
+        """Return whether judges train no branch; where most clients judge, few would be left."""
         return self.cross_fit_share <= _MOST_ASIDE
-
-    def _unheard(self, search: Search, clients: IntArray) -> BoolArray:
-        """Return the judges that a trial has yet to hear."""
-        if search.trial is None:
-            return np.zeros(len(clients), dtype=np.bool_)
-        known = np.isin(seals(clients, search.clustering.generation), search.trial.heard.seals)
-        return are_judges(clients, self.cross_fit_share) & ~known
 
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
@@ -269,8 +268,8 @@ class Auxo:
     def _admission(self, closing: Closing) -> Admission:
         search = _memory(closing.states[0]).search
         if search.trial is not None:
-            unheard = self._unheard(search, closing.participants.clients) & self._stand_aside
-            return ToBranches(search, len(closing.states), unheard)
+            judges = are_judges(closing.participants.clients, self.cross_fit_share)
+            return ToBranches(search, len(closing.states), judges & self._stand_aside)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -395,9 +394,12 @@ class Auxo:
         )
         server = trial.rival(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
-        cut, over = prune(trial, self.trial), trial.rounds >= self.trial.rounds
-        pays = len(cut.nodes) > 1
-        after = replace(search, trial=trial) if not over else search.rested(state.round, self.trial)
+        cut = prune(trial, self.trial)
+        over, pays = trial.is_over(cut, self.trial), len(cut.nodes) > 1
+        if over:
+            after = search.rested(state.round, self.trial) if pays else search.failed(state.round, self.trial)
+        else:
+            after = replace(search, trial=trial.going_on(self.trial))
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         strangers = np.flatnonzero(gathered.model == 0)
         if len(strangers):

@@ -19,7 +19,12 @@ class ClusteringSettings:
 
     clusters: int = setting(
         8,
-        "Clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a partition.",
+        "Most clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a "
+        "partition.",
+    )
+    finds_number: bool = setting(
+        True,
+        "Take as many clusters as show most structure in the pool, where a trial decides; otherwise always the most.",
     )
     pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
     pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
@@ -30,9 +35,10 @@ class ClusteringSettings:
         "only as they are.",
     )
     min_structure: float = setting(
-        1.2,
+        1.1,
         "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
-        "without clusters; with less the cohort goes on pooling, and tries no partition. Our choice.",
+        "without clusters, chance taken off; with less the cohort looks again later, and tries no partition. Our "
+        "choice.",
     )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(
@@ -152,8 +158,13 @@ def compare(
     """
     if state.centres is None:
         raise ValueError("state.centres: expected those of a clustered round, got none")
-    points = _scaled(others - directions.mean(axis=0, keepdims=True), blocks)
-    return np.asarray(points @ unit_rows(state.centres).T)
+    return near_centres(_scaled(others - directions.mean(axis=0, keepdims=True), blocks), state.centres)
+
+
+def near_centres(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return (points, clusters) cosines to centres; NaN where a cluster has none."""
+    usable = (centres**2).sum(axis=1) > _NEGLIGIBLE
+    return np.where(usable[None, :], points @ unit_rows(centres).T, np.nan)
 
 
 def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:

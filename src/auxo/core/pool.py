@@ -9,7 +9,9 @@ import numpy as np
 
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_space
 from auxo.core.types import Float32Array, FloatArray, IntArray
-from auxo.core.views import View, structure, without_frequencies
+from auxo.core.views import Structure, View, ViewName, structure, without_frequencies
+
+_SECOND_COUNTS = 1.5  # times as much: what updates show without class frequencies beyond chance; our choice
 
 
 @dataclass(frozen=True)
@@ -55,49 +57,79 @@ class Started:
 
     clustering: ClusteringState
     view: View
-    structure: float  # that the pool shows in it, see `auxo.core.views.structure`
+    structure: Structure  # that the pool shows in it
+    other: ViewName | None = None  # view that shows enough structure, too
 
 
-def start_clustering(
+def start_clustering(  # noqa: PLR0913 - one for each thing that the start depends on
     pool: Pool,
     settings: ClusteringSettings,
     generation: int,
     blocks: IntArray | None,
     rng: np.random.Generator,
+    only: ViewName | None = None,
 ) -> Started | None:
     """Return the clustering that K-means over the whole pool begins; None where there are too few different points.
 
-    Updates are viewed with or without what class frequencies explain, whichever shows more structure.
+    Args:
+        pool: that it begins from.
+        settings: see `ClusteringSettings`.
+        generation: of the cohort's last start.
+        blocks: (width,) of the fingerprints.
+        rng: for K-means.
+        only: view to look at; None: see `_views`.
     """
     directions = np.concatenate([one.directions for one in pool.rounds]).astype(np.float64)
-    view, shown = _view(pool, directions, settings, blocks, rng)
+    (_, view, found), *others = _views(pool, directions, settings, blocks, rng, only)
     points = cluster_space(view.of(directions, _outputs(pool)), blocks, np.zeros(directions.shape[1]))
-    if len(points) < 2 * settings.clusters or len(np.unique(points, axis=0)) < settings.clusters:
+    clusters = found.clusters if settings.finds_number else settings.clusters
+    if len(points) < 2 * clusters or len(np.unique(points, axis=0)) < clusters:
         return None
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 
     seed = int(rng.integers(2**31))
-    found = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
-    return Started(ClusteringState(generation + 1, found.cluster_centers_), view, shown)
+    start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
+    # Clusters that there are not have no direction: nobody is near them, and their numbers stay free.
+    centres = np.zeros((settings.clusters, points.shape[1]))
+    centres[:clusters] = start.cluster_centers_
+    other = next((name for name, _, there in others if there.shown >= settings.min_structure), None)
+    return Started(ClusteringState(generation + 1, centres), view, found, other)
 
 
-def _view(
-    pool: Pool, directions: FloatArray, settings: ClusteringSettings, blocks: IntArray | None, rng: np.random.Generator
-) -> tuple[View, float]:
-    """Return the view with more structure, and how much that is."""
+def _views(  # noqa: PLR0913 - as above
+    pool: Pool,
+    directions: FloatArray,
+    settings: ClusteringSettings,
+    blocks: IntArray | None,
+    rng: np.random.Generator,
+    only: ViewName | None,
+) -> list[tuple[ViewName, View, Structure]]:
+    """Return the views of the pool, each with the structure that it shows, the one to begin with first.
+
+    That is the one without class frequencies, unless updates as they are show much more: frequencies of clients' own
+    are clusters of a kind, whether or not they are worth anything, and hide groups that differ in something else.
+    """
     outputs = _outputs(pool)
-    other = without_frequencies(directions, outputs) if settings.views == "both" else None
     number = np.repeat(np.arange(len(pool.rounds)), [len(one.directions) for one in pool.rounds])
+    views: list[tuple[ViewName, View]] = [("plain", View())]
+    other = without_frequencies(directions, outputs) if settings.views == "both" else None
+    if other is not None:
+        views.append(("without frequencies", other))
     shown = [
-        structure(
-            cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1])),
-            number % 2 == 0,
-            settings.clusters,
-            rng,
+        (
+            name,
+            view,
+            structure(
+                cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1])),
+                number % 2 == 0,
+                settings.clusters,
+                rng,
+            ),
         )
-        for view in (View(), *((other,) if other else ()))
+        for name, view in views
+        if only is None or name == only or len(views) == 1
     ]
-    return (other, shown[1]) if other and shown[1] > shown[0] else (View(), shown[0])
+    return sorted(shown, key=lambda one: -(one[2].shown - 1) * (1.0 if one[0] == "plain" else _SECOND_COUNTS))
 
 
 def _outputs(pool: Pool) -> FloatArray:

@@ -14,14 +14,17 @@ from auxo.core.clustering import (
     cluster_round,
     cluster_space,
     compare,
+    near_centres,
 )
 from auxo.core.dendrogram import Alikeness, grow
-from auxo.core.fingerprint import unit_rows
 from auxo.core.gathering import Examined
+from auxo.core.judges import seals
 from auxo.core.pool import Pool, PooledRound, start_clustering
 from auxo.core.trial import Trial, TrialSettings
 from auxo.core.types import BoolArray, FloatArray, IntArray
-from auxo.core.views import View
+from auxo.core.views import View, ViewName
+
+_LATER = 1.5  # times the rounds so far, until a cohort without structure looks again; our choice
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Search:
     followed: int = 0  # rounds since clustering began
     trial: Trial | None = None
     rests_until: int = 0  # round after which the cohort looks again
+    other: ViewName | None = None  # view that shows structure as well, and has not been on trial
+    only: ViewName | None = None  # view that the cohort looks at next; None: whichever is best
 
     def looks(self, number: int) -> bool:
         """Return whether the cohort looks for groups in the round of this number."""
@@ -48,9 +53,21 @@ class Search:
         return self.clustering.centres is not None
 
     def rested(self, number: int, settings: TrialSettings) -> "Search":
-        """Return the search after a trial that did not pay, in the round of this number: longer rests every time."""
+        """Return the search after a trial, in the round of this number: longer rests every time."""
         pause = max(1, round(settings.rest * number))
         return Search(clustering=ClusteringState(self.clustering.generation), rests_until=number + pause)
+
+    def failed(self, number: int, settings: TrialSettings) -> "Search":
+        """Return the search after a trial that did not pay: the other view has its turn first, if it shows anything."""
+        if self.other is None:
+            return self.rested(number, settings)
+        return Search(clustering=ClusteringState(self.clustering.generation), only=self.other)
+
+    def has_heard(self, clients: IntArray) -> BoolArray:
+        """Return which clients have judged the models that are on trial."""
+        if self.trial is None:
+            return np.zeros(len(clients), dtype=np.bool_)
+        return np.isin(seals(clients, self.clustering.generation), self.trial.heard.seals)
 
     def branches(self, labels: IntArray, generation: IntArray) -> IntArray:
         """Return the branch on trial that each label leads to; -1: none."""
@@ -65,7 +82,7 @@ class Search:
         if self.clustering.centres is None or self.mean is None:
             raise ValueError("search: expected clusters, got none; look for some first")
         points = cluster_space(self.view.of(directions, outputs), self.blocks, self.mean)
-        return np.asarray(points @ unit_rows(self.clustering.centres).T)
+        return near_centres(points, self.clustering.centres)
 
 
 @dataclass(frozen=True)
@@ -122,16 +139,18 @@ def look(
         search = replace(search, pool=pool, blocks=seen.blocks)
         if not pool.is_full(clustering):
             return Looked(search, nothing)
-        started = start_clustering(pool, clustering, search.clustering.generation, seen.blocks, rng)
+        started = start_clustering(pool, clustering, search.clustering.generation, seen.blocks, rng, search.only)
         if started is None:
             return Looked(search, nothing)
-        if started.structure < clustering.min_structure:  # a trial costs downloads, and would find nothing
-            return Looked(replace(search, pool=Pool()), nothing)
+        if started.structure.shown < clustering.min_structure:  # a trial costs downloads, and would find nothing
+            later = max(cohort.round, round(_LATER * cohort.round) - clustering.pool_rounds)
+            return Looked(replace(search, pool=Pool(), only=None, rests_until=later), nothing)
         search = replace(
             search,
             pool=Pool(),
             clustering=started.clustering,
             view=started.view,
+            other=started.other,
             alike=Alikeness.none(clustering.clusters),
             followed=0,
         )

@@ -8,6 +8,7 @@ has seen: those who gain much, those who lose by having fewer participants, in o
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from auxo.core.settings import setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
+_HINT = 1 / 2  # of the deviations, from which on a gain may turn out to be one; our choice
 _OF_FEW = 2 / 3  # of the deviations, that are asked for where a few judges make up all the chance; our choice
 _FEWEST_FREE = 4  # degrees of freedom; with fewer the expansion of the quantile is far too small
 _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
@@ -29,6 +31,11 @@ class TrialSettings:
     """How a partition is tried."""
 
     rounds: int = setting(10, "Rounds that branches train alone before they are judged by the second half of them.")
+    most_rounds: int = setting(
+        40,
+        "Rounds after which a trial ends; until then one goes on for as many rounds again while branches gain and it "
+        "is open whether it is enough, or chance. Our choice.",
+    )
     deviations: float = setting(
         3.0,
         "Deviations by which the members of two branches must be better off apart, so that it is not chance.",
@@ -72,6 +79,8 @@ class TrialSettings:
                 f"looks_from: expected enough for two branches of min_participants = {self.min_participants}, got "
                 f"{self.looks_from}; raise it to {2 * self.min_participants} or more"
             )
+        if self.most_rounds < self.rounds:
+            raise ValueError(f"most_rounds: expected at least rounds = {self.rounds}, got {self.most_rounds}")
         if not 0 <= self.waits_for <= 1:
             raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
         if not 0 <= self.min_gain < 1:
@@ -210,7 +219,19 @@ class Trial:
 
     def counts(self, settings: TrialSettings) -> bool:
         """Return whether the next round's judges are heard: in the first half models have hardly parted."""
-        return self.rounds >= settings.rounds // 2
+        return self.rounds % settings.rounds >= settings.rounds // 2
+
+    def is_over(self, cut: "Cut", settings: TrialSettings) -> bool:
+        """Return whether it ends with this cut: when its rounds are, unless it is open what more of them would show."""
+        if self.rounds % settings.rounds:
+            return False
+        return not cut.is_open or self.rounds + settings.rounds > settings.most_rounds
+
+    def going_on(self, settings: TrialSettings) -> "Trial":
+        """Return the trial before its next round: of models that train on, judges are heard anew."""
+        if self.rounds % settings.rounds:
+            return self
+        return replace(self, heard=Judgements.none(self.dendrogram.root + 1))
 
     def asked(self, judges: BoolArray) -> IntArray:
         """Return the nodes whose models each participant is to judge: all of them, and -1 for others."""
@@ -245,6 +266,7 @@ class Cut:
     nodes: tuple[int, ...]
     gain: float  # of loss, as a share of the rival's
     judged: int
+    is_open: bool = False  # some nodes gain by parting, and it takes longer to tell whether enough and not by chance
 
 
 def prune(trial: Trial, settings: TrialSettings) -> Cut:
@@ -257,10 +279,10 @@ def prune(trial: Trial, settings: TrialSettings) -> Cut:
     if not len(heard.seals):
         return Cut((root,), 0.0, 0)
     court = _Court(trial.dendrogram, replace(heard, losses=_tamed(heard.losses, root)), settings)
-    cut = court.best_cut(root)
+    cut, is_open = court.best_cut(root)
     rival = float(court.heard.losses[:, root].mean())
     gain = rival - float(_at(court.heard.losses, court.place(cut)).mean())
-    return Cut(cut, gain / rival if rival > 0 and len(cut) > 1 else 0.0, heard.judges)
+    return Cut(cut, gain / rival if rival > 0 and len(cut) > 1 else 0.0, heard.judges, is_open)
 
 
 @dataclass(frozen=True)
@@ -288,16 +310,23 @@ class _Court:
         """Return the branch that each judge would have."""
         return self.place(tuple(range(self.dendrogram.branches)))
 
-    def best_cut(self, node: int) -> tuple[int, ...]:
-        """Return the best cut below a node: the node itself, unless its members are better off in what is below."""
-        if node < self.dendrogram.branches:
-            return (node,)
-        one, other = self.dendrogram.joins[node - self.dendrogram.branches]
-        cut = self.best_cut(one) + self.best_cut(other)
-        return cut if self.is_better(cut, node) else (node,)
+    def best_cut(self, node: int) -> tuple[tuple[int, ...], bool]:
+        """Return the best cut below a node, and whether it is open that there is a better one.
 
-    def is_better(self, cut: tuple[int, ...], node: int) -> bool:
+        That is the node itself, unless its members are better off in what is below.
+        """
+        if node < self.dendrogram.branches:
+            return (node,), False
+        one, other = (self.best_cut(part) for part in self.dendrogram.joins[node - self.dendrogram.branches])
+        cut, is_open = one[0] + other[0], one[1] or other[1]
+        verdict = self.verdict(cut, node)
+        return (cut if verdict == "better" else (node,)), is_open or verdict == "open"
+
+    def verdict(self, cut: tuple[int, ...], node: int) -> Literal["better", "open", "worse"]:
         """Return whether a node's members are better off in a cut: in loss, by enough and beyond chance, and in score.
+
+        It is open where they gain, either beyond chance and not enough, as models do that have hardly parted, or enough
+        and by half of the deviations.
 
         A model that is not yet sure of anything has a smaller loss as soon as it knows which classes its clients have
         most, and gets more of the others wrong. What people ask for is the score.
@@ -308,12 +337,17 @@ class _Court:
         gains = losses[:, node] - _at(losses, place)
         needed = self.settings.min_gain * float(losses[:, node].mean()) if len(mine) else 0.0
         gained = _Mean.of(gains, place, seals)
-        if gained is None or gained.value <= needed or not gained.is_beyond_chance(self.settings.deviations):
-            return False
+        if gained is None or not gained.is_beyond_chance(_HINT * self.settings.deviations):
+            return "worse"
+        is_sure = gained.is_beyond_chance(self.settings.deviations)
+        if gained.value <= needed or not is_sure:
+            return "open" if gained.value > needed or is_sure else "worse"
         better = _at(scores, place) - scores[:, node]
         said = ~np.isnan(better)
         scored = _Mean.of(better[said], place[said], seals[said])
-        return scored is None or scored.value > self.settings.score_deviations * scored.error
+        if scored is None or scored.value > self.settings.score_deviations * scored.error:
+            return "better"
+        return "open" if scored.value > 0 else "worse"
 
 
 @dataclass(frozen=True)

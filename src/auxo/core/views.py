@@ -7,6 +7,7 @@ of an update is due to them. Where groups differ in their frequencies alone, tha
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,12 +15,15 @@ from auxo.core.types import BoolArray, FloatArray
 
 _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
-_POINTS = 1000  # that structure is looked for among; more make it slower and hardly surer; our choice
+_POINTS = 2000  # that structure is looked for among; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
-_STARTS = 3  # of K-means, when structure is looked for; our choice
+_STARTS = 2  # of K-means, when structure is looked for; our choice
 _NEGLIGIBLE = 1e-9
-_CLOUDS = 4  # without clusters that points are held against; our choice
+_CLOUDS = 3  # without clusters that points are held against; our choice
+_DEVIATIONS = 2.0  # by which chance may have raised what points show; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
+
+ViewName = Literal["plain", "without frequencies"]
 
 
 @dataclass(frozen=True)
@@ -55,36 +59,57 @@ def without_frequencies(directions: FloatArray, outputs: FloatArray) -> View | N
     return View(np.linalg.solve(moments + ridge * np.eye(n_outputs), outputs.T @ directions))
 
 
-def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> float:
+@dataclass(frozen=True)
+class Structure:
+    """How far points are from a cloud without clusters."""
+
+    shown: float  # what clusters explain at least, in parts of what they would of a cloud; infinity: nobody can tell
+    clusters: int  # with which most is shown
+
+
+def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
     """Return how much more clusters explain than they would of a cloud without any, spread in the same directions.
 
     Centres of one half of the points are held against the other half. What they explain there over what they do not is
-    divided by the same of as many normal points with the same principal axes: about 1 where there are no clusters, and
-    infinity where there are too few points to tell.
+    divided by the same of as many normal points with the same principal axes: about 1 where there are no clusters. It
+    is largest with as many clusters as there are, so long as these are about alike: with fewer some are not told
+    apart, and with more chance is explained on both sides. How far clouds differ from each other tells how far chance
+    may have raised it; that is taken off, and few points have to show more.
 
     Args:
         points: (updates, width) of length one.
         halves: (updates,) whether each belongs to the first half.
-        clusters: that K-means looks for.
+        clusters: most that K-means looks for.
         rng: for the normal points, for the points that are taken of many, and for K-means.
     """
     if len(points) > _POINTS:
         kept = np.sort(rng.permutation(len(points))[:_POINTS])
         points, halves = points[kept], halves[kept]
     if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
-        return float("inf")
-    centred = points - points.mean(axis=0)
-    variances, axes = np.linalg.eigh(centred @ centred.T)
-    variances, axes = variances[-_AXES:], axes[:, -_AXES:]
-    spread = np.sqrt(np.maximum(variances, 0.0))
+        return Structure(float("inf"), clusters)
+    along, spread = _principal(points - points.mean(axis=0))
     seed = int(rng.integers(2**31))
-    clouds = [rng.standard_normal(axes.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS)]
-    shown = []
-    for count in sorted({2, clusters}):  # two groups show best in two clusters, many in many
-        found = _explained(axes * spread, halves, count, seed)
-        by_chance = float(np.mean([_explained(cloud, halves, count, seed) for cloud in clouds]))
-        shown.append(_odds(found) / max(_odds(by_chance), 1 / len(points)))
-    return max(shown)
+    clouds = [rng.standard_normal(along.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS)]
+    counts = range(2, clusters + 1)
+    found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
+    chance = np.array([[_odds(_explained(cloud, halves, count, seed)) for count in counts] for cloud in clouds])
+    chance = np.maximum(chance, 1 / len(points))
+    usual = chance.mean(axis=0)
+    best = int(np.argmax(found / usual))
+    spread_of_one = float(np.sqrt(((chance / usual - 1) ** 2).sum() / ((_CLOUDS - 1) * len(counts))))
+    may_be_off = spread_of_one * np.sqrt(1 + 1 / _CLOUDS)
+    return Structure(float(found[best] / usual[best]) / (1 + _DEVIATIONS * may_be_off), counts[best])
+
+
+def _principal(centred: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return points along their first principal axes, and the length of all points along each."""
+    if centred.shape[1] <= len(centred):
+        variances, axes = np.linalg.eigh(centred.T @ centred)
+        along = centred @ axes[:, -_AXES:]
+        return along, np.sqrt(np.maximum(variances[-_AXES:], 0.0))
+    variances, axes = np.linalg.eigh(centred @ centred.T)
+    spread = np.sqrt(np.maximum(variances[-_AXES:], 0.0))
+    return axes[:, -_AXES:] * spread, spread
 
 
 def _odds(share: float) -> float:
