@@ -191,7 +191,7 @@ def test_only_judges_are_asked_and_they_train_the_cohorts_own_model_on_all_sampl
     assert set(plan.fold.tolist()) == {-1}
 
 
-def test_judges_move_the_cohorts_own_model_and_no_branch_until_they_have_been_heard_which_is_once() -> None:
+def test_judges_move_the_cohorts_own_model_and_no_branch_and_are_heard_once() -> None:
     labels = np.arange(CLIENTS) % 3
     now = opening(on_trial(2), labels)
     judges, updates = judges_of(now), updates_of(labels)
@@ -205,7 +205,7 @@ def test_judges_move_the_cohorts_own_model_and_no_branch_until_they_have_been_he
     moved = first.state.server.weights - now.state.server.weights
     np.testing.assert_allclose(moved, updates.mean(axis=0), rtol=1e-5, atol=1e-6)
     assert (first.outcome.notes.judged, again.outcome.notes.judged) == (judges.sum(), 0)
-    assert (planned(opening(first.state, labels), ASIDE).model > 0).all()
+    assert (planned(opening(first.state, labels), ASIDE).model[judges] == 0).all()  # nor once they have been
 
 
 def test_who_trains_on_everything_has_its_halves_judge_each_others_choice() -> None:
@@ -448,6 +448,25 @@ def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_cohorts_own_model() 
     assert held_by((after.state,)) == ((), ())
     moved = np.mean([movement_of(after.gathered, 1 + branch) for branch in range(3)], axis=0)  # as many in each
     np.testing.assert_allclose(after.state.server.weights, after.closing.states[0].server.weights + moved, rtol=1e-6)
+
+
+def test_where_the_other_view_shows_structure_as_well_it_has_its_turn_without_a_rest() -> None:
+    state = on_trial(2)
+    both = replace(state, memory=AuxoMemory(search=replace(search_of(state), other="plain")))
+    labels = np.arange(CLIENTS) % 3
+    for turn in range(2):
+        after = closed(opening(both, labels), updates_of(labels, turn), losses={0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
+        both = after.state
+
+    assert after.outcome.notes.gives_up
+    assert search_of(both) == Search(clustering=ClusteringState(GENERATION), only="plain")
+
+
+def test_children_rest_as_long_as_the_cohort_that_they_were_on_trial_in() -> None:
+    parent = fresh(Search(rests_until=44))
+
+    assert own(AuxoMemory, AUXO.memory(parent)) == AuxoMemory(search=Search(rests_until=44))
+    assert own(AuxoMemory, replace(AUXO, decides="criterion").memory(parent)) == AuxoMemory()
 
 
 def test_an_update_that_was_refused_has_no_weight_in_the_cohorts_own_model() -> None:

@@ -325,14 +325,46 @@ def test_a_score_within_chance_is_not_better() -> None:
 def test_only_the_second_half_of_a_trial_is_judged() -> None:
     begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
 
-    assert not begun.counts(SETTINGS)
-    assert replace(begun, rounds=5).counts(SETTINGS)
+    assert [number for number in range(25) if replace(begun, rounds=number).counts(SETTINGS)] == [
+        *range(5, 10),
+        *range(15, 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "is_open"),
+    [
+        pytest.param(0.01, 0.01, True, id="beyond chance, and not enough"),
+        pytest.param(0.05, 0.25, True, id="enough, and by two deviations"),
+        pytest.param(0.0, 0.1, False, id="nothing"),
+        pytest.param(-0.1, 0.1, False, id="a loss"),
+        pytest.param(0.2, 0.1, False, id="a partition"),
+    ],
+)
+def test_it_is_open_what_a_trial_comes_to_where_branches_gain_and_not_enough(
+    gain: float, noise: float, is_open: bool
+) -> None:
+    assert prune(trial(judged(dict.fromkeys(range(4), (gain, gain)), noise=noise)), SETTINGS).is_open is is_open
+
+
+def test_a_trial_goes_on_while_it_is_open_and_hears_judges_anew() -> None:
+    on_trial = trial(judged(dict.fromkeys(range(4), (0.01, 0.01)), noise=0.01))
+    cut = prune(on_trial, SETTINGS)
+
+    assert not on_trial.is_over(cut, SETTINGS)
+    assert on_trial.is_over(replace(cut, is_open=False), SETTINGS)
+    assert not replace(on_trial, rounds=9).is_over(replace(cut, is_open=False), SETTINGS)
+    assert replace(on_trial, rounds=40).is_over(cut, SETTINGS)
+    assert on_trial.is_over(cut, replace(SETTINGS, most_rounds=19))
+    assert on_trial.going_on(SETTINGS).heard.judges == 0
+    assert replace(on_trial, rounds=7).going_on(SETTINGS).heard.judges == 160
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("rounds", 0),
+        ("most_rounds", 9),
         ("deviations", -1.0),
         ("min_participants", 1),
         ("waits_for", 1.5),

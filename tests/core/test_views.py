@@ -1,12 +1,14 @@
 """Updates are looked at with or without what class frequencies explain, whichever shows more structure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.core.aggregators import FedAvg
-from auxo.core.clustering import ClusteringSettings
+from auxo.core.clustering import ClusteringSettings, near_centres
 from auxo.core.fingerprint import Fingerprint, unit_rows
 from auxo.core.layers import Layer
 from auxo.core.pool import Pool, PooledRound, start_clustering
@@ -53,6 +55,38 @@ def test_groups_are_found_behind_frequencies_that_hide_them() -> None:
     assert purity(directions, outputs, group, ClusteringSettings(3, 4, 10, views="plain")) < 0.7
 
 
+def test_the_view_without_frequencies_comes_first_and_the_other_one_where_it_shows_something_too() -> None:
+    directions, outputs, _ = made(groups=1.0, frequencies=1.0)
+    pool = pool_of(directions, outputs)
+    started = start_clustering(pool, SETTINGS, 0, None, stream(0, "cluster"))
+    again = start_clustering(pool, SETTINGS, 1, None, stream(0, "cluster"), "plain")
+
+    assert started is not None
+    assert again is not None
+    assert (started.view.explained is not None, started.other) == (True, "plain")
+    assert (again.view.explained, again.other) == (None, None)
+
+
+def test_there_are_as_many_clusters_as_show_most_and_other_numbers_are_nobodys() -> None:
+    directions, outputs, _ = made(groups=1.0, frequencies=0.0)
+    many = replace(SETTINGS, clusters=8)
+    started = start_clustering(pool_of(directions, outputs), many, 0, None, stream(0, "cluster"))
+    always = start_clustering(
+        pool_of(directions, outputs), replace(many, finds_number=False), 0, None, stream(0, "cluster")
+    )
+    assert started is not None
+    assert started.clustering.centres is not None
+    assert always is not None
+    assert always.clustering.centres is not None
+
+    assert started.structure.clusters == 3
+    assert started.clustering.centres.any(axis=1).tolist() == [True] * 3 + [False] * 5
+    assert always.clustering.centres.any(axis=1).all()
+    near = near_centres(unit_rows(directions), started.clustering.centres)
+    assert np.isnan(near[:, 3:]).all()
+    assert np.isfinite(near[:, :3]).all()
+
+
 def test_groups_that_differ_in_their_frequencies_alone_are_looked_at_as_they_are() -> None:
     rng = stream(1, "views")
     group = rng.integers(0, 3, 400)
@@ -81,13 +115,14 @@ def looked_at(directions: FloatArray, outputs: FloatArray) -> Search:
     return search
 
 
-def test_where_updates_show_no_structure_a_cohort_goes_on_pooling() -> None:
+def test_where_updates_show_no_structure_a_cohort_looks_again_later() -> None:
     directions, outputs, _ = made(groups=0.0, frequencies=0.0)
 
     found = looked_at(directions, outputs)
 
     assert not found.follows
     assert found.pool == Pool()
+    assert found.rests_until == max(4, 6 - SETTINGS.pool_rounds)  # half as many rounds again, the pool's included
     assert looked_at(*made(groups=1.0, frequencies=1.0)[:2]).follows
 
 
@@ -120,10 +155,30 @@ def test_structure_is_one_without_clusters_and_more_with_them() -> None:
     clusters = unit_rows(cloud + 1.5 * unit_rows(rng.standard_normal((3, 30)))[rng.integers(0, 3, 600)])
     halves = np.arange(600) % 2 == 0
 
-    assert structure(cloud, halves, 3, stream(1, "k")) == pytest.approx(1, abs=0.2)
-    assert structure(clusters, halves, 3, stream(1, "k")) > 1.3
-    assert structure(cloud[:8], halves[:8], 3, stream(1, "k")) == np.inf  # too few to tell
-    assert structure(np.ones((60, 3)), halves[:60], 3, stream(1, "k")) == 0
+    assert structure(cloud, halves, 3, stream(1, "k")).shown == pytest.approx(1, abs=0.2)
+    assert structure(clusters, halves, 3, stream(1, "k")).shown > 1.3
+    assert structure(cloud[:8], halves[:8], 3, stream(1, "k")).shown == np.inf  # too few to tell
+    assert structure(np.ones((60, 3)), halves[:60], 3, stream(1, "k")).shown == 0
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_most_structure_is_shown_with_as_many_clusters_as_there_are(groups: int) -> None:
+    rng = stream(groups, "groups")
+    cloud = rng.standard_normal((600, 30))
+    points = unit_rows(cloud + 4 * unit_rows(rng.standard_normal((groups, 30)))[np.arange(600) % groups])
+
+    assert structure(points, rng.random(600) < 0.5, 8, stream(1, "k")).clusters == groups
+
+
+@given(st.integers(0, 20))
+@settings(max_examples=5, deadline=None)
+def test_a_cloud_shows_no_structure_however_few_points_it_has(seed: int) -> None:
+    rng = stream(seed, "cloud")
+    for count in (180, 600):
+        points = rng.standard_normal((count, 20)) * np.linspace(3, 0.5, 20)
+        assert (
+            structure(points, rng.random(count) < 0.5, 8, stream(seed, "k")).shown < ClusteringSettings().min_structure
+        )
 
 
 def test_outputs_are_how_the_last_layers_biases_move() -> None:
