@@ -43,7 +43,7 @@ from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarit
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.trial import Judgements, Moved, TrialSettings, prune
-from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
 _MOST_ASIDE = 0.5  # share of the clients that may train for no branch; our choice

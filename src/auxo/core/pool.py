@@ -61,7 +61,7 @@ class Started:
     other: ViewName | None = None  # view that shows enough structure, too
 
 
-def start_clustering(  # noqa: PLR0913 - one for each thing that the start depends on
+def start_clustering(
     pool: Pool,
     settings: ClusteringSettings,
     generation: int,
@@ -96,7 +96,7 @@ def start_clustering(  # noqa: PLR0913 - one for each thing that the start depen
     return Started(ClusteringState(generation + 1, centres), view, found, other)
 
 
-def _views(  # noqa: PLR0913 - as above
+def _views(
     pool: Pool,
     directions: FloatArray,
     settings: ClusteringSettings,
