@@ -454,12 +454,12 @@ def test_where_the_other_view_shows_structure_as_well_it_has_its_turn_without_a_
     state = on_trial(2)
     both = replace(state, memory=AuxoMemory(search=replace(search_of(state), other="plain")))
     labels = np.arange(CLIENTS) % 3
-    for turn in range(2):
-        after = closed(opening(both, labels), updates_of(labels, turn), losses={0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
-        both = after.state
+    losses = {0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1}
+    first = closed(opening(both, labels), updates_of(labels), losses=losses)
+    last = closed(opening(first.state, labels), updates_of(labels, 1), losses=losses)
 
-    assert after.outcome.notes.gives_up
-    assert search_of(both) == Search(clustering=ClusteringState(GENERATION), only="plain")
+    assert last.outcome.notes.gives_up
+    assert search_of(last.state) == Search(clustering=ClusteringState(GENERATION), only="plain")
 
 
 def test_children_rest_as_long_as_the_cohort_that_they_were_on_trial_in() -> None:

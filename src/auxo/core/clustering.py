@@ -22,10 +22,6 @@ class ClusteringSettings:
         "Most clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a "
         "partition.",
     )
-    finds_number: bool = setting(
-        True,
-        "Take as many clusters as show most structure in the pool, where a trial decides; otherwise always the most.",
-    )
     pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
     pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
     pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
@@ -39,6 +35,10 @@ class ClusteringSettings:
         "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
         "without clusters, chance taken off; with less the cohort looks again later, and tries no partition. Our "
         "choice.",
+    )
+    finds_number: bool = setting(
+        True,
+        "Take as many clusters as show most structure in the pool, where a trial decides; otherwise always the most.",
     )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
     centre_memory: float = setting(

@@ -1,9 +1,9 @@
 """Judges: the clients by whose samples a trial is decided (see `auxo.core.trial`).
 
-A judge must not have helped to make what it judges. So until it has been heard its updates move the cohort's own model
-and no branch's; it chooses among the models on trial by one half of its samples, as it will once a partition is made,
-and judges by the other, and then the other way round. It is heard once in a trial: the same few clients, heard again
-and again, would seem many. All its samples are trained on all the time, and judging costs the cohort nothing.
+A judge must not have helped to make what it judges. So its updates move the cohort's own model and no branch's; it
+chooses among the models on trial by one half of its samples, as it will once a partition is made, and judges by the
+other, and then the other way round. It is heard once of the same models: the same few clients, heard again and again,
+would seem many. All its samples are trained on all the time, and judging costs the cohort nothing.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A cohort's search for groups: pool updates, follow clusters, try a partition, rest if it did not pay.
+"""A cohort's search for groups: pool updates, follow clusters, try a partition, rest if it did not pay in any view.
 
 It goes by evidence and not by the clock: nothing here knows how many rounds a run will have.
 """
