@@ -65,7 +65,7 @@ def test_a_refusal_is_a_record_with_its_reason_and_no_figures() -> None:
 
 
 def test_rivals_are_tuned_those_told_k_run_twice_and_auxo_is_as_it_comes() -> None:
-    cells = methods.make_cells(("concept", "label"), ("base", "auxo", "ifca"), 1, is_quick=True)
+    cells = methods.make_cells(("concept", "label"), ("base", "auxo", "ifca"), 1, (methods.FEDAVG,))
     assert [(one.population, one.label, one.settings) for one in cells] == [
         ("concept", "base", ()),
         ("concept", "auxo", ()),
@@ -81,11 +81,18 @@ def test_rivals_are_tuned_those_told_k_run_twice_and_auxo_is_as_it_comes() -> No
 
 
 def test_the_base_and_auxo_run_under_every_fl_algorithm() -> None:
-    cells = methods.make_cells(("concept", "few"), ("base",), 1, is_quick=False)
+    cells = methods.make_cells(("concept", "few"), ("base", "auxo", "ifca"), 1)
     under = [(one.population, one.method, one.algorithm.name) for one in cells if one.algorithm != methods.FEDAVG]
     assert len(under) == 2 * 6
     assert {method for _, method, _ in under} == {"base", "auxo"}
     assert {population for population, _, _ in under} == {"concept"}
+
+
+def test_some_methods_run_under_some_fl_algorithms_if_so_chosen() -> None:
+    cells = methods.make_cells(("concept",), ("base", "ifca"), 1, methods.ALGORITHMS[1:3])
+    assert [(one.method, one.algorithm.name) for one in cells] == [("base", "fedyogi"), ("base", "fedprox")]
+    cells = methods.make_cells(("concept",), ("base", "ifca"), 1, (methods.FEDAVG,))
+    assert [one.label for one in cells] == ["base", "ifca", "ifca k+2"]
 
 
 def test_what_the_registry_does_not_have_is_named() -> None:
@@ -176,7 +183,7 @@ def test_methods_with_everybody_in_every_round_are_evaluated_as_often_as_others(
 
 
 def test_the_papers_protocol_is_two_configurations_of_their_own() -> None:
-    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1, is_quick=False)
+    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1)
     assert [(one.population, one.method, one.algorithm.name) for one in cells] == [
         ("clustered", "base", "fedyogi"),
         ("clustered", "cfl", "fedyogi"),
