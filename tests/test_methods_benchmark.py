@@ -126,6 +126,25 @@ def test_settings_are_those_of_the_population_or_of_everywhere_or_none(tmp_path:
     assert tuned_for("concept", ("fedyogi",), table) == ()
 
 
+def test_what_is_best_everywhere_stays_unless_all_populations_are_tried_again() -> None:
+    def scores(*populations: str) -> dict[tuple[str, str, tuple[str, ...]], float]:
+        return {(one, "ifca", (f"ifca.warm_start={wait}",)): 1 / wait for one in populations for wait in (2, 3)}
+
+    before = [
+        Tuned(EVERYWHERE, "ifca", ("ifca.warm_start=1",), 0.5, 3, (100,)),
+        Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)),
+    ]
+    some = tune_methods.beside(before, tune_methods.best_of("ifca", scores("speech"), (100,)))
+    assert {one.population: one.settings for one in some} == {
+        EVERYWHERE: ("ifca.warm_start=1",),
+        "concept": ("ifca.warm_start=20",),
+        "speech": ("ifca.warm_start=2",),
+    }
+    everything = tune_methods.beside(before, tune_methods.best_of("ifca", scores("concept", "speech"), (100,)))
+    assert {one.settings for one in everything} == {("ifca.warm_start=2",)}
+    assert len(everything) == 3
+
+
 @pytest.mark.parametrize("part", tune_methods.tunable())
 def test_every_setting_that_is_tried_is_one(part: str) -> None:
     kind = next(kind for kind in KINDS.values() if part in kind.names)
