@@ -226,6 +226,17 @@ def test_tables_have_the_protocol_apart_and_a_refusal_in_words() -> None:
     assert bench_tables.protocol(records).splitlines()[-1].startswith("| `clustered-small` | `cfl` | 1 | 0.9000 |")
 
 
+def test_the_base_beside_auxo_is_on_the_seeds_that_auxo_was_run_on() -> None:
+    cells = [Cell("concept", method, methods.FEDAVG, seed) for seed in (0, 1) for method in ("base", "auxo")][:3]
+    lifted = [Cell("concept", "base", methods.ALGORITHMS[1], seed) for seed in (0, 1)]
+    accuracies = (0.4, 0.9, 0.8, 0.2, 0.3)
+    made = zip((*cells, *lifted), accuracies, strict=True)
+    records = [asdict(methods.record_of(one, outcome(value), outcome(0.4))) for one, value in made]
+    rows = bench_tables.lifted(records).splitlines()
+    assert rows[2].startswith("| `concept` | fedavg | 1 | 0.4000 | 0.9000 | +0.5000 |")
+    assert rows[3].startswith("| `concept` | fedyogi | 2 | 0.2500 | not run |")
+
+
 def test_the_table_of_tuning_says_what_was_tried_and_what_was_best() -> None:
     shown = bench_tables.tuned([asdict(Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)))])
     tried = "`warm_start=5`; `warm_start=1`; `warm_start=20`"
