@@ -3,11 +3,12 @@
     python benchmarks/algorithms.py --json build/algorithms.json
     python benchmarks/algorithms.py --only mlp
 
-The work is that of throughput.py. FedProx has a proximal term in every step, q-FedAvg asks every participant for its
-loss at the model that it is sent, which is a third of the multiplications of an epoch, and the robust aggregators look
-at all updates of a round side by side. Where participants have epochs of their own, one to three by turns, the rate is
-held against that of two epochs for everybody: as many steps. Whole rounds are measured, in one process, by the
-processor's time and not by the clock on the wall: it is ratios that are asked for, and others may use the machine.
+The work is that of throughput.py. FedProx has a proximal term in every step. q-FedAvg asks every participant for its
+loss at the model that it is sent, and so do Oort and PyramidFL, which also keeps tensors back; unless its products come
+with training that is a third of an epoch's multiplications. The robust aggregators look at all updates of a round side
+by side. Where participants have epochs of their own, one to three by turns, the rate is held against that of two epochs
+for everybody: as many steps. Whole rounds are measured, in one process, by the processor's time and not by the clock on
+the wall: it is ratios that are asked for, and others may use the machine.
 Algorithms take turns; each one's figure is the best of its turns' median rounds.
 """
 
@@ -30,6 +31,8 @@ ALGORITHMS: dict[str, tuple[How, str]] = {  # and what each is held against
     "fedprox": (How(overrides=("training.client=fedprox", "fedprox.mu=0.1")), "fedavg"),
     "fedyogi": (How(overrides=("training.aggregator=fedyogi",)), "fedavg"),
     "qfedavg": (How(overrides=("training.aggregator=qfedavg",)), "fedavg"),
+    "oort": (How(overrides=("training.selector=oort",)), "fedavg"),
+    "pyramidfl, usual epochs": (How(overrides=("training.selector=pyramidfl", "pyramidfl.more_work=0")), "fedavg"),
     "median": (How(overrides=("training.aggregator=median",)), "fedavg"),
     "multi_krum": (How(overrides=("training.aggregator=multi_krum",)), "fedavg"),
     "fedavg, two epochs": (How(overrides=("training.epochs=2",)), "fedavg, two epochs"),

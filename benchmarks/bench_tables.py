@@ -250,7 +250,10 @@ def _methods(mine: Records) -> str:
 
 
 def lifted(records: Records) -> str:
-    """Return a row for each FL algorithm: the base under it, and what Auxo brings beside that."""
+    """Return a row for each FL algorithm: the base under it, and what Auxo brings beside that, on the same seeds.
+
+    Where Auxo has not been run, the base is on all its seeds.
+    """
     wanted = {"base", "auxo"}
     mine = [record for record in records if record["method"] in wanted and record["population"] not in PROTOCOL]
     rows = []
@@ -259,8 +262,10 @@ def lifted(records: Records) -> str:
         for algorithm in names if len(names) > 1 else ():
             some = [record for record in of_population if _algorithm(record) == algorithm]
             ours = [record for record in some if record["method"] == "auxo"]
-            base = _mean([record["accuracy"] for record in some if record["method"] == "base"], ".4f")
-            rows.append([f"`{population}`", algorithm, str(len(ours)), base, *_compared(ours, with_ari=False)])
+            seeds = {record["seed"] for record in ours or some}
+            bases = [one["accuracy"] for one in some if one["method"] == "base" and one["seed"] in seeds]
+            found = _compared(ours, with_ari=False) if ours else ["not run", *[""] * 5]
+            rows.append([f"`{population}`", algorithm, str(len(seeds)), _mean(bases, ".4f"), *found])
     return _table(
         ["population", "FL algorithm", "seeds", "base", "Auxo", "Auxo - base", "hours to base",
          "participations to base", "device-h", "models sent"], rows,

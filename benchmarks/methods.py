@@ -5,6 +5,7 @@
     python benchmarks/methods.py --methods base auxo ifca --json FILE
     python benchmarks/methods.py --only clustered clustered-small --json FILE    # the paper's protocol
     python benchmarks/methods.py --methods auxo --update --json benchmarks/results/methods.json
+    python benchmarks/methods.py --methods ifca --algorithms fedavg --update --json FILE    # the table of methods only
 
 Two tables in one list of records. *Methods*: every clustered-FL method under FedAvg. *FL algorithms*: the base and Auxo
 under FedAvg, FedYogi, FedProx, q-FedAvg, Oort + FedYogi, PyramidFL + FedYogi and FTFA. Auxo runs at its defaults.
@@ -101,22 +102,27 @@ def record_of(cell: Cell, outcome: Outcome, base: Outcome) -> Record:
     )
 
 
-def make_cells(populations: Sequence[str], methods: Sequence[str], seeds: int, *, is_quick: bool) -> list[Cell]:
-    """Return all runs, population by population."""
+def make_cells(
+    populations: Sequence[str], methods: Sequence[str], seeds: int, algorithms: Sequence[Algorithm] = ALGORITHMS
+) -> list[Cell]:
+    """Return all runs, population by population: all methods under FedAvg, the base and Auxo under other algorithms."""
     table = read_table()
     cells: list[Cell] = []
     for population in populations:
         for seed in range(seeds):
-            algorithm = PROTOCOL_ALGORITHMS.get(population, FEDAVG)
-            for method in methods:
-                settings = () if method in _OWN else tuned_for(population, (method,), table)
-                cells.append(Cell(population, method, algorithm, seed, 0, settings))
-                if is_told_k(method) is not None:
-                    cells.append(Cell(population, method, algorithm, seed, MORE_K, settings))
-            if not is_quick and population in ALGORITHM_POPULATIONS:
-                for algorithm in ALGORITHMS[1:]:
-                    settings = tuned_for(population, algorithm.parts, table)
-                    cells += [Cell(population, method, algorithm, seed, 0, settings) for method in UNDER_ALGORITHMS]
+            if FEDAVG in algorithms:
+                algorithm = PROTOCOL_ALGORITHMS.get(population, FEDAVG)
+                for method in methods:
+                    settings = () if method in _OWN else tuned_for(population, (method,), table)
+                    cells.append(Cell(population, method, algorithm, seed, 0, settings))
+                    if is_told_k(method) is not None:
+                        cells.append(Cell(population, method, algorithm, seed, MORE_K, settings))
+            if population in ALGORITHM_POPULATIONS:
+                for algorithm in algorithms:
+                    if algorithm != FEDAVG:
+                        settings = tuned_for(population, algorithm.parts, table)
+                        lifted = [method for method in UNDER_ALGORITHMS if method in methods]
+                        cells += [Cell(population, method, algorithm, seed, 0, settings) for method in lifted]
     return cells
 
 
@@ -182,6 +188,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these populations")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="run only these methods (the base always runs)")
+    parser.add_argument(
+        "--algorithms",
+        nargs="+",
+        choices=[one.name for one in ALGORITHMS],
+        metavar="NAME",
+        help="run only under these FL algorithms (fedavg: the table of methods)",
+    )
     parser.add_argument("--seeds", type=int, help=f"seeds from 0 on (default: {SEEDS}, or 1 with --quick)")
     parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
@@ -199,10 +212,10 @@ def _chosen(arguments: argparse.Namespace) -> list[Cell]:
         arguments.methods = PROTOCOL_METHODS
     methods = arguments.methods or (QUICK_METHODS if arguments.quick else METHODS.names)
     methods = tuple(dict.fromkeys(("base", *methods)))
-    check_parts(methods, (FEDAVG,) if arguments.quick else ALGORITHMS)
-    return make_cells(
-        populations, methods, arguments.seeds or (1 if arguments.quick else SEEDS), is_quick=arguments.quick
-    )
+    names = arguments.algorithms or [one.name for one in ((FEDAVG,) if arguments.quick else ALGORITHMS)]
+    algorithms = [one for one in ALGORITHMS if one.name in names]
+    check_parts(methods, algorithms)
+    return make_cells(populations, methods, arguments.seeds or (1 if arguments.quick else SEEDS), algorithms)
 
 
 def records_of(cells: Sequence[Cell], done: Mapping[Cell, Outcome]) -> list[Record]:

@@ -33,6 +33,8 @@ def tune(
 ) -> None:
     """Try every setting of the grids of these parts, and write the best into the table beside what is there.
 
+    What is best everywhere stays as it is unless all populations are tried that the table has of a part.
+
     Raises:
         SystemExit: there is no grid for a part, or no such part.
     """
@@ -52,9 +54,8 @@ def tune(
             found.setdefault(cells[cell], []).append(outcome.accuracy)
     scores = {key: float(np.mean(accuracies)) for key, accuracies in found.items()}
     of_seeds = tuple(range(FIRST_SEED, FIRST_SEED + seeds))
-    best = [one for part in parts for one in _best(part, scores, of_seeds)]
-    replaced = {(one.part, one.population) for one in best}
-    write_table([*best, *(one for one in read_table(table) if (one.part, one.population) not in replaced)], table)
+    best = [one for part in parts for one in best_of(part, scores, of_seeds)]
+    write_table(beside(read_table(table), best), table)
     console.print(_shown(scores, best))
 
 
@@ -82,7 +83,16 @@ def _algorithm_of(part: str) -> Algorithm:
     return next(one for one in ALGORITHMS if part in one.parts)
 
 
-def _best(part: str, scores: Mapping[_Key, float], seeds: tuple[int, ...]) -> list[Tuned]:
+def beside(before: Sequence[Tuned], now: Sequence[Tuned]) -> list[Tuned]:
+    """Return the table with what is best now in the place of what was; see `tune`."""
+    tried = {(one.part, one.population) for one in now}
+    partly = {one.part for one in before if one.population != EVERYWHERE and (one.part, one.population) not in tried}
+    new = [one for one in now if not (one.population == EVERYWHERE and one.part in partly)]
+    replaced = {(one.part, one.population) for one in new}
+    return [*new, *(one for one in before if (one.part, one.population) not in replaced)]
+
+
+def best_of(part: str, scores: Mapping[_Key, float], seeds: tuple[int, ...]) -> list[Tuned]:
     """Return the best settings on each population, and those that are best on average over all of them."""
     mine = {(population, settings): score for (population, name, settings), score in scores.items() if name == part}
     populations = dict.fromkeys(population for population, _ in mine)

@@ -65,7 +65,7 @@ def test_a_refusal_is_a_record_with_its_reason_and_no_figures() -> None:
 
 
 def test_rivals_are_tuned_those_told_k_run_twice_and_auxo_is_as_it_comes() -> None:
-    cells = methods.make_cells(("concept", "label"), ("base", "auxo", "ifca"), 1, is_quick=True)
+    cells = methods.make_cells(("concept", "label"), ("base", "auxo", "ifca"), 1, (methods.FEDAVG,))
     assert [(one.population, one.label, one.settings) for one in cells] == [
         ("concept", "base", ()),
         ("concept", "auxo", ()),
@@ -81,11 +81,18 @@ def test_rivals_are_tuned_those_told_k_run_twice_and_auxo_is_as_it_comes() -> No
 
 
 def test_the_base_and_auxo_run_under_every_fl_algorithm() -> None:
-    cells = methods.make_cells(("concept", "few"), ("base",), 1, is_quick=False)
+    cells = methods.make_cells(("concept", "few"), ("base", "auxo", "ifca"), 1)
     under = [(one.population, one.method, one.algorithm.name) for one in cells if one.algorithm != methods.FEDAVG]
     assert len(under) == 2 * 6
     assert {method for _, method, _ in under} == {"base", "auxo"}
     assert {population for population, _, _ in under} == {"concept"}
+
+
+def test_some_methods_run_under_some_fl_algorithms_if_so_chosen() -> None:
+    cells = methods.make_cells(("concept",), ("base", "ifca"), 1, methods.ALGORITHMS[1:3])
+    assert [(one.method, one.algorithm.name) for one in cells] == [("base", "fedyogi"), ("base", "fedprox")]
+    cells = methods.make_cells(("concept",), ("base", "ifca"), 1, (methods.FEDAVG,))
+    assert [one.label for one in cells] == ["base", "ifca", "ifca k+2"]
 
 
 def test_what_the_registry_does_not_have_is_named() -> None:
@@ -117,6 +124,25 @@ def test_settings_are_those_of_the_population_or_of_everywhere_or_none(tmp_path:
     assert tuned_for("concept", ("fedavg", "ifca"), table) == ("ifca.warm_start=20",)
     assert tuned_for("nested", ("ifca",), table) == ("ifca.warm_start=1",)
     assert tuned_for("concept", ("fedyogi",), table) == ()
+
+
+def test_what_is_best_everywhere_stays_unless_all_populations_are_tried_again() -> None:
+    def scores(*populations: str) -> dict[tuple[str, str, tuple[str, ...]], float]:
+        return {(one, "ifca", (f"ifca.warm_start={wait}",)): 1 / wait for one in populations for wait in (2, 3)}
+
+    before = [
+        Tuned(EVERYWHERE, "ifca", ("ifca.warm_start=1",), 0.5, 3, (100,)),
+        Tuned("concept", "ifca", ("ifca.warm_start=20",), 0.9, 3, (100,)),
+    ]
+    some = tune_methods.beside(before, tune_methods.best_of("ifca", scores("speech"), (100,)))
+    assert {one.population: one.settings for one in some} == {
+        EVERYWHERE: ("ifca.warm_start=1",),
+        "concept": ("ifca.warm_start=20",),
+        "speech": ("ifca.warm_start=2",),
+    }
+    everything = tune_methods.beside(before, tune_methods.best_of("ifca", scores("concept", "speech"), (100,)))
+    assert {one.settings for one in everything} == {("ifca.warm_start=2",)}
+    assert len(everything) == 3
 
 
 @pytest.mark.parametrize("part", tune_methods.tunable())
@@ -176,7 +202,7 @@ def test_methods_with_everybody_in_every_round_are_evaluated_as_often_as_others(
 
 
 def test_the_papers_protocol_is_two_configurations_of_their_own() -> None:
-    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1, is_quick=False)
+    cells = methods.make_cells(tuple(method_cells.PROTOCOL), ("base", "cfl"), 1)
     assert [(one.population, one.method, one.algorithm.name) for one in cells] == [
         ("clustered", "base", "fedyogi"),
         ("clustered", "cfl", "fedyogi"),
@@ -198,6 +224,17 @@ def test_tables_have_the_protocol_apart_and_a_refusal_in_words() -> None:
     assert "clustered-small" not in bench_tables.methods(records)
     assert "| `concept` | `ifca k+2` | 1 | refused: no |" in bench_tables.methods(records)
     assert bench_tables.protocol(records).splitlines()[-1].startswith("| `clustered-small` | `cfl` | 1 | 0.9000 |")
+
+
+def test_the_base_beside_auxo_is_on_the_seeds_that_auxo_was_run_on() -> None:
+    cells = [Cell("concept", method, methods.FEDAVG, seed) for seed in (0, 1) for method in ("base", "auxo")][:3]
+    lifted = [Cell("concept", "base", methods.ALGORITHMS[1], seed) for seed in (0, 1)]
+    accuracies = (0.4, 0.9, 0.8, 0.2, 0.3)
+    made = zip((*cells, *lifted), accuracies, strict=True)
+    records = [asdict(methods.record_of(one, outcome(value), outcome(0.4))) for one, value in made]
+    rows = bench_tables.lifted(records).splitlines()
+    assert rows[2].startswith("| `concept` | fedavg | 1 | 0.4000 | 0.9000 | +0.5000 |")
+    assert rows[3].startswith("| `concept` | fedyogi | 2 | 0.2500 | not run |")
 
 
 def test_the_table_of_tuning_says_what_was_tried_and_what_was_best() -> None:

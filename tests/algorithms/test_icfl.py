@@ -1,10 +1,14 @@
 import numpy as np
 import pytest
 
+from auxo.algorithms.base import OneCohort
 from auxo.algorithms.icfl import Clusters, Icfl, two_sides
+from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.own_state import own
-from auxo.core.types import CohortId
+from auxo.core.types import ROOT, CohortId
+from auxo.protocol.codec import to_bytes
+from tests.algorithms.short_runs import run
 from tests.algorithms.toy_federation import Toy, cohorts_of, models
 
 # Three clients up and two down, from the origin; a step goes half of the way.
@@ -77,3 +81,12 @@ def test_clusters_that_go_the_same_way_are_merged() -> None:
 def test_impossible_settings_are_refused_by_name(settings: dict[str, float], name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected"):
         Icfl(**settings)  # type: ignore[arg-type]  # one at a time
+
+
+@pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
+def test_a_cluster_that_never_splits_is_plain_federated_learning_bit_for_bit(aggregator: FedAvg | FedYogi) -> None:
+    one, other = run(Icfl(gap=2.0), 8, aggregator).state, run(OneCohort(), 8, aggregator).state
+
+    assert own(Clusters, one.coordinator.cohorts[FIRST].memory).used == (0,)
+    assert to_bytes(one.coordinator.cohorts[FIRST].server) == to_bytes(other.coordinator.cohorts[ROOT].server)
+    assert one.spent == other.spent

@@ -61,6 +61,11 @@ class Bent:
                 update if job.fold is None else replace(update, examples=update.examples // 2)
                 for job, update in zip(jobs, updates, strict=True)
             ]
+        if self.kind == "guesses":
+            updates = [
+                replace(update, loss=7.0 if job.reports_loss else None)
+                for job, update in zip(jobs, updates, strict=True)
+            ]
         yield from (self._bent(update) for update in updates)
 
     def _other(self, job: Job) -> Job:
@@ -78,6 +83,8 @@ class Bent:
                 return replace(update, examples=update.examples + (update.examples == 0))
             case "mends":
                 return replace(update, delta=np.nan_to_num(update.delta))
+            case "talks":
+                return replace(update, loss=0.5)
             case "backwards":
                 return replace(update, delta=-update.delta)
             case _:
@@ -119,6 +126,8 @@ BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
     (trainers.predicts_every_row, trial("likelihood")),
     (trainers.tells_losses_of_jobs, trial("shares losses")),
     (trainers.tells_losses_of_jobs, trial("sums losses")),
+    (trainers.tells_losses_with_training, trial("talks")),
+    (trainers.tells_losses_with_training, trial("guesses")),
     (trainers.learns, trial("backwards")),
 ]
 

@@ -11,7 +11,7 @@ from torch import nn
 from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.in_process import InProcess
 from auxo.models.small_models import LeafCnn, Mlp
-from auxo.population.federated_data import FederatedData
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.trainers import separable_population
 from auxo.training.job_losses import job_losses as losses_of_jobs
 from auxo.training.job_losses import mean
@@ -101,8 +101,67 @@ def test_asking_for_a_loss_changes_no_bit_of_an_update(name: str) -> None:
     plain = list(engine.train([weights], [replace(job, reports_loss=False) for job in JOBS]))
 
     assert [update.delta.tobytes() for update in asked] == [update.delta.tobytes() for update in plain]
-    assert [update.loss for update in asked] == job_losses(trainer, weights, data, JOBS).tolist()
+    told = [update.loss for update in trainer.train(weights, data, JOBS, LocalTraining(), SEED)]
+    by_itself = job_losses(trainer, weights, data, JOBS).tolist()
+    expected = [loss if mine is None else mine for mine, loss in zip(told, by_itself, strict=True)]
+    assert [update.loss for update in asked] == expected
     assert [update.loss for update in plain] == [None] * len(JOBS)
+
+
+def of_sizes(sizes: Sequence[int]) -> FederatedData:
+    """Return clients with so many samples each, taken in turn from those of the few."""
+    data = separable_population()
+    rows = np.arange(sum(sizes)) * 7 % len(data.train.y)
+    train = Samples(data.train.x_rows[rows], data.train.y[rows], np.cumsum([0, *sizes]))
+    return with_nothing(replace(data, train=train))
+
+
+MANY = of_sizes((30, 100, 250, 97, 6, 190))
+WIDE = replace(MANY, x=np.tile(np.asarray(MANY.x), (1, 33)))
+TELLING: Mapping[str, tuple[Trainer, FederatedData]] = {
+    "softmax": (SoftmaxTrainer(64 * 33, 4), WIDE),
+    "mlp": (suited(partial(Mlp, 64, 4, 12), MANY), MANY),
+}
+HOW = {
+    "plain": LocalTraining(),
+    "proximal": LocalTraining(proximal=0.1),
+    "three epochs": LocalTraining(epochs=3),
+    "batches of 10": LocalTraining(batch_size=10),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", TELLING)
+def test_deferred_weights_tell_losses_with_training_and_change_no_bit_for_it(name: str, how: str) -> None:
+    trainer, data = TELLING[name]
+    weights = trainer.initial_weights(SEED) + np.linspace(-0.01, 0.01, trainer.n_params, dtype=np.float32)
+    updates = list(trainer.train(weights, data, JOBS, HOW[how], SEED))
+    silent = [replace(job, reports_loss=False) for job in JOBS]
+
+    assert max(data.train.counts()) > 2 * 96  # more than a stretch of steps has
+    assert updates[NOTHING].loss is None
+    for job, update in zip(JOBS, updates, strict=True):
+        if job.client_row != JOBS[NOTHING].client_row:
+            (losses,) = losses_of_jobs(trainer, weights, data, [job])
+            assert update.loss == pytest.approx(losses.mean(), rel=1e-5)
+            assert update.squared_loss == pytest.approx((losses**2).mean(), rel=1e-5)
+        (alone,) = trainer.train(weights, data, [job], HOW[how], SEED)
+        assert (alone.loss, alone.squared_loss) == (update.loss, update.squared_loss)
+    plain = list(trainer.train(weights, data, silent, HOW[how], SEED))
+    assert [update.delta.tobytes() for update in plain] == [update.delta.tobytes() for update in updates]
+    assert {update.loss for update in plain} == {None}
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_training_that_does_not_come_by_all_samples_tells_no_loss(name: str) -> None:
+    trainer, data = TELLING[name]
+    weights = trainer.initial_weights(SEED)
+    a_step, a_pass = (Job(3, 0, None, reports_loss=True, steps=steps) for steps in (1, 50))
+    found = list(trainer.train(weights, data, [a_step, a_pass], LocalTraining(), SEED))
+    assert found[0].loss is None
+    assert found[1].loss == pytest.approx(job_losses(trainer, weights, data, [a_pass])[0], rel=1e-5)
+    (with_momentum,) = trainer.train(weights, data, [a_pass], LocalTraining(momentum=0.9), SEED)
+    assert with_momentum.loss is None
 
 
 @dataclass(frozen=True)

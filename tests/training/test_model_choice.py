@@ -157,8 +157,21 @@ def test_losses_at_a_model_are_asked_for_all_at_once() -> None:
     reporting = [replace(job, reports_loss=True) for job in jobs_of([1, CHOOSER, 1])]
     found = list(train_offered(MODELS, reporting, train, loss, None))
 
-    assert asked == [(10.0, [1]), (20.0, [0, 1, 2]), (30.0, [1])]
+    # Who compares models has its loss from there; of the others each is asked about the model that it has trained.
+    assert asked == [(10.0, [1]), (20.0, [1]), (30.0, [1]), (20.0, [0, 2])]
     assert [update.loss for update in found] == [1.0, 0.0, 1.0]
+
+
+def test_nobody_is_asked_for_a_loss_that_came_with_its_training() -> None:
+    def telling(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+        told = {0: 0.25, 1: float("nan")}
+        for job, update in zip(jobs, train(weights, jobs, out), strict=True):
+            yield replace(update, loss=told[job.client_row], squared_loss=0.5)
+
+    jobs = [replace(job, reports_loss=True) for job in jobs_of([1, 0])]
+    found = list(train_offered(MODELS, jobs, telling, unasked, None))
+
+    assert [(update.model, update.loss, update.squared_loss) for update in found] == [(1, 0.25, 0.5), (0, None, 0.5)]
 
 
 def test_where_all_train_the_same_model_updates_are_made_where_they_are_wanted() -> None:

@@ -15,7 +15,7 @@ from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
-from auxo.training.job_losses import job_losses, mean
+from auxo.training.job_losses import job_losses, mean, mean_square
 from auxo.training.local_centres import local_centres
 from auxo.training.local_samples import local_positions
 from auxo.training.model_choice import train_offered
@@ -51,9 +51,8 @@ class InProcess:
 
         def mean_losses(weights: Float32Array, some: Sequence[Job]) -> FloatArray:
             losses = job_losses(self.trainer, weights, self.data, some)
-            with np.errstate(over="ignore"):  # of a model that has diverged
-                for job, one in zip(some, losses, strict=True):
-                    squares[job.client_row, job.fold, id(weights)] = mean(one**2)
+            for job, one in zip(some, losses, strict=True):
+                squares[job.client_row, job.fold, id(weights)] = mean_square(one)
             return np.array([mean(one) for one in losses])
 
         trained = train_offered(models, jobs, self._train_one, mean_losses, out, self._mean_scores)

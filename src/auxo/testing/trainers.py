@@ -220,6 +220,23 @@ def tells_losses_of_jobs(trial: TrainerTrial) -> None:
 
 
 @CONTRACT.promise
+def tells_losses_with_training(trial: TrainerTrial) -> None:
+    """Where losses come with training, they are those of the samples before it, and change nothing of an update."""
+    trainer, data, silent = trial.trainer, trial.data, trial.jobs
+    asked = [replace(job, reports_loss=True) for job in silent]
+    together, plain = trial.updates(asked), trial.updates(silent)
+    expect_same([one.delta for one in plain], [one.delta for one in together], "the updates that nobody asked more of")
+    told = [one.loss for one in plain if one.loss is not None]
+    expect(not told, "no loss of jobs that report none", told)
+    expect_same(together[-1], trial.updates(asked[-1:])[0], "the same of a job that is alone")
+    for update, (x, y) in zip(together, samples_of(data, asked), strict=True):
+        if update.loss is not None:
+            losses = trainer.losses(trial.weights, x, y)
+            close = np.isclose(update.loss, losses.mean(), rtol=_CLOSE)
+            expect(bool(close), f"the mean loss {losses.mean()} of the job's samples", update.loss)
+
+
+@CONTRACT.promise
 def learns(trial: TrainerTrial) -> None:
     """A few rounds of federated averaging learn the data: predictions are right, and losses fall."""
     aggregator, data, trainer = FedAvg(), trial.data, trial.trainer
@@ -253,6 +270,7 @@ TRAINER_CHECKS: tuple[Check[TrainerTrial], ...] = (
     divergence_is_a_value,
     predicts_every_row,
     tells_losses_of_jobs,
+    tells_losses_with_training,
     learns,
 )
 

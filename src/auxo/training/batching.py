@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.kernels import Stacking, Unstackable, build_stacked, find_stackings
 from auxo.training.local_samples import PADDING, local_batches
@@ -48,8 +48,13 @@ class TrainsTogether(Protocol):
         batches: Sequence[IntArray],
         settings: LocalTraining,
         out: Float32Array,
-    ) -> None:
-        """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        asked: IntArray | None = None,
+    ) -> list[FloatArray]:
+        """Write the updates of jobs with these batches to ``out``, (jobs, parameters).
+
+        Returns, for each job, the losses of so many first samples as are ``asked`` for, at the weights it starts from,
+        if training comes by them; else nothing.
+        """
         ...
 
     def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:

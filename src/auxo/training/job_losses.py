@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.types import Float32Array, FloatArray, InputArray
+from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.local_samples import local_positions
-from auxo.training.trainer import Job, TellsJobLosses, Trainer
+from auxo.training.local_samples import local_positions, sample_counts
+from auxo.training.trainer import Job, LocalUpdate, TellsJobLosses, Trainer
 
 
 def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
@@ -29,6 +30,29 @@ def samples_of(data: FederatedData, jobs: Sequence[Job]) -> Iterator[tuple[Input
         yield data.inputs(data.train.x_rows[positions]), data.answers(data.train.y[positions])
 
 
+def asked_samples(data: FederatedData, jobs: Sequence[Job], batches: Sequence[IntArray]) -> IntArray:
+    """Return how many samples' losses each job reports: of all that it trains on, which come first in its batches.
+
+    None of a job that reports no loss, or whose batches end before it has been through its samples.
+    """
+    counts = sample_counts(data, jobs)
+    reports = np.array([job.reports_loss for job in jobs], dtype=np.bool_)
+    return np.where(reports & (counts <= [one.size for one in batches]), counts, 0)
+
+
+def told_with(delta: Float32Array, examples: int, losses: FloatArray) -> LocalUpdate:
+    """Return an update that tells the losses of its samples; nothing of them where there are none."""
+    if len(losses) == 0:
+        return LocalUpdate(delta, examples)
+    return LocalUpdate(delta, examples, loss=mean(losses), squared_loss=mean_square(losses))
+
+
 def mean(losses: FloatArray) -> float:
     """Return the mean of a job's losses; 0 where it has no samples."""
     return float(losses.mean()) if len(losses) else 0.0  # any model is as good as any other
+
+
+def mean_square(losses: FloatArray) -> float:
+    """Return the mean of the squares of a job's losses; infinite of a model that has diverged."""
+    with np.errstate(over="ignore"):
+        return mean(losses**2)

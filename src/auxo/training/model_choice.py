@@ -34,6 +34,7 @@ def train_offered(
 ) -> Iterator[LocalUpdate]:
     """Yield one update for each job, in order; of several ``models`` each job trains the one it names or likes best.
 
+    A loss that a job reports is the one that comes with its training, or where none does it is asked for afterwards.
     ``out`` is as in `Trainer.train`. A model that has diverged is nobody's choice, and of equals the first is taken.
     Without ``mean_scores`` judges tell losses only.
     """
@@ -41,12 +42,19 @@ def train_offered(
         yield from train(models[0], jobs, out)
         return
     nearest = _nearest(models, jobs, train)
-    jobs = [replace(job, model=nearest.get(row, job.model), pre_training=None) for row, job in enumerate(jobs)]
+    jobs = [
+        replace(job, model=nearest[row], pre_training=None) if row in nearest else job for row, job in enumerate(jobs)
+    ]
     choices, losses = _looked(jobs, models, mean_losses)
     if len(set(choices)) == 1:  # in place: nothing has to be put in order
         updates = list(train(models[choices[0]], jobs, out))
     else:
         updates = _trained(choices, models, jobs, train, out)
+    losses = _reported(jobs, choices, updates, losses, models, mean_losses)
+    if not any(job.held_out for job in jobs):
+        for row, update in enumerate(updates):
+            yield replace(update, model=choices[row], loss=losses[row])
+        return
     samples = [update.examples for update in updates]
     by, others = ([replace(job, fold=fold(job.fold)) for job in jobs] for fold in (kept_out, chosen_by))
     judged = _judged(by, samples, models, mean_losses)
@@ -88,18 +96,39 @@ def _named(job: Job, models: Sequence[Float32Array]) -> int:
 def _looked(
     jobs: Sequence[Job], models: Sequence[Float32Array], mean_losses: MeanLosses
 ) -> tuple[list[int], list[float | None]]:
-    """Return the model that each job trains, and its loss there if the job has worked that out."""
+    """Return the model that each job trains, and its loss there if the job has compared models by it."""
     named = [_named(job, models) for job in jobs]
     asked: list[list[int]] = []  # of each job: models whose losses it works out
     for job, name in zip(jobs, named, strict=True):
-        asked.append([*range(len(models))][: job.choices] if name < 0 else [name] * job.reports_loss)
+        asked.append([*range(len(models))][: job.choices] if name < 0 else [])
     found = _means_of(jobs, asked, models, mean_losses)
     best = [
         name if name >= 0 else asked[row][int(np.argmin(np.nan_to_num(found[row], nan=np.inf)))]
         for row, name in enumerate(named)
     ]
     told = [dict(zip(asked[row], found[row], strict=True)).get(choice) for row, choice in enumerate(best)]
-    return best, [loss if loss is not None and np.isfinite(loss) else None for loss in told]
+    return best, [_finite(loss) for loss in told]
+
+
+def _reported(
+    jobs: Sequence[Job],
+    choices: Sequence[int],
+    updates: Sequence[LocalUpdate],
+    compared: Sequence[float | None],
+    models: Sequence[Float32Array],
+    mean_losses: MeanLosses,
+) -> list[float | None]:
+    """Return the loss of each job at the model that it has trained; None where it reports none that is finite."""
+    told = [update.loss if loss is None else loss for loss, update in zip(compared, updates, strict=True)]
+    asked = [
+        [choice] * (job.reports_loss and loss is None) for job, choice, loss in zip(jobs, choices, told, strict=True)
+    ]
+    found = _means_of(jobs, asked, models, mean_losses)
+    return [_finite(some[0] if some else loss) for some, loss in zip(found, told, strict=True)]
+
+
+def _finite(loss: float | None) -> float | None:
+    return loss if loss is not None and np.isfinite(loss) else None
 
 
 def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) -> dict[int, int]:
@@ -112,7 +141,7 @@ def _nearest(models: Sequence[Float32Array], jobs: Sequence[Job], train: Train) 
     for first, some in rows.items():
         references = np.stack([models[number] for number in first.references]).astype(np.float64)
         lengths = np.linalg.norm(references, axis=1)
-        before = [replace(jobs[row], model=0, steps=first.steps, pre_training=None) for row in some]
+        before = [replace(jobs[row], model=0, steps=first.steps, pre_training=None, reports_loss=False) for row in some]
         for row, update in zip(some, train(models[first.model], before, None), strict=True):
             # All angles are to the same update, whose length does not matter.
             along = references @ update.delta.astype(np.float64)

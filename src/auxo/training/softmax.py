@@ -9,7 +9,8 @@ import safetensors.numpy
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.cross_entropy import turn_into_gradient
+from auxo.training.cross_entropy import cross_entropies, turn_into_gradient
+from auxo.training.job_losses import asked_samples, told_with
 from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches, reported_examples
 from auxo.training.stacked_batches import StackedBatches
@@ -63,13 +64,14 @@ class SoftmaxTrainer:
         self._check_features(data.features)
         for first in range(0, len(jobs), self.participants_at_once):
             chunk = jobs[first : first + self.participants_at_once]
-            batches = StackedBatches.of(data, local_batches(data, chunk, settings, seed))
+            batches = local_batches(data, chunk, settings, seed)
             deltas = np.empty((len(chunk), self.n_params), dtype=np.float32)
             if out is not None:
                 deltas = out[first : first + len(chunk)]
-            self._train_some(weights, data, batches, settings, deltas)
-            examples = reported_examples(data, chunk)
-            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(deltas, examples, strict=True))
+            asked = asked_samples(data, chunk, batches)
+            told = self._train_some(weights, data, StackedBatches.of(data, batches), settings, deltas, asked)
+            for delta, count, losses in zip(deltas, reported_examples(data, chunk), told, strict=True):
+                yield told_with(delta, int(count), losses)
 
     def _train_some(
         self,
@@ -78,15 +80,17 @@ class SoftmaxTrainer:
         batches: StackedBatches,
         settings: LocalTraining,
         out: Float32Array,
-    ) -> None:
+        asked: IntArray,
+    ) -> list[FloatArray]:
+        """Write the updates of jobs to ``out``, and return what losses come with them."""
         # Divergence shows in the update that comes out, where validation looks for it; a warning would say it twice.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.n_params >= _MANY_PARAMETERS and not (settings.momentum or settings.weight_decay):
                 matrix, bias = self._unpack(weights[np.newaxis])
                 kernel = DeferredSoftmax(matrix[0], bias[0], settings.learning_rate, settings.proximal)
-                kernel.train(data, batches, out)
-            else:
-                out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
+                return kernel.train(data, batches, out, asked)
+            out[batches.job_rows] = self._descend(weights, data, batches, settings) - weights
+            return [np.zeros(0)] * len(out)
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``; of equally likely ones the first."""
@@ -98,9 +102,7 @@ class SoftmaxTrainer:
         """Return the cross entropy of each row of ``x`` under its label."""
         self._check_weights(weights)
         matrix, bias = self._unpack(weights[np.newaxis])
-        logits = (self._flat_inputs(x) @ matrix[0] + bias[0]).astype(np.float64)
-        logits -= logits.max(axis=1, keepdims=True)
-        return np.asarray(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), y])
+        return cross_entropies(self._flat_inputs(x) @ matrix[0] + bias[0], y)
 
     def to_file(self, weights: Float32Array) -> bytes:
         """Return the model with the names and shapes of ``torch.nn.Linear(features, classes)``."""

@@ -18,7 +18,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
-from auxo.training.job_losses import samples_of
+from auxo.training.job_losses import asked_samples, samples_of, told_with
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
 from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
@@ -128,9 +128,9 @@ class TorchTrainer:
             rows = np.empty((len(some), self.n_params), dtype=np.float32)
             if out is not None:
                 rows = out[first : first + len(some)]
-            self._train_some(weights, data, some, settings, seed, rows)
-            examples = reported_examples(data, some)
-            yield from (LocalUpdate(delta, int(count)) for delta, count in zip(rows, examples, strict=True))
+            told = self._train_some(weights, data, some, settings, seed, rows)
+            for delta, count, losses in zip(rows, reported_examples(data, some), told, strict=True):
+                yield told_with(delta, int(count), losses)
 
     def _train_some(
         self,
@@ -140,18 +140,19 @@ class TorchTrainer:
         settings: LocalTraining,
         seed: int,
         out: Float32Array,
-    ) -> None:
+    ) -> list[FloatArray]:
+        """Write the updates of jobs to ``out``, and return what losses come with them."""
         batches = local_batches(data, jobs, settings, seed)
         if self._together is not None:
             with _one_thread():
-                self._together.train(weights, data, batches, settings, out)
-            return
+                return self._together.train(weights, data, batches, settings, out, asked_samples(data, jobs, batches))
         for job, of_job, row in zip(jobs, batches, out, strict=True):
             rng = stream(seed, "torch", job.client_row, job.visit)
             trained = self._descend(weights, data, of_job, settings, rng)
             # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
             with np.errstate(over="ignore", invalid="ignore"):
                 np.subtract(trained, weights, out=row)
+        return [np.zeros(0)] * len(jobs)
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``."""

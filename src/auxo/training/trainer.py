@@ -87,7 +87,9 @@ class LocalUpdate:
     delta: Float32Array  # (parameters,)
     examples: int  # all the client's samples, also for a job on half of them: its weight in a mean
     model: int = 0  # which of the models of its round it has trained
-    loss: float | None = None  # mean over the samples it trained on, at that model before training; None: nobody asked
+    # Mean over the samples it trained on, at that model before training; None: nobody asked. A trainer tells it of jobs
+    # that report it where training comes by it anyway; where it does not, it is asked for.
+    loss: float | None = None
     held_out: tuple[float, ...] = ()  # mean over samples it judges by, at the models it was asked about
     held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
     held_in: tuple[float, ...] = ()  # mean over its other samples, at the same models

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.objective import CLASSIFICATION, Objective
 from auxo.training.stacked_batches import StackedBatches
@@ -28,8 +29,9 @@ class VmapTraining:
         batches: Sequence[IntArray],
         settings: LocalTraining,
         out: Float32Array,
-    ) -> None:
-        """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        asked: IntArray | None = None,
+    ) -> list[FloatArray]:
+        """Write the updates of jobs with these batches to ``out``, (jobs, parameters); no losses come with them."""
         stack = StackedBatches.of(data, batches)
         start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         params = start.repeat(len(batches), 1)
@@ -49,6 +51,7 @@ class VmapTraining:
                 gradient = velocities[:active].mul_(settings.momentum).add_(gradient)
             params[:active].sub_(gradient, alpha=settings.learning_rate)
         out[stack.job_rows] = params.sub_(start).numpy()
+        return [np.zeros(0)] * len(batches)
 
     def logits_at(self, weights: Float32Array) -> None:
         """Return that there is no faster way than the module's to what it makes of samples."""

@@ -66,6 +66,16 @@ class DeferredLinear:
             kept = torch.from_numpy(self._shrinkage.since_start[: len(x)]).unsqueeze(1)
             torch.lerp(torch.mm(x, start.t()), base, kept, out=base)
 
+    def first_outputs(self, offset: int, job: int, rows: int) -> Tensor:
+        """Return a layer's outputs without bias for a job's first rows of the stretch, at the weights all start from.
+
+        In the first stretch of a job they are there already.
+        """
+        if (offset, job) not in self._moved:
+            return self._stretches[offset].base[job, :rows]
+        layer = next(one for one in self.layers if one.offset == offset)
+        return torch.mm(self._inputs[job][:rows], layer.of(self.weights).t())
+
     def at(self, step: int) -> None:
         """Go on to a step of the present stretch."""
         self._row = (step - self._first_step) * self.batch

@@ -3,13 +3,14 @@
 All of the model is a layer on the raw inputs here, and a bias, which moves at every step.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import Float32Array
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.cross_entropy import turn_into_gradient
+from auxo.training.cross_entropy import cross_entropies, turn_into_gradient
 from auxo.training.kernels.deferred import Shrinkage, rows_in_stretch, stretch_steps
 from auxo.training.stacked_batches import StackedBatches
 
@@ -34,21 +35,47 @@ class DeferredSoftmax:
     rate: float
     proximal: float = 0.0
 
-    def train(self, data: FederatedData, batches: StackedBatches, out: Float32Array) -> None:
-        """Write the updates of jobs to ``out``, (jobs, parameters), in the order in which they were given."""
+    def train(
+        self, data: FederatedData, batches: StackedBatches, out: Float32Array, asked: IntArray
+    ) -> list[FloatArray]:
+        """Write the updates of jobs to ``out``, (jobs, parameters), in the order in which they were given.
+
+        Args:
+            data: the clients' samples.
+            batches: of the jobs.
+            out: where the updates go.
+            asked: (jobs,) number of each one's first samples whose losses are returned, at the weights it starts from:
+                the products that these take are there anyway.
+        """
         jobs, batch = len(batches.steps), batches.y.shape[2]
+        told: list[list[FloatArray]] = [[] for _ in range(jobs)]
         biases = np.tile(self.bias, (jobs, 1))
         moved: list[Float32Array] = [self.matrix] * jobs  # their weights at the start of the stretch
         steps = stretch_steps(batch)
         for start in range(0, len(batches.active), steps):
             inputs = [data.numbers(own).reshape(len(own), -1) for own in rows_in_stretch(batches, start)]
             stretch = self._begin(start, inputs, moved, batch)
+            for job, losses in self._losses(stretch, batches, asked[batches.job_rows] - start * batch, moved):
+                told[batches.job_rows[job]].append(losses)
             gradients = self._descend(stretch, batches, biases)
             for job, own in enumerate(inputs):
                 update = out[batches.job_rows[job]] if batches.steps[job] <= start + steps else None
                 moved[job] = self._move(stretch, job, moved[job], gradients[job, : len(own)], update)
         out[batches.job_rows, self.matrix.size :] = biases - self.bias
         out[batches.job_rows[batches.steps == 0]] = 0.0  # nobody has written there
+        return [np.concatenate(some) if some else np.zeros(0) for some in told]
+
+    def _losses(
+        self, stretch: _Stretch, batches: StackedBatches, asked: IntArray, moved: list[Float32Array]
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield jobs, and the losses of so many first rows of the stretch at the weights that all started from."""
+        for job in np.flatnonzero(asked[: len(stretch.inputs)] > 0).tolist():
+            own = stretch.inputs[job]
+            rows = min(int(asked[job]), len(own))
+            is_first = moved[job] is self.matrix
+            logits = (stretch.outputs[job, :rows] if is_first else own[:rows] @ self.matrix) + self.bias
+            labels = batches.y[stretch.first_step :, job].reshape(-1)[:rows]
+            yield job, cross_entropies(logits, labels)
 
     def _begin(self, step: int, inputs: list[Float32Array], moved: list[Float32Array], batch: int) -> _Stretch:
         jobs, rows = len(inputs), len(inputs[0])

@@ -4,6 +4,7 @@ Such a chain is small, and there are many steps of it: autograd would take as lo
 themselves. The products are those of `stacked_layers`, in the same order.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -65,6 +66,25 @@ class LinearChain:
         for layer in self.layers:
             x = self._forward(sgd, layer, x)
         return x
+
+    def logits_behind_first(self, start: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what makes logits of the first layer's outputs without its bias, (samples, ...), at flat weights."""
+        first, *others = self.layers
+        first_bias = 0.0 if first.bias is None else first.bias.of(start)
+        behind = [
+            (layer.weight.of(start).t(), None if layer.bias is None else layer.bias.of(start), layer.has_relu)
+            for layer in others
+        ]
+
+        def logits(outputs: Tensor) -> Tensor:
+            y = torch.add(outputs, first_bias)
+            y = y.relu_() if first.has_relu else y
+            for weight, bias, has_relu in behind:
+                y = torch.mm(y, weight) if bias is None else torch.addmm(bias, y, weight)
+                y = y.relu_() if has_relu else y
+            return y
+
+        return logits
 
     def _forward(self, sgd: ParticipantsSgd, layer: ChainLinear, x: Tensor) -> Tensor:
         bias = None if layer.bias is None else sgd.weight(layer.bias).unsqueeze(1)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from auxo.core.types import Float32Array, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.kernels.conv_chain import ConvChain
 from auxo.training.kernels.deferred import rows_in_stretch, stretch_steps
 from auxo.training.kernels.deferred_linear import DeferredLinear
-from auxo.training.kernels.linear_chain import logit_gradient
+from auxo.training.kernels.linear_chain import LinearChain, logit_gradient
 from auxo.training.kernels.match_sequential import Chain
 from auxo.training.kernels.stacked_module import StackedModule
 from auxo.training.kernels.stacked_parameter import StackedParameter
@@ -47,8 +48,13 @@ class StackedTraining:
         batches: Sequence[IntArray],
         settings: LocalTraining,
         out: Float32Array,
-    ) -> None:
-        """Write the updates of jobs with these batches to ``out``, (jobs, parameters)."""
+        asked: IntArray | None = None,
+    ) -> list[FloatArray]:
+        """Write the updates of jobs with these batches to ``out``, (jobs, parameters).
+
+        Returns the losses of so many first samples of each job as are ``asked`` for, at the weights it starts from,
+        where the products that these take are there anyway; otherwise nothing.
+        """
         stack = StackedBatches.of(data, batches)
         start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         updates = [torch.from_numpy(out[job]) for job in stack.job_rows]
@@ -66,8 +72,9 @@ class StackedTraining:
             self.chain.set_memory_format(weights_of)
         sgd.begin(weights_of, settings)
         sgd.deferred, sgd.batch = deferred, stack.y.shape[2]
+        told = _Told(stack, np.zeros(jobs, dtype=np.int64) if asked is None else asked[stack.job_rows])
         try:
-            self._descend(data, stack, deferred)
+            self._descend(data, stack, deferred, told)
             for parameter in at_every_step:
                 trained, before = sgd.weights[parameter.offset].flatten(1), start[parameter.columns]
                 for row, update in enumerate(updates):
@@ -75,6 +82,7 @@ class StackedTraining:
         finally:
             sgd.end()
         out[stack.job_rows[stack.steps == 0]] = 0.0  # nobody has written there
+        return told.losses()
 
     def logits_at(self, weights: Float32Array) -> AbstractContextManager[Logits] | None:
         """Lend what makes logits of one participant's samples at these weights; None: the module is as fast."""
@@ -103,7 +111,9 @@ class StackedTraining:
         rate, proximal = settings.learning_rate, settings.proximal
         return DeferredLinear(self.deferred_layers, start, updates, steps, stack.y.shape[2], rate, proximal)
 
-    def _descend(self, data: FederatedData, stack: StackedBatches, deferred: DeferredLinear | None) -> None:
+    def _descend(
+        self, data: FederatedData, stack: StackedBatches, deferred: DeferredLinear | None, told: "_Told"
+    ) -> None:
         sgd = self.stacked.sgd
         features = data.features
         stretch = stretch_steps(stack.y.shape[2])
@@ -121,6 +131,8 @@ class StackedTraining:
             else:
                 if step % stretch == 0:
                     deferred.begin(_inputs_of(data, stack, step), step)
+                    if isinstance(self.chain, LinearChain):
+                        told.note(self.chain, deferred, step)
                 deferred.at(step)
                 x = shape_alone.expand(len(rows), *features)
             sgd.stepped.clear()
@@ -142,6 +154,35 @@ class StackedTraining:
         with torch.no_grad():
             dy = logit_gradient(logits, labels, shares)
         logits.backward(dy)
+
+
+class _Told:
+    """Losses of jobs' first samples at the weights that all start from, as far as training comes by them."""
+
+    def __init__(self, stack: StackedBatches, asked: IntArray) -> None:
+        self._stack, self._asked = stack, asked
+        self._found: list[list[FloatArray]] = [[] for _ in asked]
+
+    def note(self, chain: LinearChain, deferred: DeferredLinear, step: int) -> None:
+        """Take down what a stretch that has begun at ``step`` tells of samples that are asked about."""
+        first, batch = chain.layers[0].weight.offset, self._stack.y.shape[2]
+        if not deferred.holds(first):
+            return
+        rows_left = self._asked[: self._stack.active[step]] - step * batch
+        logits_of = chain.logits_behind_first(deferred.weights)
+        for job in np.flatnonzero(rows_left > 0).tolist():
+            labels = self._stack.y[step : step + stretch_steps(batch), job].reshape(-1)[: rows_left[job]]
+            logits = logits_of(deferred.first_outputs(first, job, len(labels)))
+            losses = functional.cross_entropy(logits, torch.from_numpy(labels), reduction="none")
+            self._found[job].append(losses.numpy().astype(np.float64))
+
+    def losses(self) -> list[FloatArray]:
+        """Return the losses of each job in the order in which jobs were given; none where they are not all there."""
+        told = [np.zeros(0)] * len(self._found)
+        for place, some, asked in zip(self._stack.job_rows.tolist(), self._found, self._asked.tolist(), strict=True):
+            if sum(len(one) for one in some) == asked and asked:
+                told[place] = np.concatenate(some)
+        return told
 
 
 def _inputs_of(data: FederatedData, stack: StackedBatches, first: int) -> list[Tensor]:
