@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import Result
 from auxo.core.cohort_algorithm import held_by
 from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, CohortId, IntArray
-from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, weighting_key
+from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, never_evaluates, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
@@ -306,10 +306,13 @@ class CohortRun:
 
     def _open_evaluation(self, cohort: CohortId, number: int) -> None:
         """Let the base evaluate on the nodes that use the cohort's model."""
+        entry = self.table.of(self.server.kept_beside(cohort))
+        if never_evaluates(entry.strategy):
+            self._finish_round(cohort, number)
+            return
         nodes = self.post.free()
         placed = self.server.match([self.mailbox.check_ins.get(node, CheckIn(node)) for node in nodes], everybody=True)
         mine = [int(one.client) for one in placed.get(cohort, [])]
-        entry = self.table.of(self.server.kept_beside(cohort))
         messages: list[Message] = []
         if len(mine) >= max(1, fewest_nodes(entry.strategy, "evaluate")):
             grid = SubsetGrid(self.post.grid, mine)

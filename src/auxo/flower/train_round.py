@@ -4,9 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from auxo.core.matching import CheckIns
@@ -19,6 +20,8 @@ from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.wire import Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
+
+R = TypeVar("R", ArrayRecord, MetricRecord)
 
 _NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
 
@@ -117,7 +120,7 @@ class TrainRound:
             trained = answer.trained if answer is not None else None
             begun = trained if trained in task.offered else own_model(task)
             fits = usual and forms[node] == usual[0][0]
-            after = model.floats(next(iter(reply.message.content.array_records.values()))) if fits else None
+            after = model.floats(_records(reply.message, ArrayRecord)[0][1]) if fits else None
             before, update = starts.get(begun), _NO_UPDATE
             if after is not None and before is not None:
                 update = update_between(before, after, updates.room(len(results)))
@@ -145,14 +148,19 @@ def own_model(task: Task) -> CohortId:
     return task.cohort if task.cohort in task.offered else task.offered[0]
 
 
+def _records(message: Message, kind: type[R]) -> list[tuple[str, R]]:
+    """Return a message's records of a kind; Flower's own views of them are dear, and made anew each time."""
+    return [(name, record) for name, record in message.content.items() if isinstance(record, kind)]
+
+
 def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | None:
     """Return what a strategy wants to be the same in all replies; None: it would refuse this one by itself."""
     if message.has_error():
         return None
-    arrays, metrics = message.content.array_records, message.content.metric_records
+    arrays, metrics = _records(message, ArrayRecord), _records(message, MetricRecord)
     if len(arrays) != 1 or len(metrics) != 1:
         return None
-    ((name, record),) = metrics.items()
+    ((name, record),) = metrics
     if not isinstance(record.get(weight), int | float):
         return None
     kinds = []
@@ -161,12 +169,12 @@ def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | N
         if not all(math.isfinite(number) for number in numbers):
             return None
         kinds.append(f"{key}[{len(value)}]" if isinstance(value, list) else key)
-    return next(iter(arrays)), name, tuple(kinds)
+    return arrays[0][0], name, tuple(kinds)
 
 
 def _examples(message: Message, weight: str) -> int:
     """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
-    for record in message.content.metric_records.values():
+    for _, record in _records(message, MetricRecord):
         value = record.get(weight)
         if isinstance(value, int | float) and math.isfinite(value):
             return math.ceil(value)  # Flower lets weights be any number
