@@ -22,7 +22,8 @@ _SOURCES = {
 }  # in the order in which they are shown
 
 
-_TREE = "the nodes of their last round, and what their model comes to"
+_NODES = "the nodes of their last round"
+_NODES_AND_METRIC = f"{_NODES} and the app\N{RIGHT SINGLE QUOTATION MARK}s metric after it"
 
 
 def is_federation(folder: Path) -> bool:
@@ -41,7 +42,7 @@ def write_federation_report(folder: Path) -> Path:
     sections = (
         _summary_section(folder.resolve().name, run),
         _metrics_section(run),
-        section("Cohort tree", *tree_parts(run, federation_tree(run), _TREE)),
+        section("Cohort tree", *tree_parts(run, federation_tree(run), _NODES_AND_METRIC if run.measured else _NODES)),
         _participants_section(run),
         *([section("What the partition criterion saw", *parts)] if (parts := criterion_parts(run)) else []),
         rounds_section(
