@@ -96,6 +96,7 @@ class CohortRun:
     _too_few: str = ""
     _nodes: dict[int, int] = field(default_factory=dict)  # by client number
     _told: set[str] = field(default_factory=set)
+    _on_trial: set[CohortId] = field(default_factory=set)  # cohorts whose branches train models of their own
     _updates: Updates = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +117,12 @@ class CohortRun:
                 time.sleep(nap)
         for cohort in self.server.tree.leaves:
             self._result(cohort).arrays = self._arrays(cohort)
+        for cohort in sorted(self._on_trial):
+            LOG.info(
+                "the run has ended while a partition of cohort %s was on trial; more rounds decide: start again with "
+                "the same directory, or with more rounds",
+                cohort,
+            )
         largest = max(self.server.cohorts, key=self.server.share)
         return collected(self.history, self.server.tree, largest)
 
@@ -283,6 +290,7 @@ class CohortRun:
         clock = RoundClock(self.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
         for event in round_events(self.server, cohort, exchange.round, before, clock):
             self.on_event(event)
+        self._say_what_is_tried(cohort, exchange.round)
         closed = self.server.closed
         if closed is None or closed.outcome is None:
             self._wait(cohort, "a round came to nothing")
@@ -379,15 +387,28 @@ class CohortRun:
     def _forget_unused(self) -> None:
         self.table.keep_only(kept_by(self.server))
 
+    def _say_what_is_tried(self, cohort: CohortId, number: int) -> None:
+        """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
+        states = self.server.record.state.cohorts
+        is_tried = cohort in self.server.tree.leaves and bool(held_by((states[cohort],))[0])
+        if is_tried and cohort not in self._on_trial:
+            LOG.info("cohort %s, round %d: a partition is on trial, in models of its own", cohort, number)
+            self._on_trial.add(cohort)
+        elif not is_tried and cohort in self._on_trial:
+            if cohort in self.server.tree.leaves:
+                LOG.info("cohort %s: a partition did not pay on held-out samples, and is undone", cohort)
+            self._on_trial.discard(cohort)
+
     def _say_how_judged(self, training: TrainRound, replies: Mapping[int, Reply]) -> None:
         """Say once how clients judge models, which decides about partitions."""
         answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
-        if any(one.on_all for one in answers):
-            self._tell(
-                "clients train on all their samples; models are judged by what the app's own evaluation says of them"
-            )
         asked = [node for node, task in training.tasks.items() if task.held_out and node in replies]
         judged = [one for one in answers if one.held_out is not None]
+        if judged and any(one.on_all for one in answers):
+            self._tell(
+                "clients train on all their samples, for the app does not honour halves; models are judged by what its "
+                "own evaluation says of them, so that it must not use samples that it trains on"
+            )
         if asked and not judged:
             self._tell(
                 "no client says how models do: is the app an AuxoClientApp, and does its evaluation name a loss? "
