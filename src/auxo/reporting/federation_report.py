@@ -90,7 +90,7 @@ def _last_metrics(run: MethodFacts) -> Markup | None:
     if not found:
         return None
     closed = {one.cohort: one for one in run.rounds}
-    heads = ("Cohort", "Round", "Nodes in it", *found)
+    heads = ("Cohort", "Round", "Nodes in that round", *found)
     head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
     rows = []
     for cohort in leaves:
