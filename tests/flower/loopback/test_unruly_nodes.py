@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -211,15 +212,14 @@ def parted(unruly: Unruly) -> Unruly:
         (record,) = unruly.state_of(node).glob("*.affinity")
         shutil.copy(record, old)
         before = participations_in(unruly.state_of(node))
-        unruly.wait(
-            "another round, or a partition",
-            lambda before=before: (
-                bool(partitions_in(unruly.directory)) or participations_in(unruly.state_of(node)) > before
-            ),
-        )
+        unruly.wait("another round, or a partition", partial(_has_moved, unruly, node, before))
     leaves = set(partitions_in(unruly.directory)[0].children)
     unruly.wait("every node in a cohort", lambda: {cohort_in(unruly.state_of(one)) for one in unruly.nodes} == leaves)
     return unruly
+
+
+def _has_moved(unruly: Unruly, node: Node, before: int) -> bool:
+    return bool(partitions_in(unruly.directory)) or participations_in(unruly.state_of(node)) > before
 
 
 def test_fault_18_a_request_for_what_does_not_exist_is_no_preference(parted: Unruly) -> None:

@@ -29,7 +29,7 @@ class Unruly(AuxoClientApp):
     def __call__(self, message: Message, context: Context) -> Message:
         """Answer as the example does, then do to the reply what the orders say."""
         is_training = message.metadata.message_type == "train"
-        number = int(message.content["config"]["server-round"]) if is_training else 0  # type: ignore[call-overload]
+        number = int(str(message.content.config_records["config"]["server-round"])) if is_training else 0
         reply = example(message, context)
         folder = Path(str(context.node_config["orders"]))
         orders = folder / "orders.json"
