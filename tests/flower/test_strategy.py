@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -352,6 +352,30 @@ def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
 
     result, _, _ = federation(rounds=4, change=on_train(claim))
     assert len(result.train_metrics_clientapp) == 4
+
+
+def test_the_log_says_why_nodes_fail(caplog: pytest.LogCaptureFixture) -> None:
+    app = AuxoClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        raise FileNotFoundError("no such folder: data")
+
+    federation(app=app, rounds=1, timeout=0.5)
+    assert "cohort 0, round 1: 8 of 8 nodes failed, most often by: " in caplog.text
+    assert "no such folder: data" in caplog.text
+
+
+def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
+    app = AuxoClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        arrays = message.content.array_records["arrays"]
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
+
+    federation(app=app, rounds=1, timeout=0.5)
+    assert "one MetricRecord of finite numbers with 'num-examples' in it" in caplog.text
 
 
 def test_a_strategy_that_fails_costs_the_round_and_not_the_run() -> None:

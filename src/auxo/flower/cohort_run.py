@@ -7,6 +7,7 @@ under way, what has come back, and when there is no more time.
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -28,7 +29,7 @@ from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
-from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
 
@@ -281,6 +282,7 @@ class CohortRun:
         entry = self.table.of(self.server.kept_beside(cohort))
         weight = weighting_key(entry.strategy)
         results, replies = training.results(exchange.replies, self.model, weight, self._updates)
+        self._say_who_failed(cohort, exchange.round, results)
         self._say_how_judged(training, exchange.replies)
         with warnings.catch_warnings(record=True) as words:
             warnings.simplefilter("always")
@@ -386,6 +388,19 @@ class CohortRun:
 
     def _forget_unused(self) -> None:
         self.table.keep_only(kept_by(self.server))
+
+    def _say_who_failed(self, cohort: CohortId, number: int, results: Sequence[TaskResult | TaskFailure]) -> None:
+        reasons = Counter(one.reason for one in results if isinstance(one, TaskFailure))
+        if reasons:
+            ((most, _),) = reasons.most_common(1)
+            LOG.warning(
+                "cohort %s, round %d: %d of %d nodes failed, most often by: %.300s",
+                cohort,
+                number,
+                reasons.total(),
+                len(results),
+                most,
+            )
 
     def _say_what_is_tried(self, cohort: CohortId, number: int) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""

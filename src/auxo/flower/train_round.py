@@ -15,6 +15,7 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.turnout import Turnout
 from auxo.core.types import CohortId, IntArray
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
+from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
@@ -107,6 +108,12 @@ class TrainRound:
         """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
+        if not usual and any(not reply.message.has_error() for reply in replies.values()):
+            LOG.warning(
+                "no reply can be used: each needs one ArrayRecord, and one MetricRecord of finite numbers with %r in "
+                "it, by which the strategy weighs",
+                weight,
+            )
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
         results: list[TaskResult | TaskFailure] = []
         whole: dict[int | str, object] = {}
