@@ -68,7 +68,7 @@ def test_held_out_metrics_come_before_those_of_training_in_the_tree(tmp_path: Pa
 
 
 def test_a_cohort_without_metrics_or_without_a_round_is_told_by_what_is_known(tmp_path: Path) -> None:
-    silent = [event for event in PARTED[:7] if not isinstance(event, Measured)]
+    silent: list[Event] = [event for event in PARTED[:7] if not isinstance(event, Measured)]
     picture = written(tmp_path, silent)
     assert "0.0: 3 nodes; 0.1: no round yet" in picture
     assert "not evaluated" not in picture
