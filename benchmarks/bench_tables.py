@@ -1,10 +1,12 @@
-"""The tables of docs/performance.md, docs/departures.md and of the README, from what was measured; no figure is typed.
+"""The tables of documents in docs and of the README, from what was measured; no figure is typed.
 
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
+    python benchmarks/bench_tables.py build/flower_engine.json docs/flower-engine.md
+    python benchmarks/bench_tables.py build/flower_overhead.json docs/flower.md
     python benchmarks/bench_tables.py benchmarks/results/methods.json docs/methods.md docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
 
@@ -147,6 +149,40 @@ def checkpoints(records: Records) -> str:
     names = {"small": "small model", "model": "large model", "clients": "many clients"}
     rows = [[about, *(said(record) for record in records)] for about, said in lines]
     return _table(["", *(names[record["workload"]] for record in records)], rows)
+
+
+def flower_engine(records: Records) -> str:
+    """Return a row for each app: medians over turns, in brackets their range."""
+    names = {"numpy": "linear model in numpy, 16 weights", "torch": "network 784-64-10 in torch"}
+    rows = []
+    for record in records:
+        rounds_ms = {engine: [1000 * one for one in some] for engine, some in record["round_s"].items()}
+        loop_ms, app_ms = np.median(rounds_ms["loop"]), 1000 * np.median(record["loop_app_s"])
+        rows.append(
+            [
+                names[record["app"]],
+                *(_with_range(rounds_ms[engine], ".0f", " ms") for engine in ("auxo", "ray")),
+                _with_range(record["ratios"], ".1f", " x"),
+                f"{loop_ms:.0f} ms",
+                f"{loop_ms - app_ms * (1 - 1 / record['workers']):.0f} ms",
+                " and ".join(f"{1000 * np.median(record['cpu_s'][engine]):.0f} ms" for engine in ("auxo", "ray")),
+            ]
+        )
+    heading = ["app", "a round here", "on Ray", "ratio", "bare loop, one core", "its limit on two", "CPU of a round"]
+    return _table(heading, rows)
+
+
+def flower_overhead(records: Records) -> str:
+    """Return a row for each model and strategy: what Auxo adds to the server's CPU time of a round, by phase."""
+    rows = []
+    for (model, strategy), mine in _grouped(records, "model", "strategy").items():
+        by_phase = {record["phase"]: record for record in mine}
+        base_ms = 1000 * next(iter(by_phase.values()))["base_s"]
+        added = [[100 * one for one in by_phase[phase]["overheads"]] for phase in ("pools", "follows")]
+        rows.append([model, strategy, f"{base_ms:.0f} ms", *(_with_range(one, "+.1f", " %") for one in added)])
+    return _table(
+        ["model", "strategy", "base", "while nobody has anything to say", "while clusters are followed"], rows
+    )
 
 
 def clustering(records: Records) -> str:
@@ -339,6 +375,8 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "scaling": scaling,
     "population": population,
     "clustering": clustering,
+    "flower_engine": flower_engine,
+    "flower_overhead": flower_overhead,
     "identification": identification,
     "departures": departures,
     "checkpoints": checkpoints,
@@ -349,6 +387,12 @@ def _figure(value: float | None, form: str | None = None) -> str:
     if value is None:
         return ""
     return format(value, form or (",.0f" if value >= 100 else ".1f"))
+
+
+def _with_range(values: Sequence[float], form: str, unit: str) -> str:
+    """Return the median, and in brackets the least and the most."""
+    middle, least, most = (format(one, form) for one in (np.median(values), min(values), max(values)))
+    return f"{middle}{unit} ({least} to {most})"
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

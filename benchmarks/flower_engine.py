@@ -1,12 +1,15 @@
 """How fast are the rounds of a Flower app in our workers, beside Flower's own simulation on Ray?
 
     python benchmarks/flower_engine.py --json build/flower_engine.json
+    python benchmarks/bench_tables.py build/flower_engine.json docs/flower-engine.md
     python benchmarks/flower_engine.py --apps numpy --rounds 5
 
-Two apps (a linear model in numpy, a small network in torch), the same ClientApp and Flower's FedAvg in both engines:
-200 nodes that all take part, two workers of one core beside two Ray actors of one CPU. Each engine runs in a process of
-its own; the engines take turns, and the ratio is between their median rounds. Both must end with the same model. On a
-machine that does other work, too, fastest rounds and CPU times tell more.
+Two apps (a linear model in numpy, a small network in torch), the same ClientApp and Flower's FedAvg in all engines: 200
+nodes that all take part, two workers of one core beside two Ray actors of one CPU, and a bare loop: one process that
+hands each message to the app and each reply to the strategy, with no copies and no isolation. That is what Flower's
+own classes and the app cost; half of the app's part of it is the limit of two workers. Each engine runs in a process of
+its own; the engines take turns. A turn's ratio is between the median rounds of Ray and ours; the result is the median
+over turns, and their range. All must end with the same model.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from uuid import uuid4
 import numpy as np
 
 NODES, CORES, WARMUP = 200, 2, 2
-ENGINES = ("auxo", "ray")
+ENGINES = ("auxo", "ray", "loop")
 MARK = "AUXO_BENCHMARK_MARK"
 TARGETS = {"numpy": 8.0, "torch": 3.0}
 _SAME = 1e-5  # of a weight: Ray's replies are averaged in the order in which they come, in float32
@@ -40,17 +43,18 @@ class Measured:
     round_s: list[float]
     started_s: float  # until the first round
     cpu_s: float  # of all processes of the engine, for the timed rounds
+    app_s: float  # in the app, in a round; of the bare loop only
     model: list[float]  # some weights of the last one
 
 
 def measure(engine: str, name: str, rounds: int) -> Measured:
     """Run an app here, and time its rounds from the server's side."""
     from flower_engine_apps import client_app, initial_arrays  # noqa: PLC0415 - only where Flower is needed
-    from flwr.app import ArrayRecord, Context  # noqa: PLC0415
+    from flwr.app import ArrayRecord, Context, RecordDict  # noqa: PLC0415
     from flwr.serverapp import Grid, ServerApp  # noqa: PLC0415
     from flwr.serverapp.strategy import FedAvg  # noqa: PLC0415
 
-    begin_s, ends_s, models, cpu_s = time.perf_counter(), [], [], []
+    begin_s, ends_s, models, cpu_s, app_s = time.perf_counter(), [], [], [], 0.0
     server_app = ServerApp()
 
     def note(round: int, arrays: ArrayRecord) -> None:
@@ -71,6 +75,12 @@ def measure(engine: str, name: str, rounds: int) -> Measured:
         from auxo.flower.engine import FlowerApp, run_app  # noqa: PLC0415
 
         run_app(FlowerApp(server_app, client_app(name)), nodes=NODES, workers=CORES)
+    elif engine == "loop":
+        from flower_engine_apps import BareLoop  # noqa: PLC0415
+
+        grid = BareLoop(client_app(name), NODES)
+        server_app(grid, Context(1, 1, {}, RecordDict(), {}))
+        app_s = grid.app_s
     else:
         from flwr.simulation import run_simulation  # noqa: PLC0415
 
@@ -84,7 +94,15 @@ def measure(engine: str, name: str, rounds: int) -> Measured:
             },
         )
     timed = [end - start for start, end in pairwise(ends_s)][WARMUP:]
-    return Measured(engine, name, timed, ends_s[0] - begin_s, cpu_s[1] - cpu_s[0], models[0])
+    return Measured(
+        engine=engine,
+        app=name,
+        round_s=timed,
+        started_s=ends_s[0] - begin_s,
+        cpu_s=cpu_s[1] - cpu_s[0],
+        app_s=app_s / (WARMUP + rounds),
+        model=models[0],
+    )
 
 
 def _cpu_of_all_s() -> float:
@@ -123,37 +141,45 @@ def in_process_of_its_own(engine: str, name: str, rounds: int) -> Measured:
     return Measured(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def compare(apps: Sequence[str], rounds: int, turns: int) -> dict[str, object]:
-    """Measure all apps on both engines in turn, and return what came of it."""
-    rows = []
+def compare(apps: Sequence[str], rounds: int, turns: int) -> list[dict[str, object]]:
+    """Measure all apps on all engines in turn, and return what came of it."""
+    rows: list[dict[str, object]] = []
     for name in apps:
         found: dict[str, list[Measured]] = {engine: [] for engine in ENGINES}
         for _ in range(turns):
             for engine in ENGINES:
                 found[engine].append(in_process_of_its_own(engine, name, rounds))
-        medians = {
-            engine: statistics.median(second for one in measured for second in one.round_s)
-            for engine, measured in found.items()
+                _expect_same_model(found["auxo"][0], found[engine][-1])
+        medians = {engine: [statistics.median(one.round_s) for one in some] for engine, some in found.items()}
+        ratios = [ray / auxo for auxo, ray in zip(medians["auxo"], medians["ray"], strict=True)]
+        row: dict[str, object] = {
+            "app": name,
+            "nodes": NODES,
+            "workers": CORES,
+            "rounds": rounds,
+            "target": TARGETS[name],
+            "ratios": ratios,
+            "round_s": medians,
+            "loop_app_s": [one.app_s for one in found["loop"]],
+            "started_s": {engine: [one.started_s for one in some] for engine, some in found.items()},
+            "cpu_s": {engine: [one.cpu_s / rounds for one in some] for engine, some in found.items()},
         }
-        fastest = {engine: min(second for one in some for second in one.round_s) for engine, some in found.items()}
-        apart = float(np.abs(np.subtract(found["auxo"][0].model, found["ray"][0].model)).max())
-        if apart > _SAME:
-            raise RuntimeError(f"{name}: expected the same model of both engines, got weights {apart:.1e} apart")
-        ratio = medians["ray"] / medians["auxo"]
-        started = {engine: statistics.median(one.started_s for one in measured) for engine, measured in found.items()}
-        cpu = {engine: statistics.median(one.cpu_s / rounds for one in some) for engine, some in found.items()}
-        row = {"app": name, "ratio": ratio, "target": TARGETS[name], "round_s": medians, "started_s": started}
-        rows.append(row | {"fastest_s": fastest, "cpu_s": cpu, "cpu_ratio": cpu["ray"] / cpu["auxo"]})
+        rows.append(row)
         print(
-            f"{name}: fastest rounds {fastest['auxo']:.3f} s and {fastest['ray']:.3f} s "
-            f"({fastest['ray'] / fastest['auxo']:.1f} x); "
-            f"medians {medians['auxo']:.3f} s a round in {CORES} workers, {medians['ray']:.3f} s in {CORES} Ray "
-            f"actors: {ratio:.1f} x (target {TARGETS[name]:.0f} x); start {started['auxo']:.1f} s and "
-            f"{started['ray']:.1f} s; CPU of a round {cpu['auxo']:.3f} s and {cpu['ray']:.3f} s; "
-            f"weights at most {apart:.0e} apart",
+            f"{name}: {statistics.median(ratios):.1f} x ({min(ratios):.1f} to {max(ratios):.1f} in {turns} turns; "
+            f"target {TARGETS[name]:.0f} x); a round takes "
+            + ", ".join(f"{engine} {statistics.median(some):.3f} s" for engine, some in medians.items()),
             flush=True,
         )
-    return {"nodes": NODES, "cores": CORES, "rounds": rounds, "turns": turns, "apps": rows}
+    return rows
+
+
+def _expect_same_model(one: Measured, other: Measured) -> None:
+    apart = float(np.abs(np.subtract(one.model, other.model)).max())
+    if apart > _SAME:
+        raise RuntimeError(
+            f"{one.app}: expected the same model of {one.engine} and {other.engine}, got {apart:.1e} apart"
+        )
 
 
 def main() -> None:
@@ -161,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default="numpy,torch", help="of numpy, torch (default: both)")
     parser.add_argument("--rounds", type=int, default=10, help="timed rounds of each turn (default: 10)")
-    parser.add_argument("--turns", type=int, default=2, help="of each engine (default: 2)")
+    parser.add_argument("--turns", type=int, default=5, help="of each engine (default: 5)")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--one", choices=ENGINES, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -171,7 +197,7 @@ def main() -> None:
     found = compare(asked.apps.split(","), asked.rounds, asked.turns)
     if asked.json:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        asked.json.write_text(json.dumps({"flower_engine": found}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What wrapping a Flower strategy costs the server: CPU time a round, with and without Auxo, round by round by turns.
 
     python benchmarks/flower_overhead.py --json build/flower_overhead.json
+    python benchmarks/bench_tables.py build/flower_overhead.json docs/flower.md
 
 The server is as it is in a deployment: Flower's own grid (`HttpGrid`), over TLS, which sends and fetches every object
 of every message and reply in a request of its own. At the other end is another process, which keeps objects as a
@@ -8,7 +9,8 @@ SuperLink does and answers in the nodes' stead; its time is not counted. Replies
 measured is all that the process of a ServerApp does: configure, serialise, encrypt, send, receive, check, fingerprint,
 aggregate, cluster. ``--plain`` leaves out grid and TLS: messages are serialised, and nothing else.
 
-The overhead is the median, over all rounds, of a round with Auxo over the round without it just before.
+The overhead of a measurement is the median, over its rounds, of a round with Auxo over the round without it just
+before; of several, their median is told, and their range. What is in the file of figures and not measured now stays.
 """
 
 import argparse
@@ -376,42 +378,51 @@ def main() -> None:
     rows = measured(chosen)
     if chosen.json is not None:
         chosen.json.parent.mkdir(parents=True, exist_ok=True)
-        chosen.json.write_text(json.dumps({"nodes": chosen.nodes, "rounds": chosen.rounds, "rows": rows}, indent=2))
+        before = json.loads(chosen.json.read_text())["flower_overhead"] if chosen.json.exists() else []
+        new = {(row["model"], row["strategy"]) for row in rows}
+        kept = [row for row in before if (row["model"], row["strategy"]) not in new]
+        chosen.json.write_text(json.dumps({"flower_overhead": [*kept, *rows]}, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(chosen: argparse.Namespace) -> list[dict[str, str | float]]:
+def measured(chosen: argparse.Namespace) -> list[dict[str, object]]:
     """Return a row for each model, strategy and phase."""
-    rows: list[dict[str, str | float]] = []
+    rows: list[dict[str, object]] = []
     for model in chosen.models.split(";"):
         for name in chosen.strategies.split(","):
-            make, times = STRATEGIES[name], dict[str, list[float]]()
-            for _ in range(chosen.repeats):
-                wrapped = {
-                    phase: AuxoStrategy(make, participants=chosen.nodes, method=method)
-                    for phase, method in PHASES.items()
-                }
-                for phase, found in round_times({"base": make(), **wrapped}, MODELS[model], chosen).items():
-                    times.setdefault(phase, []).extend(found)
-            for phase in PHASES:
-                ratios = [auxo / base - 1 for auxo, base in zip(times[phase], times["base"], strict=True)]
-                low, more, high = statistics.quantiles(ratios, n=4)
-                rows.append(
-                    {
-                        "model": model,
-                        "strategy": name,
-                        "phase": phase,
-                        "base_s": statistics.median(times["base"]),
-                        "auxo_s": statistics.median(times[phase]),
-                        "overhead": more,
-                        "quartiles": f"{low:.3f} {high:.3f}",
-                    }
-                )
-                print(
-                    f"{model:16} {name:10} {phase:9} {1e3 * statistics.median(times['base']):8.1f} ms "
-                    f"{100 * more:+6.1f} %   quartiles {100 * low:+6.1f} {100 * high:+6.1f} %",
-                    flush=True,
-                )
+            rows += _of_strategy(model, name, chosen)
     return rows
+
+
+def _of_strategy(model: str, name: str, chosen: argparse.Namespace) -> list[dict[str, object]]:
+    make, base_s, overheads = STRATEGIES[name], list[float](), {phase: list[float]() for phase in PHASES}
+    for _ in range(chosen.repeats):
+        wrapped = {
+            phase: AuxoStrategy(make, participants=chosen.nodes, method=method) for phase, method in PHASES.items()
+        }
+        times = round_times({"base": make(), **wrapped}, MODELS[model], chosen)
+        base_s += times["base"]
+        for phase, found in overheads.items():
+            found.append(
+                statistics.median(auxo / base - 1 for auxo, base in zip(times[phase], times["base"], strict=True))
+            )
+    for phase, found in overheads.items():
+        print(
+            f"{model:16} {name:10} {phase:9} {1e3 * statistics.median(base_s):8.1f} ms "
+            f"{100 * statistics.median(found):+6.1f} %   ({100 * min(found):+.1f} to {100 * max(found):+.1f} %)",
+            flush=True,
+        )
+    return [
+        {
+            "model": model,
+            "strategy": name,
+            "phase": phase,
+            "nodes": chosen.nodes,
+            "rounds": chosen.rounds,
+            "base_s": statistics.median(base_s),
+            "overheads": found,
+        }
+        for phase, found in overheads.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -24,7 +24,7 @@ from flwr.serverapp.strategy import (
 from auxo.algorithms.auxo import Auxo
 from auxo.core.types import CohortId
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
-from auxo.flower.client import AuxoMod
+from auxo.flower.client import AuxoClientApp, AuxoMod
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.strategy import AuxoStrategy
 from auxo.flower.wire import ANSWER, CHECK_IN
@@ -149,6 +149,54 @@ def test_an_app_without_halves_is_not_told_of_any() -> None:
     result, _, _ = federation(app=auxo_app(groups=2, seen=seen))
     assert result.tree.leaves == ("0.0", "0.1")
     assert {half for _, half in seen} == {None}
+
+
+def test_the_log_says_by_what_models_are_judged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    federation(app=auxo_app(groups=2, halves=True))
+    assert "clients train on all their samples" not in caplog.text
+    federation(app=auxo_app(groups=2))
+    assert caplog.text.count("clients train on all their samples, for the app does not honour halves") == 1
+    assert "no client says how models do" not in caplog.text
+    caplog.clear()
+    silent = fill(AuxoClientApp(losses=("unheard-of",)), groups=2)
+    result, _, _ = federation(app=silent)
+    assert result.tree.leaves == ("0",)
+    assert caplog.text.count("no client says how models do") == 1
+    assert "clients train on all their samples" not in caplog.text
+
+
+def test_the_log_says_when_a_partition_is_tried_and_that_more_rounds_decide(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    _, events, _ = federation()
+    (parted,) = [event.round for event in events if isinstance(event, Partitioned)]
+    assert caplog.text.count("a partition is on trial") == 1
+    assert "more rounds decide" not in caplog.text
+    federation(rounds=parted - 1)
+    assert caplog.text.count("the run has ended while a partition of cohort 0 was on trial; more rounds decide") == 1
+
+
+def test_too_few_rounds_or_participants_are_told_in_arguments_of_the_strategy(caplog: pytest.LogCaptureFixture) -> None:
+    federation(rounds=2)
+    assert "raise num_rounds of start()" in caplog.text
+    federation(rounds=2, method=Auxo(cross_fit_share=1.0))
+    assert "raise participants of AuxoStrategy" in caplog.text
+    assert "training." not in caplog.text
+
+
+def test_a_strategy_that_evaluates_on_nobody_is_not_asked_whom_and_another_is() -> None:
+    class Own(FedAvg):
+        def configure_evaluate(  # type: ignore[no-untyped-def]
+            self, server_round, arrays, config, grid
+        ):
+            asked.append(server_round)
+            return []
+
+    asked: list[int] = []
+    result, _, _ = federation(rounds=2, base=lambda: FedAvg(fraction_evaluate=0.0))
+    assert not result.evaluate_metrics_clientapp
+    federation(rounds=2, base=lambda: Own(fraction_evaluate=0.0))
+    assert asked == [1, 2]
 
 
 def test_apps_without_the_client_half_are_trained_as_one_cohort() -> None:
@@ -304,6 +352,30 @@ def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
 
     result, _, _ = federation(rounds=4, change=on_train(claim))
     assert len(result.train_metrics_clientapp) == 4
+
+
+def test_the_log_says_why_nodes_fail(caplog: pytest.LogCaptureFixture) -> None:
+    app = AuxoClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        raise FileNotFoundError("no such folder: data")
+
+    federation(app=app, rounds=1, timeout=0.5)
+    assert "cohort 0, round 1: 8 of 8 nodes failed, most often by: " in caplog.text
+    assert "no such folder: data" in caplog.text
+
+
+def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
+    app = AuxoClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        arrays = message.content.array_records["arrays"]
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
+
+    federation(app=app, rounds=1, timeout=0.5)
+    assert "one MetricRecord of finite numbers with 'num-examples' in it" in caplog.text
 
 
 def test_a_strategy_that_fails_costs_the_round_and_not_the_run() -> None:

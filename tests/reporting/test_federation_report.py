@@ -55,6 +55,25 @@ def test_the_page_has_cohorts_metrics_participants_and_rejections(tmp_path: Path
     assert "http://" not in html.replace("http://www.w3.org", "")
 
 
+def test_leaves_of_the_tree_tell_their_nodes_and_the_loss_that_the_table_has(tmp_path: Path) -> None:
+    html = written(tmp_path, PARTED)
+    assert "not evaluated" not in html
+    assert "3 nodes \N{MIDDLE DOT} eval_loss 0.125" in html
+    assert "2 nodes \N{MIDDLE DOT} eval_loss 0.375" in html
+
+
+def test_held_out_metrics_come_before_those_of_training_in_the_tree(tmp_path: Path) -> None:
+    later = Measured(32.0, "0.1", 4, "training", ("train_loss",), (0.0625,))
+    assert "2 nodes \N{MIDDLE DOT} eval_loss 0.375" in written(tmp_path, [*PARTED, later])
+
+
+def test_a_cohort_without_metrics_or_without_a_round_is_told_by_what_is_known(tmp_path: Path) -> None:
+    silent: list[Event] = [event for event in PARTED[:7] if not isinstance(event, Measured)]
+    picture = written(tmp_path, silent)
+    assert "0.0: 3 nodes; 0.1: no round yet" in picture
+    assert "not evaluated" not in picture
+
+
 def test_a_federation_without_a_partition_says_so(tmp_path: Path) -> None:
     html = written(tmp_path, PARTED[:2])
     assert "One model for all nodes, after 1 round: no partition was made." in html

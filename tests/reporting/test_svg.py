@@ -22,6 +22,7 @@ from auxo.reporting.svg import (
     spread_apart,
     tick_step,
     ticks,
+    whole_step,
 )
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
@@ -99,6 +100,12 @@ def test_labels_are_spread_apart_within_bounds_and_in_order(wanted: list[float],
 
 def test_labels_with_room_stay_where_they_are() -> None:
     assert spread_apart([80.0, 10.0, 40.0], 15.0, 0.0, 100.0) == [80.0, 10.0, 40.0]
+
+
+@pytest.mark.parametrize(("high", "count", "step"), [(2, 6, 1), (15, 6, 5), (7, 6, 2), (1000, 4, 500)])
+def test_what_is_counted_has_ticks_at_whole_numbers(high: float, count: int, step: float) -> None:
+    assert whole_step(0.0, high, count) == step
+    assert Axis("round", is_whole=True).write(7.0, 0.01) == "7"
 
 
 @pytest.mark.parametrize(

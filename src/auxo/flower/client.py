@@ -70,7 +70,8 @@ class ClientHalf:
             reply, done = train(message, context), None
         else:
             reply, done = self._train(message, context, asked.task, asked, train, app)
-        if not reply.has_error():
+        returned: object = reply  # by the app, which may have forgotten to: that is for Flower to say
+        if isinstance(returned, Message) and not reply.has_error():
             say(reply, client.check_in(), done)
             keep_client(context, client, asked.federation, to_file=False)
         return reply

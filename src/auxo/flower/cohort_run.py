@@ -7,6 +7,7 @@ under way, what has come back, and when there is no more time.
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -17,7 +18,7 @@ from flwr.serverapp.strategy import Result
 from auxo.core.cohort_algorithm import held_by
 from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, CohortId, IntArray
-from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, weighting_key
+from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, never_evaluates, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
@@ -28,7 +29,7 @@ from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured, own_model
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
-from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
 
@@ -96,6 +97,7 @@ class CohortRun:
     _too_few: str = ""
     _nodes: dict[int, int] = field(default_factory=dict)  # by client number
     _told: set[str] = field(default_factory=set)
+    _on_trial: set[CohortId] = field(default_factory=set)  # cohorts whose branches train models of their own
     _updates: Updates = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +118,12 @@ class CohortRun:
                 time.sleep(nap)
         for cohort in self.server.tree.leaves:
             self._result(cohort).arrays = self._arrays(cohort)
+        for cohort in sorted(self._on_trial):
+            LOG.info(
+                "the run has ended while a partition of cohort %s was on trial; more rounds decide: start again with "
+                "the same directory, or with more rounds",
+                cohort,
+            )
         largest = max(self.server.cohorts, key=self.server.share)
         return collected(self.history, self.server.tree, largest)
 
@@ -274,6 +282,7 @@ class CohortRun:
         entry = self.table.of(self.server.kept_beside(cohort))
         weight = weighting_key(entry.strategy)
         results, replies = training.results(exchange.replies, self.model, weight, self._updates)
+        self._say_who_failed(cohort, exchange.round, results)
         self._say_how_judged(training, exchange.replies)
         with warnings.catch_warnings(record=True) as words:
             warnings.simplefilter("always")
@@ -283,6 +292,7 @@ class CohortRun:
         clock = RoundClock(self.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
         for event in round_events(self.server, cohort, exchange.round, before, clock):
             self.on_event(event)
+        self._say_what_is_tried(cohort, exchange.round)
         closed = self.server.closed
         if closed is None or closed.outcome is None:
             self._wait(cohort, "a round came to nothing")
@@ -306,10 +316,13 @@ class CohortRun:
 
     def _open_evaluation(self, cohort: CohortId, number: int) -> None:
         """Let the base evaluate on the nodes that use the cohort's model."""
+        entry = self.table.of(self.server.kept_beside(cohort))
+        if never_evaluates(entry.strategy):
+            self._finish_round(cohort, number)
+            return
         nodes = self.post.free()
         placed = self.server.match([self.mailbox.check_ins.get(node, CheckIn(node)) for node in nodes], everybody=True)
         mine = [int(one.client) for one in placed.get(cohort, [])]
-        entry = self.table.of(self.server.kept_beside(cohort))
         messages: list[Message] = []
         if len(mine) >= max(1, fewest_nodes(entry.strategy, "evaluate")):
             grid = SubsetGrid(self.post.grid, mine)
@@ -376,15 +389,41 @@ class CohortRun:
     def _forget_unused(self) -> None:
         self.table.keep_only(kept_by(self.server))
 
+    def _say_who_failed(self, cohort: CohortId, number: int, results: Sequence[TaskResult | TaskFailure]) -> None:
+        reasons = Counter(one.reason for one in results if isinstance(one, TaskFailure))
+        if reasons:
+            ((most, _),) = reasons.most_common(1)
+            LOG.warning(
+                "cohort %s, round %d: %d of %d nodes failed, most often by: %.300s",
+                cohort,
+                number,
+                reasons.total(),
+                len(results),
+                most,
+            )
+
+    def _say_what_is_tried(self, cohort: CohortId, number: int) -> None:
+        """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
+        states = self.server.record.state.cohorts
+        is_tried = cohort in self.server.tree.leaves and bool(held_by((states[cohort],))[0])
+        if is_tried and cohort not in self._on_trial:
+            LOG.info("cohort %s, round %d: a partition is on trial, in models of its own", cohort, number)
+            self._on_trial.add(cohort)
+        elif not is_tried and cohort in self._on_trial:
+            if cohort in self.server.tree.leaves:
+                LOG.info("cohort %s: a partition did not pay on held-out samples, and is undone", cohort)
+            self._on_trial.discard(cohort)
+
     def _say_how_judged(self, training: TrainRound, replies: Mapping[int, Reply]) -> None:
         """Say once how clients judge models, which decides about partitions."""
         answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
-        if any(one.on_all for one in answers):
-            self._tell(
-                "clients train on all their samples; models are judged by what the app's own evaluation says of them"
-            )
         asked = [node for node, task in training.tasks.items() if task.held_out and node in replies]
         judged = [one for one in answers if one.held_out is not None]
+        if judged and any(one.on_all for one in answers):
+            self._tell(
+                "clients train on all their samples, for the app does not honour halves; models are judged by what its "
+                "own evaluation says of them, so that it must not use samples that it trains on"
+            )
         if asked and not judged:
             self._tell(
                 "no client says how models do: is the app an AuxoClientApp, and does its evaluation name a loss? "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import FedAvg, Strategy
 
 from auxo.core.aggregators import Accumulator, Report, ServerState
 from auxo.core.own_state import OwnState, own
@@ -260,3 +260,13 @@ def fewest_nodes(strategy: Strategy, kind: str) -> int:
             return max(fewest)
         inside = getattr(inside, "strategy", None)
     return 1
+
+
+def never_evaluates(strategy: Strategy) -> bool:
+    """Return whether a strategy of Flower's own is set to evaluate on no node, so that nobody need be looked for."""
+    inside: object = strategy
+    while isinstance(inside, Strategy) and type(inside).__module__.startswith("flwr."):
+        if type(inside).configure_evaluate is FedAvg.configure_evaluate:
+            return getattr(inside, "fraction_evaluate", None) == 0
+        inside = getattr(inside, "strategy", None)
+    return False

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
+from flwr.common.constant import SType
 from numpy.typing import NDArray
 
 from auxo.core.layers import Layer
@@ -16,6 +19,8 @@ AnyArray = NDArray[Any]  # of whatever kind of numbers an app's model has
 
 _MALFORMED = (ValueError, TypeError, KeyError, EOFError, OSError, MemoryError, AttributeError, OverflowError)
 """What reading an array that a peer has sent may raise: its header may claim any size and kind."""
+
+_NPY, _PREFIX = b"\x93NUMPY\x01\x00", 10  # how an array's bytes begin, and how many these are with the header's length
 
 
 @dataclass(frozen=True)
@@ -170,9 +175,36 @@ def _values(array: Array | None, tensor: _Tensor) -> AnyArray | None:
         length = len(tensor.header)
         if array.data[:length] == tensor.header and len(array.data) == length + tensor.size * dtype.itemsize:
             return np.frombuffer(array.data, dtype, offset=length).reshape(tensor.shape)
-        values = array.numpy()
+        values = _stored(array)
     except _MALFORMED:
         return None
     if values.shape != tensor.shape or (tensor.is_float and values.dtype.kind != "f"):
         return None
     return values
+
+
+def _stored(array: Array) -> AnyArray:
+    """Return an array's numbers, as `Array.numpy` does; those that are stored plainly are not copied.
+
+    A strategy may make a model of another kind of numbers than the first one's, and then all replies are of that.
+    """
+    length = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
+    found = _layout(array.data[:length]) if array.stype == SType.NUMPY and array.data.startswith(_NPY) else None
+    if found is None:
+        return array.numpy()
+    shape, dtype = found
+    if len(array.data) != length + math.prod(shape) * dtype.itemsize:
+        return array.numpy()
+    return np.frombuffer(array.data, dtype, offset=length).reshape(shape)
+
+
+@lru_cache(maxsize=256)
+def _layout(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Return shape and kind of numbers by a header of numpy's own file format; None: leave it to numpy."""
+    file = BytesIO(header)
+    if np.lib.format.read_magic(file) != (1, 0):
+        return None
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if is_fortran or dtype.kind not in "fiub" or any(size < 0 for size in shape):
+        return None
+    return shape, dtype

@@ -32,6 +32,12 @@ from auxo.runtime.server import Server
 Base = Strategy | Callable[[], Strategy] | Callable[[CohortSeen], Strategy]
 
 _WITHOUT_END = 10**9  # rounds of a federation that runs on: nothing waits for a part of them
+_ARGUMENTS = {
+    "training.participants": "participants of AuxoStrategy",
+    "training.rounds": "num_rounds of start()",
+    "auxo.trial.looks_from": "looks_from of the method's TrialSettings",
+    "auxo.criterion.limits": "the method's criterion",
+}  # by the settings of a configuration file
 _NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
 
 
@@ -138,7 +144,7 @@ class AuxoStrategy(Strategy):
         if isinstance(self._method, SaysWhyNot):
             why_not = self._method.why_no_partition(self._participants, max(work.rounds, 1))
             if why_not is not None:
-                LOG.warning("no partition is possible: %s", why_not)
+                LOG.warning("no partition is possible: %s", _in_words_of_flower(why_not))
         if self._total_rounds is None and getattr(self._method, "decides", "trial") == "criterion":
             LOG.warning("the method looks at the part of the run that is done: give total_rounds, or it waits")
         table = StrategyTable(self._make, self._asks_cohort)
@@ -259,6 +265,17 @@ def _needs_argument(base: Callable[..., Strategy]) -> bool:
 def _pause_of(grid: Grid) -> float:
     pause = getattr(grid, "pull_interval", _NAP_S)
     return float(pause) if isinstance(pause, int | float) and pause > 0 else _NAP_S
+
+
+def _in_words_of_flower(text: str) -> str:
+    """Return a text that names settings of a configuration file with the arguments that they are here.
+
+    >>> _in_words_of_flower("raise training.rounds")
+    'raise num_rounds of start()'
+    """
+    for setting, argument in _ARGUMENTS.items():
+        text = text.replace(setting, argument)
+    return text
 
 
 def _not_by_round() -> NotImplementedError:

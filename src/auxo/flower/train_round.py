@@ -4,9 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from auxo.core.matching import CheckIns
@@ -14,11 +15,14 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.turnout import Turnout
 from auxo.core.types import CohortId, IntArray
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
+from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.wire import Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
+
+R = TypeVar("R", ArrayRecord, MetricRecord)
 
 _NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
 
@@ -104,6 +108,12 @@ class TrainRound:
         """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
+        if not usual and any(not reply.message.has_error() for reply in replies.values()):
+            LOG.warning(
+                "no reply can be used: each needs one ArrayRecord, and one MetricRecord of finite numbers with %r in "
+                "it, by which the strategy weighs",
+                weight,
+            )
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
         results: list[TaskResult | TaskFailure] = []
         whole: dict[int | str, object] = {}
@@ -117,7 +127,7 @@ class TrainRound:
             trained = answer.trained if answer is not None else None
             begun = trained if trained in task.offered else own_model(task)
             fits = usual and forms[node] == usual[0][0]
-            after = model.floats(next(iter(reply.message.content.array_records.values()))) if fits else None
+            after = model.floats(_records(reply.message, ArrayRecord)[0][1]) if fits else None
             before, update = starts.get(begun), _NO_UPDATE
             if after is not None and before is not None:
                 update = update_between(before, after, updates.room(len(results)))
@@ -145,14 +155,19 @@ def own_model(task: Task) -> CohortId:
     return task.cohort if task.cohort in task.offered else task.offered[0]
 
 
+def _records(message: Message, kind: type[R]) -> list[tuple[str, R]]:
+    """Return a message's records of a kind; Flower's own views of them are dear, and made anew each time."""
+    return [(name, record) for name, record in message.content.items() if isinstance(record, kind)]
+
+
 def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | None:
     """Return what a strategy wants to be the same in all replies; None: it would refuse this one by itself."""
     if message.has_error():
         return None
-    arrays, metrics = message.content.array_records, message.content.metric_records
+    arrays, metrics = _records(message, ArrayRecord), _records(message, MetricRecord)
     if len(arrays) != 1 or len(metrics) != 1:
         return None
-    ((name, record),) = metrics.items()
+    ((name, record),) = metrics
     if not isinstance(record.get(weight), int | float):
         return None
     kinds = []
@@ -161,12 +176,12 @@ def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | N
         if not all(math.isfinite(number) for number in numbers):
             return None
         kinds.append(f"{key}[{len(value)}]" if isinstance(value, list) else key)
-    return next(iter(arrays)), name, tuple(kinds)
+    return arrays[0][0], name, tuple(kinds)
 
 
 def _examples(message: Message, weight: str) -> int:
     """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
-    for record in message.content.metric_records.values():
+    for _, record in _records(message, MetricRecord):
         value = record.get(weight)
         if isinstance(value, int | float) and math.isfinite(value):
             return math.ceil(value)  # Flower lets weights be any number

@@ -12,6 +12,7 @@ from auxo.reporting.method_names import AUXO
 from auxo.reporting.number_format import counted, duration, number
 from auxo.reporting.page import chart_figure, note, page, scrolling, section
 from auxo.reporting.report import criterion_parts, rounds_section, tree_parts
+from auxo.reporting.tree_picture import federation_tree
 
 EVENTS, REPORT = "events.jsonl", "report.html"
 _SOURCES = {
@@ -19,6 +20,10 @@ _SOURCES = {
     "server": "Measured on the server.",
     "training": "Measured while clients train, as the strategy has put it together.",
 }  # in the order in which they are shown
+
+
+_NODES = "the nodes of their last round"
+_NODES_AND_METRIC = f"{_NODES} and the app\N{RIGHT SINGLE QUOTATION MARK}s metric after it"
 
 
 def is_federation(folder: Path) -> bool:
@@ -37,7 +42,7 @@ def write_federation_report(folder: Path) -> Path:
     sections = (
         _summary_section(folder.resolve().name, run),
         _metrics_section(run),
-        section("Cohort tree", *tree_parts(run)),
+        section("Cohort tree", *tree_parts(run, federation_tree(run), _NODES_AND_METRIC if run.measured else _NODES)),
         _participants_section(run),
         *([section("What the partition criterion saw", *parts)] if (parts := criterion_parts(run)) else []),
         rounds_section(
@@ -85,7 +90,7 @@ def _last_metrics(run: MethodFacts) -> Markup | None:
     if not found:
         return None
     closed = {one.cohort: one for one in run.rounds}
-    heads = ("Cohort", "Round", "Nodes in it", *found)
+    heads = ("Cohort", "Round", "Nodes in that round", *found)
     head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
     rows = []
     for cohort in leaves:

@@ -113,7 +113,7 @@ def criterion_chart(run: MethodFacts) -> LineChart | None:
     done = "; ".join(mark.detail for mark in marks) or "no partition happened"
     return LineChart(
         description=f"Gain of the best grouping over rounds for each cohort, and the gain needed (dashed): {done}.",
-        x=Axis("round", low=0.0),
+        x=Axis("round", low=0.0, is_whole=True),
         y=Axis("gain of the best grouping"),
         lines=(*_needed(run, colours), *lines),
         marks=marks,
@@ -138,7 +138,7 @@ def heterogeneity_chart(run: MethodFacts) -> LineChart | None:
         return None
     return LineChart(
         description="Heterogeneity of updates over rounds, for each cohort.",
-        x=Axis("round", low=0.0),
+        x=Axis("round", low=0.0, is_whole=True),
         y=Axis("heterogeneity of updates"),
         lines=lines,
         marks=_partition_marks(run),
@@ -163,7 +163,7 @@ def participants_chart(run: MethodFacts) -> LineChart | None:
         return None
     return LineChart(
         description="Updates that were used in each round, for each cohort.",
-        x=Axis("round", low=0.0),
+        x=Axis("round", low=0.0, is_whole=True),
         y=Axis("updates used", low=0.0),
         lines=lines,
         marks=_partition_marks(run),
@@ -185,7 +185,7 @@ def measured_charts(run: MethodFacts) -> list[tuple[str, str, LineChart]]:
             lines.append(Line(f"{name} of {cohort}", colours.get(cohort, "ink"), rounds, told, cohort))
         chart = LineChart(
             description=f"{name} over rounds, for each cohort.",
-            x=Axis("round", low=0.0),
+            x=Axis("round", low=0.0, is_whole=True),
             y=Axis(name),
             lines=tuple(lines),
             marks=_partition_marks(run),

@@ -19,7 +19,7 @@ from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted, duration, number, percent, times
 from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
-from auxo.reporting.tree_picture import cohort_tree, draw_tree
+from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
 
 
 def write_report(run: RunDirectory) -> Path:
@@ -211,15 +211,15 @@ def _tree_section(facts: RunFacts) -> Markup:
     return section("Cohort tree", *parts)
 
 
-def tree_parts(run: MethodFacts) -> list[Markup]:
-    """Return a method's tree of cohorts, in words where there is none."""
-    roots = cohort_tree(run)
+def tree_parts(run: MethodFacts, roots: tuple[Node, ...] | None = None, shown: str = "") -> list[Markup]:
+    """Return a method's tree of cohorts, in words where there is none; ``roots`` that tell what ``shown`` says."""
+    if roots is None:
+        roots = cohort_tree(run)
+        shown = "their clients and accuracy at the last evaluation" if run.evaluations else ""
     if not roots:
         return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
-    caption = "Leaves train a model each" + (
-        "; shown are their clients and accuracy at the last evaluation." if run.evaluations else "."
-    )
+    caption = "Leaves train a model each" + (f"; shown are {shown}." if shown else ".")
     caption += (
         " Cohorts that no client has used are not known of, and not shown." if run.seen.are_counted_by_use else ""
     )

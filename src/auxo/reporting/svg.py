@@ -24,9 +24,12 @@ class Axis:
     unit: str = ""
     low: float | None = None
     high: float | None = None
+    is_whole: bool = False  # it counts, and there is nothing between two numbers
 
     def write(self, value: float, step: float) -> str:
         """Write a value with the digits that tell it from the next one, ``step`` away."""
+        if self.is_whole:
+            return f"{value:,.0f}{self.unit}"
         shown = step * self.factor
         digits = next((count for count in range(9) if abs(round(shown, count) - shown) <= 1e-6 * shown), 9)
         return f"{value * self.factor:,.{digits}f}{self.unit}"
@@ -150,9 +153,17 @@ def decimated_rows(values: FloatArray, limit: int = MAX_POINTS) -> IntArray:
 
 def tick_step(low: float, high: float, count: int) -> float:
     """Return the least of 1, 2, 2.5, 5 times a power of ten that makes at most ``count`` steps from low to high."""
-    rough = (high - low) / max(count, 1)
+    return _step_of((high - low) / max(count, 1), (1, 2, 2.5, 5, 10))
+
+
+def whole_step(low: float, high: float, count: int) -> float:
+    """Return the least of 1, 2, 5 times a power of ten, from 1 on, that makes at most ``count`` steps."""
+    return max(1.0, _step_of((high - low) / max(count, 1), (1, 2, 5, 10)))
+
+
+def _step_of(rough: float, factors: Sequence[float]) -> float:
     power = 10.0 ** np.floor(np.log10(rough))
-    return float(next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9)))
+    return float(next(factor * power for factor in factors if factor * power >= rough * (1 - 1e-9)))
 
 
 def ticks(low: float, high: float, step: float) -> FloatArray:
@@ -244,7 +255,8 @@ def _frame(chart: LineChart, lines: Sequence[Line], width: int, beside: frozense
     right = max(64.0, 18 + _CHARACTER * max(len(lines[place].label) for place in beside)) if beside else 18.0
     x = Scale(x_low, x_high, left, width - min(right, width * 0.4))
     y = Scale(y_low, y_high, chart.height - 44, 46)
-    x_step = tick_step(x_low, x_high, max(3, int((x.end - x.start) // 110)))
+    x_count = max(3, int((x.end - x.start) // 110))
+    x_step = (whole_step if chart.x.is_whole else tick_step)(x_low, x_high, x_count)
     return _Frame(x, y, x_step, step, width, beside)
 
 

@@ -1,6 +1,6 @@
 """The cohort tree as a picture: who was partitioned when, and which clients each leaf serves in the end."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ _MAX_LEGEND = 14  # our choice: a longer legend says less than the tooltips do
 
 @dataclass(frozen=True)
 class Node:
-    """A cohort in the tree. ``clients``, ``accuracy`` and ``groups`` are of the last evaluation, leaves only."""
+    """A cohort in the tree. ``clients``, ``accuracy`` and ``groups`` are of the last evaluation; leaves only."""
 
     cohort: str
     children: tuple["Node", ...] = ()
@@ -23,6 +23,8 @@ class Node:
     clients: int | None = None
     accuracy: float | None = None
     groups: Mapping[int, int] | None = None  # clients of each true group; None when no groups are known
+    told: str | None = None  # of a federation, which has no evaluation of ours: its nodes and their own metrics
+    told_shortly: str = ""  # the same where there is little room
 
     def leaves(self) -> tuple["Node", ...]:
         """Return the leaves from first to last."""
@@ -56,19 +58,55 @@ def cohort_tree(run: MethodFacts) -> tuple[Node, ...]:
     """Return the tree's roots; one, unless a method calls its cohorts otherwise."""
     last = run.evaluations[-1] if run.evaluations else None
     scores = {score.cohort: score for score in last.cohorts} if last else {}
-    partitions = {partition.cohort: partition for partition in run.partitions}
-    compositions, families = _compositions(run), run.seen.children
+    compositions = _compositions(run)
 
-    def node(cohort: str, born_s: float) -> Node:
-        if cohort in families:
-            partition = partitions.get(cohort)
-            born_s = 0.0 if partition is None else partition.time_s
-            children = tuple(node(child, born_s) for child in families[cohort])
-            return Node(cohort, children, None if partition is None else partition.round)
+    def leaf(cohort: str, born_s: float) -> Node:
         score = scores.get(cohort)
         if score is None:  # an evaluation names only cohorts that have clients
             return Node(cohort, clients=0 if last and last.time_s > born_s else None)
         return Node(cohort, clients=score.clients, accuracy=score.accuracy, groups=compositions.get(cohort))
+
+    return _tree(run, leaf)
+
+
+def federation_tree(run: MethodFacts) -> tuple[Node, ...]:
+    """Return the roots of a federation's tree: leaves tell their nodes of the last round, and a metric of the app."""
+    closed = {one.cohort: one for one in run.rounds}
+
+    def leaf(cohort: str, born_s: float) -> Node:
+        last = closed.get(cohort)
+        if last is None:
+            return Node(cohort, told="no round yet", told_shortly="new")
+        nodes, value = counted(last.participants, "node"), main_metric(run, cohort)
+        if value is None:
+            return Node(cohort, told=nodes, told_shortly=nodes)
+        name, number = value
+        return Node(cohort, told=f"{nodes} \N{MIDDLE DOT} {name} {number:.4g}", told_shortly=f"{name} {number:.4g}")
+
+    return _tree(run, leaf)
+
+
+def main_metric(run: MethodFacts, cohort: str) -> tuple[str, float] | None:
+    """Return the metric that says most of a cohort's model, and its last value: held-out samples before others."""
+    for source in ("evaluation", "server", "training"):
+        told = [one for one in run.measured if one.cohort == cohort and one.source == source]
+        if told:
+            return told[-1].names[0], told[-1].values[0]
+    return None
+
+
+def _tree(run: MethodFacts, leaf: Callable[[str, float], Node]) -> tuple[Node, ...]:
+    """Return the tree's roots; ``leaf`` is told a cohort and when it came about."""
+    partitions = {partition.cohort: partition for partition in run.partitions}
+    families = run.seen.children
+
+    def node(cohort: str, born_s: float) -> Node:
+        if cohort not in families:
+            return leaf(cohort, born_s)
+        partition = partitions.get(cohort)
+        born_s = 0.0 if partition is None else partition.time_s
+        children = tuple(node(child, born_s) for child in families[cohort])
+        return Node(cohort, children, None if partition is None else partition.round)
 
     return tuple(node(cohort, 0.0) for cohort in run.seen.roots)
 
@@ -119,6 +157,8 @@ def _width(words: str) -> float:
 
 
 def _words(leaf: Node, *, is_short: bool = False) -> str:
+    if leaf.told is not None:
+        return leaf.told_shortly if is_short else leaf.told
     if leaf.clients is None:
         return "not evaluated"
     clients = f"{leaf.clients:,}" if is_short else counted(leaf.clients, "client")
@@ -220,8 +260,9 @@ def _legend(leaves: tuple[Node, ...], top: float, width: int) -> tuple[Markup, f
 def _describe(roots: tuple[Node, ...]) -> str:
     leaves = [leaf for root in roots for leaf in root.leaves()]
     ends = "; ".join(
-        f"{leaf.cohort}: {'not evaluated' if leaf.clients is None else counted(leaf.clients, 'client')}"
-        + ("" if leaf.accuracy is None else f", accuracy {percent(leaf.accuracy)}")
+        f"{leaf.cohort}: {_words(leaf)}"
+        if leaf.accuracy is None
+        else f"{leaf.cohort}: {counted(leaf.clients or 0, 'client')}, accuracy {percent(leaf.accuracy)}"
         for leaf in leaves
     )
     return f"Cohort tree with {counted(len(leaves), 'leaf cohort')}. {ends}."

@@ -106,6 +106,18 @@ def test_a_node_whose_app_raises_replies_with_an_error_and_keeps_its_state(worke
     assert [metric(reply, "visits") for reply in after] == [2, 2, 2, 2]
 
 
+@WORKERS
+def test_an_app_that_returns_no_message_replies_with_an_error_that_says_so(workers: int) -> None:
+    def forgetful(message: Message, context: Context) -> Message:
+        return None  # type: ignore[return-value]
+
+    with InProcessGrid(SimulatedNodes(forgetful, 2, partitions(2), {}), workers) as grid:
+        replies = list(grid.send_and_receive([Message(RecordDict(), node, "train") for node in grid.get_node_ids()]))
+    assert [reply.error.reason for reply in replies] == [
+        "<class 'TypeError'>:<'expected the ClientApp to return a Message, got NoneType'>"
+    ] * 2
+
+
 def test_work_is_shared_among_workers_and_none_is_this_process() -> None:
     with grid_of(40, 2) as grid:
         replies = list(grid.send_and_receive(messages(list(grid.get_node_ids()), "forget")))

@@ -164,7 +164,7 @@ def _work(connection: Connection, nodes: SimulatedNodes, parent: int) -> None:
     """Be a worker until the parent is gone or kills us."""
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for us
-    gc.freeze()  # what was imported before the fork stays: to look at it again and again costs a copy of its memory
+    gc.freeze()  # all that was there before the fork stays, for a worker that is hired later, too
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpool_limits(1)
     chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -179,7 +179,7 @@ def _work(connection: Connection, nodes: SimulatedNodes, parent: int) -> None:
             return
 
 
-def _answer(connection: Connection, nodes: SimulatedNodes, receiver: Receiver, frames: Sequence[bytes]) -> None:
+def _answer(connection: Connection, nodes: SimulatedNodes, receiver: Receiver, frames: Sequence[memoryview]) -> None:
     """Answer a chunk of messages; replies of fast apps travel together, those of slow ones at once."""
     replies: list[bytes] = []
     sent_s = time.monotonic()

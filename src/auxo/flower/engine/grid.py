@@ -1,5 +1,6 @@
 """A Grid whose nodes are in this process, or in workers of it: Flower's messages without its network."""
 
+import gc
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ class InProcessGrid(Grid):
     _replies: dict[str, Message] = field(default_factory=dict, init=False)  # by id of the message, not pulled
     _messages: int = field(default=0, init=False)
     _before: dict[str, int | None] = field(default_factory=dict, init=False)
+    _has_frozen: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -46,6 +48,12 @@ class InProcessGrid(Grid):
 
     def __enter__(self) -> Self:
         """Start the workers."""
+        # What has been imported stays: to look through it for garbage, again and again, costs a tenth of a round here,
+        # and each worker a copy of its memory.
+        if gc.isenabled() and gc.get_freeze_count() == 0:
+            gc.collect()
+            gc.freeze()
+            self._has_frozen = True
         if self.workers > 1:
             self._crew = Crew(self.nodes, self.workers)
             self._crew.start()
@@ -63,6 +71,9 @@ class InProcessGrid(Grid):
         if self._crew is not None:
             self._crew.stop()
             self._crew = None
+        if self._has_frozen:
+            gc.unfreeze()
+            self._has_frozen = False
 
     def set_run(self, run: Run) -> None:
         """Take note of the run."""

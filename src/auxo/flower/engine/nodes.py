@@ -39,7 +39,10 @@ class SimulatedNodes:
         context = self.context(message.metadata.dst_node_id)
         kept = RecordDict(dict(context.state))
         try:
-            return self.app(message, context)
+            reply: object = self.app(message, context)
+            if not isinstance(reply, Message):
+                raise TypeError(f"expected the ClientApp to return a Message, got {type(reply).__name__}")
+            return reply
         except Exception as error:  # noqa: BLE001 - the app is the user's, and its failure is the node's reply
             context.state = kept  # Flower keeps the state of before
             return failed(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<'{error}'>")

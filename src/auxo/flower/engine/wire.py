@@ -1,22 +1,23 @@
-"""Messages as bytes between this process and its workers, by Flower's own protobuf; models that many share go once."""
+"""Messages as bytes between this process and its workers: Flower's own protobuf, and the bytes of arrays as they are.
+
+Models that many messages share go once.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, Metadata, MetricRecord, RecordDict
 from flwr.app.message import make_message
 from flwr.common.serde import (
-    array_record_from_proto,
-    array_record_to_proto,
     message_from_proto,
     message_to_proto,
     recorddict_from_proto,
     recorddict_to_proto,
 )
 from flwr.proto.message_pb2 import Message as ProtoMessage
-from flwr.proto.recorddict_pb2 import ArrayRecord as ProtoArrayRecord
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 
 _Record = ArrayRecord | MetricRecord | ConfigRecord
@@ -64,8 +65,7 @@ class Sender:
         """Return what to send for a message: what the worker does not know yet, and which content is whose."""
         frames: list[bytes] = []
         number = self._content(message.content, frames)
-        fields = [getattr(message.metadata, name) for name in _METADATA]
-        frames.append(_frame({"message": fields, "content": number}, b""))
+        frames.append(_frame({"message": _fields(message), "content": number}, []))
         return frames
 
     def _content(self, content: RecordDict, frames: list[bytes]) -> int:
@@ -84,7 +84,7 @@ class Sender:
         if forget is not None:
             del self._seen[forget]
         header = {"content": number, "forget": forget, "shared": shared, "order": list(content)}
-        frames.append(_frame(header, recorddict_to_proto(rest).SerializeToString()))
+        frames.append(_frame(header, [recorddict_to_proto(rest).SerializeToString()]))
         return number
 
     def _model(self, record: ArrayRecord, frames: list[bytes]) -> int:
@@ -93,8 +93,8 @@ class Sender:
         if known is not None:
             return known
         number, forget = self._models.add(identity, tuple(array.data for array in record.values()))
-        header = {"model": number, "forget": forget}
-        frames.append(_frame(header, array_record_to_proto(record).SerializeToString()))
+        header = {"model": number, "forget": forget, "arrays": _described(record)}
+        frames.append(_frame(header, [array.data for array in record.values()]))
         return number
 
 
@@ -115,14 +115,14 @@ class Receiver:
     _models: dict[int, ArrayRecord] = field(default_factory=dict, init=False)
     _contents: dict[int, RecordDict] = field(default_factory=dict, init=False)
 
-    def read(self, frame: bytes) -> Message | None:
+    def read(self, frame: memoryview) -> Message | None:
         """Return a message; None for something that is kept for the messages that follow."""
         header, blob = _unframe(frame)
         if "message" in header:
             content = {key: _own_copy(record) for key, record in self._contents[header["content"]].items()}
             return make_message(metadata=Metadata(*header["message"]), content=RecordDict(content))
         if "model" in header:
-            self._models[header["model"]] = array_record_from_proto(ProtoArrayRecord.FromString(blob))
+            self._models[header["model"]], _ = _arrays(header["arrays"], blob)
             self._models.pop(header["forget"], None)
             return None
         rest, shared = recorddict_from_proto(ProtoRecordDict.FromString(blob)), header["shared"]
@@ -147,18 +147,30 @@ def reply_to_bytes(done: Done) -> bytes:
     reply = done.reply
     header: dict[str, object] = {"state": done.has_state, "took": done.took_s}
     if reply.has_error():
-        return _frame(header, message_to_proto(reply).SerializeToString())
-    header["fields"] = [getattr(reply.metadata, name) for name in _METADATA]
-    return _frame(header, recorddict_to_proto(reply.content).SerializeToString())
+        return _frame(header, [message_to_proto(reply).SerializeToString()])
+    content, rest = reply.content, RecordDict()
+    described, blobs = {}, []
+    for key, record in content.items():
+        if isinstance(record, ArrayRecord):
+            described[key] = _described(record)
+            blobs += [array.data for array in record.values()]
+        else:
+            rest[key] = record
+    header |= {"fields": _fields(reply), "order": list(content), "arrays": described}
+    return _frame(header, [*blobs, recorddict_to_proto(rest).SerializeToString()])
 
 
-def reply_from_bytes(frame: bytes) -> Done:
+def reply_from_bytes(frame: memoryview) -> Done:
     """Return what `reply_to_bytes` was given."""
     header, blob = _unframe(frame)
     if "fields" not in header:
         reply = message_from_proto(ProtoMessage.FromString(blob))
     else:
-        content = recorddict_from_proto(ProtoRecordDict.FromString(blob))
+        records: dict[str, _Record] = {}
+        for key, described in header["arrays"].items():
+            records[key], blob = _arrays(described, blob)
+        records |= recorddict_from_proto(ProtoRecordDict.FromString(blob))
+        content = RecordDict({key: records[key] for key in header["order"]})
         reply = make_message(metadata=Metadata(*header["fields"]), content=content)
     return Done(reply, header["state"], header["took"])
 
@@ -166,18 +178,18 @@ def reply_from_bytes(frame: bytes) -> Done:
 def packed(frames: Sequence[bytes]) -> bytes:
     """Return several frames as one.
 
-    >>> unpacked(packed([b"one", b"", b"three"]))
+    >>> [bytes(frame) for frame in unpacked(packed([b"one", b"", b"three"]))]
     [b'one', b'', b'three']
     """
     return b"".join(part for frame in frames for part in (len(frame).to_bytes(8, "little"), frame))
 
 
-def unpacked(frame: bytes) -> list[bytes]:
-    """Return the frames that `packed` was given."""
-    found, at = [], 0
-    while at < len(frame):
-        size = int.from_bytes(frame[at : at + 8], "little")
-        found.append(frame[at + 8 : at + 8 + size])
+def unpacked(frame: bytes) -> list[memoryview]:
+    """Return the frames that `packed` was given; nothing is copied."""
+    view, found, at = memoryview(frame), [], 0
+    while at < len(view):
+        size = int.from_bytes(view[at : at + 8], "little")
+        found.append(view[at + 8 : at + 8 + size])
         at += 8 + size
     return found
 
@@ -189,20 +201,39 @@ def own_message(message: Message) -> Message:
 
 
 def _own_copy(record: _Record) -> _Record:
-    if not isinstance(record, ArrayRecord):
-        return record.copy()
-    # The bytes are shared, and cannot be changed; all around them is new.
-    return ArrayRecord(
-        {name: Array(array.dtype, array.shape, array.stype, array.data) for name, array in record.items()}
-    )
+    own = record.copy()
+    if isinstance(own, ArrayRecord):
+        # The bytes are shared, and cannot be changed; all around them is new.
+        for name, array in own.items():
+            own[name] = copy(array)
+    return own
 
 
-def _frame(header: Mapping[str, object], blob: bytes) -> bytes:
+def _fields(message: Message) -> list[object]:
+    metadata = message.metadata
+    return [getattr(metadata, name) for name in _METADATA]
+
+
+def _described(record: ArrayRecord) -> list[tuple[object, ...]]:
+    """Return all that there is to say of arrays but their bytes."""
+    return [(name, array.dtype, array.shape, array.stype, len(array.data)) for name, array in record.items()]
+
+
+def _arrays(described: Sequence[Sequence[Any]], blob: memoryview) -> tuple[ArrayRecord, memoryview]:
+    """Return the arrays that are at the beginning of some bytes, and what follows them."""
+    record, at = ArrayRecord(), 0
+    for name, dtype, shape, stype, size in described:
+        record[name] = Array(dtype, tuple(shape), stype, bytes(blob[at : at + size]))
+        at += size
+    return record, blob[at:]
+
+
+def _frame(header: Mapping[str, object], blobs: Sequence[bytes]) -> bytes:
     text = json.dumps(header).encode()
-    return len(text).to_bytes(4, "little") + text + blob
+    return b"".join([len(text).to_bytes(4, "little"), text, *blobs])
 
 
-def _unframe(frame: bytes) -> tuple[Any, bytes]:
+def _unframe(frame: memoryview) -> tuple[Any, memoryview]:
     """Return the header, as a process of ours has written it, and what it is about."""
     size = int.from_bytes(frame[:4], "little")
-    return json.loads(frame[4 : 4 + size]), frame[4 + size :]
+    return json.loads(bytes(frame[4 : 4 + size])), frame[4 + size :]
