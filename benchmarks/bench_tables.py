@@ -3,6 +3,7 @@
     python benchmarks/bench_tables.py build/bench.json docs/performance.md
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
+    python benchmarks/bench_tables.py build/sweep.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
     python benchmarks/bench_tables.py build/flower_engine.json docs/flower-engine.md
@@ -51,7 +52,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     fields = records[0] if records else {}
     for field, kinds in (
         ("algorithm", ("algorithms",)),
-        ("variant", ("departures",)),
+        ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
     ):
@@ -379,6 +380,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "flower_overhead": flower_overhead,
     "identification": identification,
     "departures": departures,
+    "sweep": departures,
     "checkpoints": checkpoints,
 }
 

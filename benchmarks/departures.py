@@ -1,10 +1,12 @@
 """What does each departure from the paper buy? Auxo as it is, with one rule at a time put back, and to the letter.
 
     python benchmarks/departures.py --json build/departures.json
+    python benchmarks/departures.py --sweep --json build/sweep.json
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
-Prints a table in Markdown, which the second command puts where it belongs: for each population the part of the oracle's
-gain that is reached, or the gain over the base where there are no groups, and the number of partitions.
+Prints a table in Markdown, which the last command puts where it belongs: for each population the part of the oracle's
+gain that is reached, or the gain over the base where there are no groups, and the number of partitions. With --sweep
+the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes.
 """
 
 import argparse
@@ -17,10 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from identification import WORKLOADS
+from identification import EVERYBODY, TRAINING, WORKLOADS, Workload, planted
 from rich.console import Console
 
 from auxo.core.metrics import oracle_gain_share
+from auxo.experiments.config import PopulationConfig
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.runner import has_groups, run_method
 from auxo.protocol.events import Partitioned
@@ -91,6 +94,51 @@ POPULATIONS = (
     "extra-low-availability",
     "extra-writers",
 )
+SWEPT = {
+    "trial.min_gain": (0.0, 0.01, 0.02, 0.05),
+    "trial.deviations": (2.0, 3.0, 5.0),
+    "trial.score_deviations": (0.0, 1.0, 2.0),
+    "trial.rounds": (5, 10, 20),
+    "trial.most_rounds": (10, 20, 40),
+    "clustering.min_structure": (0.0, 1.1, 1.3),
+    "cross_fit_share": (0.1, 0.2, 0.4),
+    "affinity.confirmations": (0, 1, 2),
+}
+"""Settings of [auxo] that decide, with values around the default."""
+_GAUSSIAN = PopulationConfig(source="synthetic", clients=1000, groups=3, client_label_concentration=1.0)
+_SHORT = TRAINING.model_copy(update={"rounds": 120, "participants": 100})
+
+
+def _gaussian(name: str, **changes: object) -> Workload:
+    return Workload(name, 2, 0, planted(_GAUSSIAN.model_copy(update=changes), _SHORT, EVERYBODY))
+
+
+SWEEP_WORKLOADS = (
+    _gaussian("gaussian-swapped", heterogeneity="swap"),
+    _gaussian("gaussian-label", heterogeneity="label", client_label_concentration=5.0),
+    _gaussian("gaussian-minority", heterogeneity="concept", groups=(12.0, 1.0)),
+    _gaussian("gaussian-none", heterogeneity="none", client_label_concentration=0.5),
+)
+"""Populations that thresholds may be chosen on, since no table judges by them."""
+
+
+def swept() -> dict[str, tuple[str, ...]]:
+    """Return the defaults, and one other value of one threshold at a time."""
+    usual = parse_config("", []).parts["auxo"]
+
+    def default(path: str) -> object:
+        value: object = usual
+        for name in path.split("."):
+            value = getattr(value, name)
+        return value
+
+    others = {
+        f"{path} = {value}": (f"{path}={value}",)
+        for path, values in SWEPT.items()
+        for value in values
+        if value != default(path)
+    }
+    return {"the defaults": (), **others}
 
 
 @dataclass(frozen=True)
@@ -109,7 +157,7 @@ class Outcome:
 
 def run_population(name: str, seed: int, folder: Path | None, variants: Sequence[str]) -> list[Outcome]:
     """Run all variants on one population; the base and the oracle are run once."""
-    made = next(workload for workload in WORKLOADS if workload.name == name).make(seed, folder)
+    made = next(one for one in (*WORKLOADS, *SWEEP_WORKLOADS) if one.name == name).make(seed, folder)
     if made is None:
         return []
     config, data = made
@@ -117,7 +165,8 @@ def run_population(name: str, seed: int, folder: Path | None, variants: Sequence
     oracle = run_method("oracle", config, data).final.accuracy if has_groups(data) else None
     outcomes = []
     for variant in variants:
-        auxo = parse_config("", [f"auxo.{setting}" for setting in VARIANTS[variant]]).parts["auxo"]
+        settings = {**VARIANTS, **swept()}[variant]
+        auxo = parse_config("", [f"auxo.{setting}" for setting in settings]).parts["auxo"]
         changed = config.model_copy(update={"parts": {**config.parts, "auxo": auxo}})
         result = run_method("paper" if variant == LETTER else "auxo", changed, data)
         ours = result.final
@@ -162,27 +211,34 @@ def main(argv: Sequence[str]) -> None:
     """Run the variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--only", nargs="+", default=list(POPULATIONS), choices=POPULATIONS, metavar="POPULATION")
-    parser.add_argument("--variant", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="VARIANT")
+    parser.add_argument("--sweep", action="store_true", help="other values of the thresholds, not other rules")
+    parser.add_argument("--only", nargs="+", metavar="POPULATION", help="some of the populations (default: all)")
+    parser.add_argument("--variant", nargs="+", metavar="VARIANT", help="some of the rows (default: all)")
     parser.add_argument("--data", type=Path, help="folder with the real data (default: the variable AUXO_DATA)")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments, console = parser.parse_args(argv), Console()
+    populations = [one.name for one in SWEEP_WORKLOADS] if arguments.sweep else list(POPULATIONS)
+    variants = list(swept() if arguments.sweep else VARIANTS)
+    for option, given, known in (("--only", arguments.only, populations), ("--variant", arguments.variant, variants)):
+        if unknown := sorted(set(given or ()) - set(known)):
+            parser.error(f"{option}: expected some of {', '.join(known)}; got {', '.join(unknown)}")
+    populations, variants = arguments.only or populations, arguments.variant or variants
     folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
     outcomes: list[Outcome] = []
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         jobs = [
-            pool.submit(run_population, name, seed, folder, arguments.variant)
+            pool.submit(run_population, name, seed, folder, variants)
             for seed in range(arguments.seeds)
-            for name in arguments.only
+            for name in populations
         ]
         for done, job in enumerate(as_completed(jobs), start=1):
             outcomes.extend(job.result())
             arguments.json.write_text(json.dumps([asdict(one) for one in outcomes], indent=1))
             console.print(f"{done} of {len(jobs)} done")
     outcomes.sort(key=lambda one: (one.population, one.seed))
-    sys.stdout.write(markdown(outcomes, arguments.variant, arguments.only) + "\n")
+    sys.stdout.write(markdown(outcomes, variants, populations) + "\n")
 
 
 if __name__ == "__main__":
