@@ -170,8 +170,8 @@ def test_judges_are_asked_about_all_models_in_the_second_half_of_a_trial(rounds:
     plan = planned(opening(on_trial(rounds), LABELS))
     assert plan.held_out is not None
 
-    # Branches are numbered 1, 2 and 3 here, node 3 is number 4, and everybody's model is the cohort's own.
-    assert plan.held_out.tolist() == [[1, 2, 3, 4, 0] if asks else [-1] * 5] * CLIENTS
+    # Branches are numbered 1, 2 and 3 here, node 3 is number 4, and the rival of all of them is number 5.
+    assert plan.held_out.tolist() == [[1, 2, 3, 4, 5] if asks else [-1] * 5] * CLIENTS
 
 
 def judges_of(now: Opening) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -212,7 +212,7 @@ def test_who_trains_on_everything_has_its_halves_judge_each_others_choice() -> N
     labels = np.arange(CLIENTS) % 3
     now = opening(on_trial(2), labels)
     judges = int(judges_of(now).sum())
-    losses, others = {number: 1.0 + number for number in range(5)}, {number: 2.0 + number for number in range(5)}
+    losses, others = {number: 1.0 + number for number in range(6)}, {number: 2.0 + number for number in range(6)}
     aside = trial_of(closed(now, updates_of(labels), losses=losses, others=others, auxo=ASIDE).state).heard
     taking_part = trial_of(closed(now, updates_of(labels), losses=losses, others=others).state).heard
 
@@ -229,7 +229,7 @@ def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_co
 
     assert plan.offered == (LEFT, RIGHT)
     assert plan.model.tolist() == [2 + 2, 2 + 0, 2 + 1, 0] * 2 + [LEAST_LOSS] * 4
-    assert plan.held_out[:4].tolist() == [[2, 3, 4, 5, 0]] * 4
+    assert plan.held_out[:4].tolist() == [[2, 3, 4, 5, 6]] * 4
     assert set(plan.held_out[8:].ravel().tolist()) == {-1}
 
 
@@ -245,8 +245,10 @@ def test_the_numbers_of_the_plan_are_those_of_the_models_that_the_memory_holds()
     servers, models = held_by((state,))
 
     assert [server.weights[0] for server in servers] == [1, 2, 4]
-    # Node 3 holds the clusters 1 and 2, whose weights are 0.5 and 0.3.
-    assert [model[0] for model in models] == pytest.approx([(0.5 * 1 + 0.3 * 2) / 0.8])
+    # Node 3 holds the clusters 1 and 2, whose weights are 0.5 and 0.3; the last is the rival.
+    assert [model[0] for model in models] == pytest.approx(
+        [(0.5 * 1 + 0.3 * 2) / 0.8, trial_of(state).rival.weights[0]]
+    )
     assert held_by((fresh(),)) == ((), ())
 
 
@@ -401,9 +403,9 @@ def test_who_has_trained_another_leafs_model_moves_no_branch_and_is_told_where_i
 
 def test_what_judges_say_is_kept_by_node_also_with_several_leaves() -> None:
     labels, updates = np.array([0, 1, 2]), updates_of(np.array([0, 1, 2]))
-    alone = closed(opening(on_trial(2), labels), updates, losses={0: 5.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0})
+    alone = closed(opening(on_trial(2), labels), updates, losses={1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 5: 5.0})
     among = closed(
-        opening(on_trial(2), labels, HALVES, [9, 9, 0]), updates, losses={0: 5.0, 2: 1.0, 3: 2.0, 4: 3.0, 5: 4.0}
+        opening(on_trial(2), labels, HALVES, [9, 9, 0]), updates, losses={2: 1.0, 3: 2.0, 4: 3.0, 5: 4.0, 6: 5.0}
     )
 
     rows = [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3
@@ -424,7 +426,7 @@ def last_round(losses: dict[int, float], aggregator: Aggregator | None = None) -
 @pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()], ids=["FedAvg", "FedYogi"])
 def test_a_trial_that_pays_ends_with_a_partition_that_carries_the_branches_models(aggregator: Aggregator) -> None:
     # Branches 1 and 2 by number are no better than their node 4; branch 3 is better alone.
-    after = last_round({0: 2.0, 4: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}, aggregator)
+    after = last_round({5: 2.0, 4: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}, aggregator)
     decision = after.outcome.decision
     assert isinstance(decision, Partition)
     branch, rest = sorted(range(2), key=lambda child: decision.weights[child])
@@ -440,7 +442,7 @@ def test_a_trial_that_pays_ends_with_a_partition_that_carries_the_branches_model
 
 
 def test_a_trial_that_does_not_pay_ends_with_a_rest_and_the_cohorts_own_model() -> None:
-    after = last_round({0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
+    after = last_round({5: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1})
 
     assert after.outcome.decision == Keep()
     assert (after.outcome.notes.children, after.outcome.notes.gives_up) == (1, True)
@@ -454,7 +456,7 @@ def test_where_the_other_view_shows_structure_as_well_it_has_its_turn_without_a_
     state = on_trial(2)
     both = replace(state, memory=AuxoMemory(search=replace(search_of(state), other="plain")))
     labels = np.arange(CLIENTS) % 3
-    losses = {0: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1}
+    losses = {5: 1.0, 4: 1.1, 1: 1.2, 2: 1.2, 3: 1.1}
     first = closed(opening(both, labels), updates_of(labels), losses=losses)
     last = closed(opening(first.state, labels), updates_of(labels, 1), losses=losses)
 

@@ -8,7 +8,7 @@ import pytest
 
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.fingerprint import unit_rows
-from auxo.core.pool import Pool, PooledRound, start_clustering
+from auxo.core.pool import Pool, PooledRound, are_in_first_half, start_clustering
 from auxo.core.rng import stream
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import N_PARAMS, of_two_groups
@@ -18,7 +18,9 @@ SETTINGS = ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=5, poo
 
 def numbered(number: int, count: int = 4) -> PooledRound:
     """Return a round's fingerprints, all of which tell its number."""
-    return PooledRound(np.full((count, 2), number, dtype=np.float32), np.zeros((count, 0), dtype=np.float32))
+    return PooledRound(
+        np.full((count, 2), number, dtype=np.float32), np.zeros((count, 0), dtype=np.float32), np.arange(count) % 2 == 0
+    )
 
 
 def pooled(rounds: int, count: int = 4, settings: ClusteringSettings = SETTINGS) -> Pool:
@@ -57,7 +59,7 @@ def test_a_round_that_is_larger_than_the_pool_is_kept_alone() -> None:
 
 def test_a_pool_keeps_rounds_without_their_mean_and_leaves_the_one_before_as_it_was() -> None:
     before, rows = pooled(2), np.arange(8.0).reshape(4, 2)
-    after = before.after(PooledRound.of(rows, rows[:, :1]), SETTINGS)
+    after = before.after(PooledRound.of(rows, rows[:, :1], np.arange(4) < 2), SETTINGS)
     kept = after.rounds[-1]
 
     assert rounds_in(before) == [0, 1]
@@ -73,7 +75,7 @@ def two_groups(rounds: int, count: int = 6) -> Pool:
     pool = Pool()
     for number in range(rounds):
         directions = unit_rows(of_two_groups(count, seed=number).astype(np.float64))
-        pool = pool.after(PooledRound.of(directions, np.zeros((count, 0))), SETTINGS)
+        pool = pool.after(PooledRound.of(directions, np.zeros((count, 0)), np.arange(count) < count // 2), SETTINGS)
     return pool
 
 
@@ -94,6 +96,14 @@ def test_clustering_starts_from_all_that_is_in_the_pool() -> None:
         np.testing.assert_allclose(centres[cluster], points[nearest == cluster].mean(axis=0), atol=1e-9)
 
 
+def test_a_client_is_always_in_the_same_half_and_about_as_many_are_in_each() -> None:
+    clients = np.arange(2000)
+    first = are_in_first_half(clients)
+
+    np.testing.assert_array_equal(are_in_first_half(clients[::-1]), first[::-1])
+    assert 900 < first.sum() < 1100
+
+
 def test_the_same_pool_and_stream_start_the_same_clustering() -> None:
     one, other = (start_clustering(two_groups(3), SETTINGS, 0, None, stream(3, "cluster")) for _ in range(2))
 
@@ -102,7 +112,7 @@ def test_the_same_pool_and_stream_start_the_same_clustering() -> None:
 
 @pytest.mark.parametrize(
     "pool",
-    [Pool((PooledRound.of(np.eye(3), np.zeros((3, 0))),)), pooled(1, count=9)],
+    [Pool((PooledRound.of(np.eye(3), np.zeros((3, 0)), np.arange(3) < 1),)), pooled(1, count=9)],
     ids=["too few", "all the same"],
 )
 def test_nothing_starts_from_too_few_different_points(pool: Pool) -> None:

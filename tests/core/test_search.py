@@ -23,6 +23,7 @@ ONE_BLOCK = np.zeros(N_PARAMS, dtype=np.int64)
 NOW = CohortNow(FedAvg().initial(np.arange(N_PARAMS, dtype=np.float32)), round=9, share=12)
 N = 12
 NOBODY = np.zeros(N, dtype=np.bool_)
+HALF = np.arange(100) % 4 < 2
 
 
 def no_outputs(count: int) -> FloatArray:
@@ -33,7 +34,7 @@ def seen(number: int, labels: IntArray | None = None, generation: int = 1, count
     """Return a round of two groups in turn, with the labels that they bring."""
     directions = np.stack([FINGERPRINT.of(update) for update in of_two_groups(count, seed=number)])
     brought = np.full(count, -1) if labels is None else labels
-    return Seen(directions, no_outputs(count), ONE_BLOCK, brought, np.full(count, generation))
+    return Seen(directions, no_outputs(count), ONE_BLOCK, brought, np.full(count, generation), HALF[:count])
 
 
 def looked(search: Search, what: Seen, now: CohortNow = NOW, trial: TrialSettings = TRIAL) -> Looked:
@@ -95,7 +96,7 @@ def test_rounds_of_one_participant_say_nothing() -> None:
 
 def test_a_pool_that_is_all_the_same_goes_on() -> None:
     alike = np.ones((N, N_PARAMS)) / np.sqrt(N_PARAMS)
-    same = Seen(alike, no_outputs(N), ONE_BLOCK, np.full(N, -1), np.full(N, -1))
+    same = Seen(alike, no_outputs(N), ONE_BLOCK, np.full(N, -1), np.full(N, -1), HALF[:N])
     search = Search()
     for _ in range(4):
         search = looked(search, same).search
@@ -176,6 +177,24 @@ def test_a_cohort_rests_longer_after_each_trial_that_did_not_pay() -> None:
     assert next(number for number in range(60, 150) if second.looks(number)) == 121
     assert search.rested(20, replace(TRIAL, rest=0.25)).rests_until == 25
     assert search.rested(1, replace(TRIAL, rest=0.0)).rests_until == 2
+
+
+def test_where_one_view_led_to_nothing_the_other_is_looked_at_before_the_cohort_rests() -> None:
+    search, labels = clustered()
+    both = replace(search, other="plain")
+    small = replace(TRIAL, min_participants=13, looks_from=26)  # no two branches could fill a round
+
+    assert both.failed(14, TRIAL) == Search(clustering=ClusteringState(1), only="plain")
+    assert looked(both, seen(3, labels), trial=small).search.only == "plain"
+    assert looked(search, seen(3, labels), trial=small).search.rests_until == 2 * NOW.round
+
+
+def test_a_view_that_shows_nothing_or_cannot_be_had_after_the_other_has_failed_ends_in_a_full_rest() -> None:
+    search = Search(only="without frequencies")  # there are no outputs
+    for number in range(3):
+        search = looked(search, seen(number)).search
+
+    assert search == Search(rests_until=2 * NOW.round)
 
 
 def test_after_a_rest_all_begins_anew_under_another_generation() -> None:

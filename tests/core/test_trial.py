@@ -14,7 +14,7 @@ from auxo.core.norm_clipping import Clipped
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
 from auxo.core.robust_aggregators import Median
-from auxo.core.trial import Judgements, Moved, Trial, TrialSettings, _Mean, prune, routes_of
+from auxo.core.trial import Cut, Judgements, Moved, Trial, TrialSettings, _Mean, prune, routes_of
 from auxo.core.types import FloatArray, IntArray
 
 SETTINGS = TrialSettings()
@@ -181,10 +181,11 @@ def test_the_mean_of_branches_that_move_alike_is_what_one_model_would_be(aggrega
     move = np.array([0.1, -0.2, 0.3])
     begun = Trial.begin(FOUR, np.array([0.4, 0.3, 0.2, 0.1]), server)
 
-    after = begun.after((move,) * 4, aggregator, 1.0, NOBODY)
+    after = begun.after(Moved(None, (move,) * 4, np.array([0.0, 4.0, 3.0, 2.0, 1.0])), aggregator, 1.0, NOBODY)
 
     together, alone = after.server(FOUR.root), aggregator.step(server, move)
     assert together.weights == pytest.approx(alone.weights, rel=1e-6)
+    assert after.rival.weights == pytest.approx(alone.weights, rel=1e-6)
     assert all(mine == pytest.approx(theirs) for mine, theirs in zip(together.slots, alone.slots, strict=True))
 
 
@@ -192,7 +193,8 @@ def test_a_branch_that_nobody_trained_stays_where_it_was() -> None:
     server = FedAvg().initial(np.zeros(3, dtype=np.float32))
     begun = Trial.begin(FOUR, np.full(4, 0.25), server)
 
-    after = begun.after((np.ones(3), None, None, None), FedAvg(), 1.0, NOBODY)
+    moved = Moved(None, (np.ones(3), None, None, None), np.array([0.0, 4.0, 0.0, 0.0, 0.0]))
+    after = begun.after(moved, FedAvg(), 1.0, NOBODY)
 
     assert after.servers[0].weights.tolist() == [1, 1, 1]
     assert after.servers[1] is server
@@ -285,16 +287,18 @@ def test_where_a_part_loses_how_many_judges_it_has_is_chance_as_well() -> None:
     assert mean_of([gaining, [0.0] * 15]).is_beyond_chance(3.0)
 
 
-def test_the_rival_moves_by_all_participants_whichever_model_they_have_trained() -> None:
+def test_the_cohorts_own_model_moves_by_all_participants_and_the_rival_by_those_who_train_branches() -> None:
     server = FedAvg().initial(np.zeros(3, dtype=np.float32))
     begun = Trial.begin(FOUR, np.full(4, 0.25), server)
     moved = Moved(
         np.full(3, 3.0), (np.full(3, 1.0), None, np.full(3, 2.0), None), np.array([10.0, 20.0, 0.0, 10.0, 0.0])
     )
 
-    assert begun.rival(server, moved, FedAvg(), 1.0).weights == pytest.approx(np.full(3, (30 + 20 + 20) / 40))
+    assert begun.own(server, moved, FedAvg(), 1.0).weights == pytest.approx(np.full(3, (30 + 20 + 20) / 40))
+    assert begun.after(moved, FedAvg(), 1.0, NOBODY).rival.weights == pytest.approx(np.full(3, (20 + 20) / 30))
     nobody = Moved(None, (None,) * 4, np.zeros(5))
-    assert begun.rival(server, nobody, FedAvg(), 1.0) is server
+    assert begun.own(server, nobody, FedAvg(), 1.0) is server
+    assert begun.after(nobody, FedAvg(), 1.0, NOBODY).rival is server
 
 
 def scored(losses: FloatArray, better: float, noise: float = 0.0) -> FloatArray:
@@ -356,8 +360,22 @@ def test_a_trial_goes_on_while_it_is_open_and_hears_judges_anew() -> None:
     assert not replace(on_trial, rounds=9).is_over(replace(cut, is_open=False), SETTINGS)
     assert replace(on_trial, rounds=40).is_over(cut, SETTINGS)
     assert on_trial.is_over(cut, replace(SETTINGS, most_rounds=19))
-    assert on_trial.going_on(SETTINGS).heard.judges == 0
-    assert replace(on_trial, rounds=7).going_on(SETTINGS).heard.judges == 160
+    assert on_trial.going_on(cut, SETTINGS).heard.judges == 0
+    assert replace(on_trial, rounds=7).going_on(cut, SETTINGS).heard.judges == 160
+
+
+def test_what_pays_waits_once_for_what_is_open_and_is_not_lost_by_it() -> None:
+    gains = {0: (0.2, 0.01), 1: (0.2, 0.01), 2: (0.2, 0.0), 3: (0.2, 0.0)}
+    on_trial = trial(judged(gains, noise=0.01))
+    cut = prune(on_trial, SETTINGS)
+    waits = replace(on_trial.going_on(cut, SETTINGS), rounds=20)
+    nothing = Cut((FOUR.root,), 0.0, 40)
+
+    assert (set(cut.nodes), cut.is_open, on_trial.is_over(cut, SETTINGS)) == ({4, 5}, True, False)
+    assert waits.is_over(cut, SETTINGS)
+    assert waits.ends_with(nothing).nodes == cut.nodes
+    assert waits.ends_with(replace(cut, nodes=(0, 1, 5))).nodes == (0, 1, 5)
+    assert on_trial.ends_with(nothing) == nothing
 
 
 @pytest.mark.parametrize(

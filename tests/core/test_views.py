@@ -35,7 +35,7 @@ def made(groups: float, frequencies: float, seed: int = 0, count: int = 400) -> 
 def pool_of(directions: FloatArray, outputs: FloatArray) -> Pool:
     pool = Pool()
     for rows in np.array_split(np.arange(len(directions)), 4):
-        pool = pool.after(PooledRound.of(directions[rows], outputs[rows]), SETTINGS)
+        pool = pool.after(PooledRound.of(directions[rows], outputs[rows], rows % 2 == 0), SETTINGS)
     return pool
 
 
@@ -110,6 +110,7 @@ def looked_at(directions: FloatArray, outputs: FloatArray) -> Search:
             np.zeros(WIDTH, dtype=np.int64),
             np.full(len(rows), -1),
             np.full(len(rows), -1),
+            rows % 2 == 0,
         )
         search = look(search, seen, now, SETTINGS, TrialSettings(), stream(0, "cluster")).search
     return search
@@ -122,7 +123,7 @@ def test_where_updates_show_no_structure_a_cohort_looks_again_later() -> None:
 
     assert not found.follows
     assert found.pool == Pool()
-    assert found.rests_until == max(4, 6 - SETTINGS.pool_rounds)  # half as many rounds again, the pool's included
+    assert found.rests_until == max(4, 6 - 4)  # half as many rounds again, the pool's included
     assert looked_at(*made(groups=1.0, frequencies=1.0)[:2]).follows
 
 

@@ -38,6 +38,7 @@ from auxo.core.judges import are_judges, seals
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
+from auxo.core.pool import are_in_first_half
 from auxo.core.rewards import RewardSettings
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
 from auxo.core.settings import setting
@@ -183,7 +184,8 @@ class Auxo:
     def memory(self, parent: CohortState | None) -> AuxoMemory:
         """Return that nothing is known of a new cohort.
 
-        What is within a child has been on trial with it, so it rests as if that had been its own.
+        It rests as if the trial that it comes from had been its own: looking costs small cohorts more, and what was
+        joined within it was not worth parting.
         """
         if parent is None or self.decides == "criterion":
             return AuxoMemory()
@@ -243,7 +245,7 @@ class Auxo:
             plan = replace(plan, fold=np.where(are_judges(clients, self.cross_fit_share), CHOOSES_BY, -1))
         if search.trial is None:
             return plan
-        offered, root = len(plan.offered), search.trial.dendrogram.root
+        offered = len(plan.offered)
         judges = are_judges(clients, self.cross_fit_share)
         compares = plan.model == LEAST_LOSS
         elsewhere = compares | (judges & self._stand_aside)
@@ -253,7 +255,7 @@ class Auxo:
         return replace(
             plan,
             model=np.where(branch >= 0, offered + branch, plan.model),
-            held_out=np.where(asked == root, 0, np.where(asked >= 0, offered + asked, -1)),
+            held_out=np.where(asked >= 0, offered + asked, -1),
         )
 
     @property
@@ -361,6 +363,7 @@ class Auxo:
                 gathered.blocks,
                 claims.label[here],
                 claims.generation[here],
+                are_in_first_half(closing.participants.clients[gathered.rows[here]]),
             )
             looked = look(
                 search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
@@ -386,27 +389,28 @@ class Auxo:
         assert search.trial is not None  # noqa: S101 - the caller has looked
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
-        trial = search.trial.after(gathered.movements[offered:], aggregator, scale, judgements)
         moved = Moved(
             gathered.movements[0],
             gathered.movements[offered:],
             _behind(gathered, aggregator, offered, search.trial.dendrogram.branches),
         )
-        server = trial.rival(state.server, moved, aggregator, scale)
+        trial = search.trial.after(moved, aggregator, scale, judgements)
+        server = trial.own(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
         cut = prune(trial, self.trial)
-        over, pays = trial.is_over(cut, self.trial), len(cut.nodes) > 1
+        over = trial.is_over(cut, self.trial)
         if over:
-            after = search.rested(state.round, self.trial) if pays else search.failed(state.round, self.trial)
+            cut = trial.ends_with(cut)
+            after = search.rested(state.round, self.trial) if cut.pays else search.failed(state.round, self.trial)
         else:
-            after = replace(search, trial=trial.going_on(self.trial))
+            after = replace(search, trial=trial.going_on(cut, self.trial))
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         strangers = np.flatnonzero(gathered.model == 0)
         if len(strangers):
             similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
         return Outcome(
             states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
-            decision=trial.parted(cut, search.clustering.generation) if over and pays else Keep(),
+            decision=trial.parted(cut, search.clustering.generation) if over and cut.pays else Keep(),
             affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
@@ -414,7 +418,7 @@ class Auxo:
                 judged=judgements.judges,
                 gain=cut.gain,
                 children=len(cut.nodes),
-                gives_up=over and not pays,
+                gives_up=over and not cut.pays,
             ),
         )
 

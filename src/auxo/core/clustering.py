@@ -27,8 +27,8 @@ class ClusteringSettings:
     pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
     views: Literal["both", "plain"] = setting(
         "both",
-        "Look at updates also without what class frequencies explain, and take the view that shows more structure; or "
-        "only as they are.",
+        "Look at updates also without what class frequencies explain, and begin with that view unless the other shows "
+        "much more structure; or only as they are.",
     )
     min_structure: float = setting(
         1.1,
@@ -141,7 +141,10 @@ def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends
         return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity, started=True)
     usable = (labels >= 0) & (labels < settings.clusters) & (generation == state.generation)
     member = np.where(usable, labels, -1)[:, None] == np.arange(settings.clusters)[None, :]
-    clusters = Clusters(_similarity(points, member, state.centres, settings), started=False)
+    similarity = _similarity(points, member, state.centres, settings)
+    if not usable.any():  # nobody vouches for anything yet
+        similarity = near_centres(points, state.centres)
+    clusters = Clusters(similarity, started=False)
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_space
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.rng import random_bits
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.core.views import Structure, View, ViewName, structure, without_frequencies
 
 _SECOND_COUNTS = 1.5  # times as much: what updates show without class frequencies beyond chance; our choice
@@ -20,11 +21,20 @@ class PooledRound:
 
     directions: Float32Array  # (participants, width)
     outputs: Float32Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))  # (participants, outputs)
+    first_half: BoolArray = field(default_factory=lambda: np.zeros(0, np.bool_))  # (participants,) of two of clients
 
     @staticmethod
-    def of(directions: FloatArray, outputs: FloatArray) -> "PooledRound":
-        """Return what is kept of a round, see `View.of`."""
-        return PooledRound(*(_centred(one).astype(np.float32) for one in (directions, outputs)))
+    def of(directions: FloatArray, outputs: FloatArray, first_half: BoolArray) -> "PooledRound":
+        """Return what is kept of a round, see `View.of` and `are_in_first_half`."""
+        return PooledRound(_centred(directions).astype(np.float32), _centred(outputs).astype(np.float32), first_half)
+
+
+def are_in_first_half(clients: IntArray) -> BoolArray:
+    """Return which clients are in the first of two halves, always the same one: who comes again is no other client.
+
+    That is all that a pool knows of them.
+    """
+    return np.asarray(random_bits(0, "pool", clients) >> np.uint64(63) == 0)
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,9 @@ def start_clustering(
     rng: np.random.Generator,
     only: ViewName | None = None,
 ) -> Started | None:
-    """Return the clustering that K-means over the whole pool begins; None where there are too few different points.
+    """Return the clustering that K-means over the whole pool begins.
+
+    None where there are too few different points, or too few for the view that is asked for.
 
     Args:
         pool: that it begins from.
@@ -80,7 +92,10 @@ def start_clustering(
         only: view to look at; None: see `_views`.
     """
     directions = np.concatenate([one.directions for one in pool.rounds]).astype(np.float64)
-    (_, view, found), *others = _views(pool, directions, settings, blocks, rng, only)
+    views = _views(pool, directions, settings, blocks, rng, only)
+    if not views:
+        return None
+    (_, view, found), *others = views
     points = cluster_space(view.of(directions, _outputs(pool)), blocks, np.zeros(directions.shape[1]))
     clusters = found.clusters if settings.finds_number else settings.clusters
     if len(points) < 2 * clusters or len(np.unique(points, axis=0)) < clusters:
@@ -110,7 +125,7 @@ def _views(
     are clusters of a kind, whether or not they are worth anything, and hide groups that differ in something else.
     """
     outputs = _outputs(pool)
-    number = np.repeat(np.arange(len(pool.rounds)), [len(one.directions) for one in pool.rounds])
+    first_half = np.concatenate([one.first_half for one in pool.rounds])
     views: list[tuple[ViewName, View]] = [("plain", View())]
     other = without_frequencies(directions, outputs) if settings.views == "both" else None
     if other is not None:
@@ -121,15 +136,20 @@ def _views(
             view,
             structure(
                 cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1])),
-                number % 2 == 0,
+                first_half,
                 settings.clusters,
                 rng,
             ),
         )
         for name, view in views
-        if only is None or name == only or len(views) == 1
+        if only is None or name == only
     ]
-    return sorted(shown, key=lambda one: -(one[2].shown - 1) * (1.0 if one[0] == "plain" else _SECOND_COUNTS))
+
+    def order(one: tuple[ViewName, View, Structure]) -> tuple[bool, float]:
+        beyond_chance = (one[2].shown - 1) * (1.0 if one[0] == "plain" else _SECOND_COUNTS)
+        return one[2].shown < settings.min_structure, -beyond_chance
+
+    return sorted(shown, key=order)
 
 
 def _outputs(pool: Pool) -> FloatArray:

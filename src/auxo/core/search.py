@@ -102,6 +102,7 @@ class Seen:
     blocks: IntArray
     labels: IntArray  # (participants,) cluster index each brought; -1: none
     generation: IntArray
+    first_half: BoolArray  # (participants,) see `auxo.core.pool.are_in_first_half`
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,15 @@ def look(
     if len(seen.directions) < 2:
         return Looked(search, nothing)
     if search.clustering.centres is None:
-        pool = search.pool.after(PooledRound.of(seen.directions, seen.outputs), clustering)
+        pool = search.pool.after(PooledRound.of(seen.directions, seen.outputs, seen.first_half), clustering)
         search = replace(search, pool=pool, blocks=seen.blocks)
         if not pool.is_full(clustering):
             return Looked(search, nothing)
         started = start_clustering(pool, clustering, search.clustering.generation, seen.blocks, rng, search.only)
-        if started is None:
+        if started is None and search.only is None:
             return Looked(search, nothing)
-        if started.structure.shown < clustering.min_structure:  # a trial costs downloads, and would find nothing
-            later = max(cohort.round, round(_LATER * cohort.round) - clustering.pool_rounds)
-            return Looked(replace(search, pool=Pool(), only=None, rests_until=later), nothing)
+        if started is None or started.structure.shown < clustering.min_structure:  # a trial would find nothing
+            return Looked(_without_structure(search, cohort.round, trial), nothing)
         search = replace(
             search,
             pool=Pool(),
@@ -171,11 +171,19 @@ def look(
     return Looked(search, clusters.similarity)
 
 
+def _without_structure(search: Search, number: int, settings: TrialSettings) -> Search:
+    """Return the search after a pool that shows nothing: the next one is full in half as many rounds more."""
+    if search.only is not None:  # it has come to a trial in the other view, which did not pay
+        return search.rested(number, settings)
+    later = max(number, round(_LATER * number) - len(search.pool.rounds))
+    return replace(search, pool=Pool(), rests_until=later)
+
+
 def _tried(search: Search, alike: Alikeness, cohort: CohortNow, settings: TrialSettings) -> Search:
     """Return the search with a trial begun; at rest where no two branches could fill their rounds."""
     dendrogram = grow(alike, settings.horizon * cohort.share, settings.min_participants / max(cohort.share, 1))
     if dendrogram.branches < 2:
-        return search.rested(cohort.round, settings)  # to go on looking would cost, and could bring nothing
+        return search.failed(cohort.round, settings)  # to go on looking would cost, and could bring nothing
     return replace(search, trial=Trial.begin(dendrogram, alike.weights, cohort.server))
 
 

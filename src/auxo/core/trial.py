@@ -1,9 +1,10 @@
 """A partition on trial: branches of one cohort train models of their own, and clients' held-out samples judge them.
 
 Nothing is lost by trying. The cohort's own model goes on by the mean of all participants' updates, which is, to first
-order, what they would have sent for it, so it is the rival to beat, and what the cohort goes on with if no partition
-pays. What pays is what clients gain, in loss on samples that neither the models on trial nor their choice among them
-has seen: those who gain much, those who lose by having fewer participants, in one sum.
+order, what they would have sent for it, and is what the cohort goes on with if no partition pays. The rival to beat is
+the same without the judges' updates: of their own samples the cohort's own model knows too much. What pays is what
+clients gain, in loss on samples that neither the models on trial nor their choice among them has seen: those who gain
+much, those who lose by having fewer participants, in one sum.
 """
 
 from dataclasses import dataclass, field, replace
@@ -147,9 +148,9 @@ class Moved:
     branches: tuple[FloatArray | None, ...]
     behind: FloatArray  # (1 + branches,) examples behind each, the own model's first
 
-    def mean(self) -> FloatArray | None:
-        """Return the movement of all participants together; None: there were none."""
-        movements = (self.own, *self.branches)
+    def mean(self, *, with_own: bool = True) -> FloatArray | None:
+        """Return the movement of all participants together, or of those who train branches; None: there were none."""
+        movements = (self.own if with_own else None, *self.branches)
         there = [place for place, one in enumerate(movements) if one is not None and self.behind[place] > 0]
         if not there:
             return None
@@ -163,6 +164,8 @@ class Trial:
     dendrogram: Dendrogram
     weights: tuple[float, ...]  # believed share of the cohort's members in each branch
     servers: tuple[ServerState, ...]  # of the branches
+    rival: ServerState  # what those who train branches would have together
+    paid: tuple[int, ...] = ()  # nodes of a cut that paid, when the trial went on for what was open besides
     rounds: int = 0  # that it has gone on for
     heard: Judgements = field(default_factory=lambda: Judgements.none(0))
 
@@ -174,6 +177,7 @@ class Trial:
             dendrogram,
             tuple(float(share) for share in shares / shares.sum()),
             (server,) * dendrogram.branches,
+            server,
             heard=Judgements.none(dendrogram.root + 1),
         )
 
@@ -185,13 +189,13 @@ class Trial:
         weights = np.array([self.weights[branch] for branch in branches])
         return _mean_server([self.servers[branch] for branch in branches], weights)
 
-    def rival(self, server: ServerState, moved: Moved, aggregator: Aggregator, rate_scale: float) -> ServerState:
-        """Return the cohort's own model after a round, which branches have to beat, from what it was before.
+    def own(self, server: ServerState, moved: Moved, aggregator: Aggregator, rate_scale: float) -> ServerState:
+        """Return the cohort's own model after a round, from what it was before.
 
         It moves by the mean of all participants' updates, whichever model they were made at: to first order what they
         would have sent for it. Its optimiser goes on from its own state: that of a mean of branches has seen the noise
         of their few participants, and would make smaller steps for many rounds. A step of somebody else's, which keeps
-        a state of its own, knows its own movements only: there the rival is the mean of the models and states.
+        a state of its own, knows its own movements only: there it is the mean of the models and states.
         """
         if server.own != NOTHING:
             share = float(moved.behind[0] / max(moved.behind.sum(), 1.0))
@@ -214,49 +218,55 @@ class Trial:
         )
 
     def joined(self) -> tuple[Float32Array, ...]:
-        """Return the models of the inner nodes but the root's, which is the cohort's own."""
-        return tuple(self.server(node).weights for node in range(self.dendrogram.branches, self.dendrogram.root))
+        """Return the models of the inner nodes; the root's is the rival."""
+        inner = range(self.dendrogram.branches, self.dendrogram.root)
+        return (*(self.server(node).weights for node in inner), self.rival.weights)
 
     def counts(self, settings: TrialSettings) -> bool:
         """Return whether the next round's judges are heard: in the first half models have hardly parted."""
         return self.rounds % settings.rounds >= settings.rounds // 2
 
     def is_over(self, cut: "Cut", settings: TrialSettings) -> bool:
-        """Return whether it ends with this cut: when its rounds are, unless it is open what more of them would show."""
+        """Return whether it ends with this cut: when its rounds are, unless it is open what more of them would show.
+
+        Where a cut pays already the others wait for that once, and not longer.
+        """
         if self.rounds % settings.rounds:
             return False
-        return not cut.is_open or self.rounds + settings.rounds > settings.most_rounds
+        return not cut.is_open or bool(self.paid) or self.rounds + settings.rounds > settings.most_rounds
 
-    def going_on(self, settings: TrialSettings) -> "Trial":
+    def ends_with(self, cut: "Cut") -> "Cut":
+        """Return what it comes to: its last cut, or an earlier one if only that has paid."""
+        return replace(cut, nodes=self.paid) if self.paid and not cut.pays else cut
+
+    def going_on(self, cut: "Cut", settings: TrialSettings) -> "Trial":
         """Return the trial before its next round: of models that train on, judges are heard anew."""
         if self.rounds % settings.rounds:
             return self
-        return replace(self, heard=Judgements.none(self.dendrogram.root + 1))
+        return replace(self, heard=Judgements.none(self.dendrogram.root + 1), paid=cut.nodes if cut.pays else self.paid)
 
     def asked(self, judges: BoolArray) -> IntArray:
         """Return the nodes whose models each participant is to judge: all of them, and -1 for others."""
         return np.where(judges[:, None], np.arange(self.dendrogram.root + 1)[None, :], _NO_MODEL)
 
-    def after(
-        self,
-        movements: tuple[FloatArray | None, ...],
-        aggregator: Aggregator,
-        rate_scale: float,
-        judgements: "Judgements",
-    ) -> "Trial":
+    def after(self, moved: Moved, aggregator: Aggregator, rate_scale: float, judgements: "Judgements") -> "Trial":
         """Return the trial after a round.
 
         Args:
-            movements: of the branches; None: nobody has trained it.
+            moved: how it has moved the models.
             aggregator: of the cohort.
             rate_scale: see `Aggregator.step`.
             judgements: what judges said in it.
         """
         servers = tuple(
             server if movement is None else aggregator.step(server, movement, rate_scale)
-            for server, movement in zip(self.servers, movements, strict=True)
+            for server, movement in zip(self.servers, moved.branches, strict=True)
         )
-        return replace(self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements))
+        after = replace(self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements))
+        together = moved.mean(with_own=False)
+        if self.rival.own != NOTHING:  # as in `own`
+            return replace(after, rival=replace(after.server(self.dendrogram.root), steps=self.rival.steps + 1))
+        return after if together is None else replace(after, rival=aggregator.step(self.rival, together, rate_scale))
 
 
 @dataclass(frozen=True)
@@ -267,6 +277,11 @@ class Cut:
     gain: float  # of loss, as a share of the rival's
     judged: int
     is_open: bool = False  # some nodes gain by parting, and it takes longer to tell whether enough and not by chance
+
+    @property
+    def pays(self) -> bool:
+        """Return whether there is a partition to be made."""
+        return len(self.nodes) > 1
 
 
 def prune(trial: Trial, settings: TrialSettings) -> Cut:
