@@ -31,10 +31,9 @@ class ClusteringSettings:
         "much more structure; or only as they are.",
     )
     min_structure: float = setting(
-        1.1,
+        1.0,
         "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
-        "without clusters, chance taken off; with less the cohort looks again later, and tries no partition. Our "
-        "choice.",
+        "without clusters, chance taken off; with less the cohort looks again later, and tries no partition.",
     )
     finds_number: bool = setting(
         True,
