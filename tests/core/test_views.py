@@ -1,4 +1,4 @@
-"""Updates are looked at with or without what class frequencies explain, whichever shows more structure."""
+"""Updates are looked at without what class frequencies explain, or as they are where that shows much more structure."""
 
 from dataclasses import replace
 
