@@ -222,6 +222,7 @@ def identification(records: Records) -> str:
         difference = auxo - base
         error = f" ± {difference.std(ddof=1) / np.sqrt(len(mine)):.4f}" if len(mine) > 1 else ""
         shares = [record["oracle_gain_share"] for record in mine if record["oracle_gain_share"] is not None]
+        late = [record["late_gain_share"] for record in mine if record["late_gain_share"] is not None]
         oracles = [record["oracle"] for record in mine if record["oracle"] is not None]
         aris = [record["ari"] for record in mine if record["ari"] is not None] if oracles else []
         partitions = sorted({record["partitions"] for record in mine})
@@ -234,13 +235,14 @@ def identification(records: Records) -> str:
                 f"{np.mean(oracles):.4f}" if oracles else "-",
                 f"{difference.mean():+.4f}{error}",
                 f"{100 * np.mean(shares):.1f} % ({100 * min(shares):.1f})" if shares else "-",
+                f"{100 * np.mean(late):.1f} %" if late else "-",
                 f"{np.mean(aris):.3f} ({min(aris):.3f})" if aris else "-",
                 f"{matched.mean():.4f}",
                 "-".join(str(count) for count in dict.fromkeys((partitions[0], partitions[-1]))),
             ]
         )
     heading = ["population", "seeds", "base", "Auxo", "oracle", "Auxo - base"]
-    return _table([*heading, "gain share (lowest)", "ARI (lowest)", "as matched", "partitions"], rows)
+    return _table([*heading, "gain share (lowest)", "second half", "ARI (lowest)", "as matched", "partitions"], rows)
 
 
 def departures(records: Records) -> str:
