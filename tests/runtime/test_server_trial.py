@@ -151,7 +151,8 @@ def test_a_trial_that_nobody_judges_ends_without_a_partition() -> None:
 
     assert loop.server.cohorts == (ROOT,)
     assert any(task.held_out for task in loop.tasks)
-    last = max(task.round for task in loop.tasks if task.held_out)
+    judged = {task.round for task in loop.tasks if task.held_out}
+    last = next(number for number in sorted(judged) if number + 1 not in judged)  # of the first trial
     assert last < ROUNDS
     assert all(task.offered == (ROOT,) for task in loop.tasks if task.round == last + 1)
 
