@@ -4,6 +4,7 @@
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
+    python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
     python benchmarks/bench_tables.py build/flower_engine.json docs/flower-engine.md
@@ -35,9 +36,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path, help="what suite.py or identification.py has written")
     parser.add_argument("document", type=Path, nargs="+", help="where the tables stand")
+    parser.add_argument("--part", help="the part that a list of records is for (default: what its fields say)")
     arguments = parser.parse_args()
     found = json.loads(arguments.records.read_text())
-    sections: dict[str, Records] = found if isinstance(found, dict) else dict.fromkeys(_kinds(found), found)
+    kinds = () if isinstance(found, dict) else (arguments.part,) if arguments.part else _kinds(found)
+    sections: dict[str, Records] = found if isinstance(found, dict) else dict.fromkeys(kinds, found)
 
     def fill(block: re.Match[str]) -> str:
         records = sections.get(block[2])
@@ -264,6 +267,17 @@ def departures(records: Records) -> str:
     return _table(["", *(f"`{population}`" for population in populations)], rows)
 
 
+def judging(records: Records) -> str:
+    """Return a row for each population without groups and each way to judge: how often it was parted all the same."""
+    rows = []
+    for (population, variant), mine in _grouped(records, "population", "variant").items():
+        gains = 100 * np.array([record["gain"] for record in mine])
+        parted = sum(record["partitions"] > 0 for record in mine)
+        error = gains.std(ddof=1) / np.sqrt(len(gains))
+        rows.append([f"`{population}`", variant, f"{parted} of {len(mine)}", f"{gains.mean():+.3f} ± {error:.3f}"])
+    return _table(["population", "", "seeds with a partition", "Auxo - base, points"], rows)
+
+
 def methods(records: Records) -> str:
     """Return a row for each clustered-FL method on each population, under FedAvg."""
     return _methods(
@@ -383,6 +397,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "identification": identification,
     "departures": departures,
     "sweep": departures,
+    "judging": judging,
     "checkpoints": checkpoints,
 }
 

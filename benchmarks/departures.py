@@ -2,6 +2,8 @@
 
     python benchmarks/departures.py --json build/departures.json
     python benchmarks/departures.py --sweep --json build/sweep.json
+    python benchmarks/departures.py --only homogeneous homogeneous-skew --seeds 20 --json build/judging.json \\
+        --variant "Auxo as it is" "validation data of their own, where labels lead"
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
 Prints a table in Markdown, which the last command puts where it belongs: for each population the part of the oracle's
@@ -29,6 +31,7 @@ from auxo.experiments.runner import has_groups, run_method
 from auxo.protocol.events import Partitioned
 
 LETTER = "the paper's rules, all of them"  # a method of its own
+VALIDATION = "validation data of their own, where labels lead"  # on which clients never train, of everybody
 _PRINTED = (
     "clustering.clusters=2",
     "clustering.pool_rounds=1",
@@ -71,6 +74,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "equal shares": ('sharing="equal"',),
     "a trial begins without waiting for labels": ("trial.waits_for=0.0",),
     "half of the clients judge": ("cross_fit_share=0.5",),
+    VALIDATION: ("cross_fit_share=1.0", "trial.judges_choose=false"),
     "any gain beyond chance counts": ("trial.min_gain=0.0",),
     "label of the last visit only": ("affinity.label_memory=0.0",),
     "margins of labels do not count": ("affinity.label_trust=0.0",),
@@ -100,7 +104,8 @@ SWEPT = {
     "trial.score_deviations": (0.0, 1.0, 2.0),
     "trial.rounds": (5, 10, 20),
     "trial.most_rounds": (10, 20, 40),
-    "clustering.min_structure": (0.0, 1.1, 1.3),
+    "trial.waits_for": (0.0, 0.2, 0.4, 0.8),
+    "clustering.min_structure": (0.0, 1.0, 1.1, 1.3),
     "cross_fit_share": (0.1, 0.2, 0.4),
     "affinity.confirmations": (0, 1, 2),
 }
@@ -210,7 +215,7 @@ def _cell(mine: Sequence[Outcome]) -> str:
 def main(argv: Sequence[str]) -> None:
     """Run the variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sweep", action="store_true", help="other values of the thresholds, not other rules")
     parser.add_argument("--only", nargs="+", metavar="POPULATION", help="some of the populations (default: all)")
     parser.add_argument("--variant", nargs="+", metavar="VARIANT", help="some of the rows (default: all)")

@@ -222,6 +222,21 @@ def test_who_trains_on_everything_has_its_halves_judge_each_others_choice() -> N
     assert (taking_part.judges, len(taking_part.seals)) == (CLIENTS, CLIENTS)  # of what it trains on it says too much
 
 
+def test_judges_that_do_not_choose_are_where_their_labels_lead_and_judge_once() -> None:
+    labels = np.arange(CLIENTS) % 3
+    now = opening(on_trial(2), labels)
+    losses, others = {number: 1.0 + number for number in range(6)}, {number: 2.0 + number for number in range(6)}
+    told = replace(ASIDE, trial=replace(ASIDE.trial, judges_choose=False))
+    heard = trial_of(closed(now, updates_of(labels), losses=losses, others=others, auxo=told).state).heard
+    judges = judges_of(now)
+
+    assert (heard.judges, len(heard.seals)) == (judges.sum(), judges.sum())
+    assert (heard.losses[:, 0] == 2.0).all()
+    assert np.isnan(heard.held_in).all()
+    led_to = search_of(now.state).branches(labels[judges], np.full(judges.sum(), GENERATION))
+    assert sorted(heard.branch) == sorted(led_to)
+
+
 def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_compares_judges_nothing() -> None:
     confirmed = [9] * 8 + [0] * 4
     plan = planned(opening(on_trial(2), LABELS, HALVES, confirmed))

@@ -438,6 +438,8 @@ class Auxo:
         said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
         losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
         marks = seals(closing.participants.clients[gathered.rows[rows]], search.clustering.generation)
+        if not self.trial.judges_choose:
+            return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
         one_way = Judgements(branch, losses, scores, held_in, marks).whole()
         both = np.flatnonzero(closing.participants.fold[gathered.rows[rows]] < 0)
         nobody = np.full(len(both), -1)

@@ -50,6 +50,11 @@ class TrialSettings:
         0.02,
         "Share of their loss that members of two branches must gain by parting; less is not worth fewer samples.",
     )
+    judges_choose: bool = setting(
+        True,
+        "Judges are taken to have the model that fits one half of their samples best, and judge by the other half; "
+        "false: the model that their cluster index leads to, as those who have validation data of their own do.",
+    )
     min_participants: int = setting(5, "Fewest participants a round that a branch may have; our choice.")
     looks_from: int = setting(
         20,
