@@ -2,13 +2,13 @@
 
     python benchmarks/departures.py --json build/departures.json
     python benchmarks/departures.py --sweep --json build/sweep.json
-    python benchmarks/departures.py --only homogeneous homogeneous-skew --seeds 20 --json build/judging.json \\
-        --variant "Auxo as it is" "validation data of their own, where labels lead"
+    python benchmarks/departures.py --judging --json build/judging.json
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
 
 Prints a table in Markdown, which the last command puts where it belongs: for each population the part of the oracle's
 gain that is reached, or the gain over the base where there are no groups, and the number of partitions. With --sweep
-the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes.
+the same of other values of the thresholds that decide, on populations that judge nothing else: Gaussian classes. With
+--judging how often populations without groups are parted, by judges with and without validation data of their own.
 """
 
 import argparse
@@ -98,6 +98,7 @@ POPULATIONS = (
     "extra-low-availability",
     "extra-writers",
 )
+NO_GROUPS = ("homogeneous", "homogeneous-skew")
 SWEPT = {
     "trial.min_gain": (0.0, 0.01, 0.02, 0.05),
     "trial.deviations": (2.0, 3.0, 5.0),
@@ -215,7 +216,8 @@ def _cell(mine: Sequence[Outcome]) -> str:
 def main(argv: Sequence[str]) -> None:
     """Run the variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, help="from 0 on (default: 3; 20 with --judging)")
+    parser.add_argument("--judging", action="store_true", help="two ways to judge, where there are no groups")
     parser.add_argument("--sweep", action="store_true", help="other values of the thresholds, not other rules")
     parser.add_argument("--only", nargs="+", metavar="POPULATION", help="some of the populations (default: all)")
     parser.add_argument("--variant", nargs="+", metavar="VARIANT", help="some of the rows (default: all)")
@@ -225,6 +227,9 @@ def main(argv: Sequence[str]) -> None:
     arguments, console = parser.parse_args(argv), Console()
     populations = [one.name for one in SWEEP_WORKLOADS] if arguments.sweep else list(POPULATIONS)
     variants = list(swept() if arguments.sweep else VARIANTS)
+    if arguments.judging:
+        populations, variants = list(NO_GROUPS), ["Auxo as it is", VALIDATION]
+    seeds = arguments.seeds or (20 if arguments.judging else 3)
     for option, given, known in (("--only", arguments.only, populations), ("--variant", arguments.variant, variants)):
         if unknown := sorted(set(given or ()) - set(known)):
             parser.error(f"{option}: expected some of {', '.join(known)}; got {', '.join(unknown)}")
@@ -234,9 +239,7 @@ def main(argv: Sequence[str]) -> None:
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         jobs = [
-            pool.submit(run_population, name, seed, folder, variants)
-            for seed in range(arguments.seeds)
-            for name in populations
+            pool.submit(run_population, name, seed, folder, variants) for seed in range(seeds) for name in populations
         ]
         for done, job in enumerate(as_completed(jobs), start=1):
             outcomes.extend(job.result())
