@@ -10,7 +10,7 @@ import numpy as np
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_space
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.core.views import Structure, View, ViewName, structure, without_frequencies
+from auxo.core.views import Structure, View, ViewName, principal, structure, without_frequencies
 
 _SECOND_COUNTS = 1.5  # times as much: what updates show without class frequencies beyond chance; our choice
 
@@ -103,10 +103,11 @@ def start_clustering(
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 
     seed = int(rng.integers(2**31))
-    start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
+    start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(principal(points))
     # Clusters that there are not have no direction: nobody is near them, and their numbers stay free.
     centres = np.zeros((settings.clusters, points.shape[1]))
-    centres[:clusters] = start.cluster_centers_
+    for cluster in range(clusters):
+        centres[cluster] = points[start.labels_ == cluster].mean(axis=0)
     other = next((name for name, _, there in others if there.shown >= settings.min_structure), None)
     return Started(ClusteringState(generation + 1, centres), view, found, other)
 

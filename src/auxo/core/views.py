@@ -17,7 +17,9 @@ _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
 _POINTS = 2000  # that structure is looked for among; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
+_POWERS = 4  # of the points' spread, by which first axes stand out; as scikit-learn has it for few axes
 _STARTS = 2  # of K-means, when structure is looked for; our choice
+_TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K-means ends, ten times the usual
 _NEGLIGIBLE = 1e-9
 _CLOUDS = 3  # without clusters that points are held against; our choice
 _DEVIATIONS = 2.0  # by which chance may have raised what points show; our choice
@@ -87,10 +89,12 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
         points, halves = points[kept], halves[kept]
     if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
         return Structure(float("inf"), clusters)
-    along, spread = _principal(points - points.mean(axis=0))
+    along = principal(points)
     seed = int(rng.integers(2**31))
-    clouds = [rng.standard_normal(along.shape) * (spread / np.sqrt(len(points))) for _ in range(_CLOUDS)]
-    counts = range(2, clusters + 1)
+    clouds = [rng.standard_normal(along.shape) * along.std(axis=0) for _ in range(_CLOUDS)]
+    counts = range(2, min(clusters, len(np.unique(along[halves], axis=0))) + 1)
+    if not counts:
+        return Structure(0.0, 2)
     found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
     chance = np.array([[_odds(_explained(cloud, halves, count, seed)) for count in counts] for cloud in clouds])
     chance = np.maximum(chance, 1 / len(points))
@@ -101,15 +105,18 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     return Structure(float(found[best] / usual[best]) / (1 + _DEVIATIONS * may_be_off), counts[best])
 
 
-def _principal(centred: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return points along their first principal axes, and the length of all points along each."""
-    if centred.shape[1] <= len(centred):
-        variances, axes = np.linalg.eigh(centred.T @ centred)
-        along = centred @ axes[:, -_AXES:]
-        return along, np.sqrt(np.maximum(variances[-_AXES:], 0.0))
-    variances, axes = np.linalg.eigh(centred @ centred.T)
-    spread = np.sqrt(np.maximum(variances[-_AXES:], 0.0))
-    return axes[:, -_AXES:] * spread, spread
+def principal(points: FloatArray) -> FloatArray:
+    """Return (points, axes) points along their first principal axes: what lies beyond them is noise."""
+    from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415 - slow to import, and a device never needs it
+
+    centred = points - points.mean(axis=0)
+    axes = min(_AXES, *centred.shape)
+    # A random subspace that holds the first axes, in a fraction of the time that all of them take. Which one it is
+    # follows from the points alone, and within it the axes are exact.
+    _, _, basis = randomized_svd(centred, axes, n_iter=_POWERS, random_state=0)
+    within = centred @ basis.T
+    _, turned = np.linalg.eigh(within.T @ within)
+    return np.asarray(within @ turned)
 
 
 def _odds(share: float) -> float:
@@ -122,9 +129,7 @@ def _explained(points: FloatArray, first: BoolArray, clusters: int, seed: int) -
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 
     known, others = points[first], points[~first]
-    if len(np.unique(known, axis=0)) < clusters:
-        return 0.0
-    fitted = KMeans(clusters, n_init=_STARTS, random_state=seed).fit(known)
+    fitted = KMeans(clusters, n_init=_STARTS, tol=_TOLERANCE, random_state=seed).fit(known)
     left = ((others - fitted.cluster_centers_[fitted.predict(others)]) ** 2).sum()
     total = ((others - known.mean(axis=0)) ** 2).sum()
     return float(1 - left / total) if total > 0 else 0.0
