@@ -95,21 +95,32 @@ def start_clustering(
     views = _views(pool, directions, settings, blocks, rng, only)
     if not views:
         return None
-    (_, view, found), *others = views
-    points = cluster_space(view.of(directions, _outputs(pool)), blocks, np.zeros(directions.shape[1]))
-    clusters = found.clusters if settings.finds_number else settings.clusters
-    if len(points) < 2 * clusters or len(np.unique(points, axis=0)) < clusters:
+    first, *others = views
+    points, along = first.points, first.along
+    clusters = first.structure.clusters if settings.finds_number else settings.clusters
+    if len(points) < 2 * clusters or len(np.unique(along, axis=0)) < clusters:
         return None
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 
     seed = int(rng.integers(2**31))
-    start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(principal(points))
+    start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(along)
     # Clusters that there are not have no direction: nobody is near them, and their numbers stay free.
     centres = np.zeros((settings.clusters, points.shape[1]))
     for cluster in range(clusters):
         centres[cluster] = points[start.labels_ == cluster].mean(axis=0)
-    other = next((name for name, _, there in others if there.shown >= settings.min_structure), None)
-    return Started(ClusteringState(generation + 1, centres), view, found, other)
+    other = next((one.name for one in others if one.structure.shown >= settings.min_structure), None)
+    return Started(ClusteringState(generation + 1, centres), first.view, first.structure, other)
+
+
+@dataclass(frozen=True)
+class _Viewed:
+    """A pool in one view."""
+
+    name: ViewName
+    view: View
+    points: FloatArray  # (fingerprints, width)
+    along: FloatArray  # (fingerprints, axes) the same along their principal axes
+    structure: Structure  # that they show
 
 
 def _views(
@@ -119,7 +130,7 @@ def _views(
     blocks: IntArray | None,
     rng: np.random.Generator,
     only: ViewName | None,
-) -> list[tuple[ViewName, View, Structure]]:
+) -> list[_Viewed]:
     """Return the views of the pool, each with the structure that it shows, the one to begin with first.
 
     That is the one without class frequencies, unless updates as they are show much more: frequencies of clients' own
@@ -131,26 +142,18 @@ def _views(
     other = without_frequencies(directions, outputs) if settings.views == "both" else None
     if other is not None:
         views.append(("without frequencies", other))
-    shown = [
-        (
-            name,
-            view,
-            structure(
-                cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1])),
-                first_half,
-                settings.clusters,
-                rng,
-            ),
-        )
-        for name, view in views
-        if only is None or name == only
-    ]
+    viewed = []
+    for name, view in views:
+        if only is None or name == only:
+            points = cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1]))
+            along = principal(points)
+            viewed.append(_Viewed(name, view, points, along, structure(along, first_half, settings.clusters, rng)))
 
-    def order(one: tuple[ViewName, View, Structure]) -> tuple[bool, float]:
-        beyond_chance = (one[2].shown - 1) * (1.0 if one[0] == "plain" else _SECOND_COUNTS)
-        return one[2].shown < settings.min_structure, -beyond_chance
+    def order(one: _Viewed) -> tuple[bool, float]:
+        beyond_chance = (one.structure.shown - 1) * (1.0 if one.name == "plain" else _SECOND_COUNTS)
+        return one.structure.shown < settings.min_structure, -beyond_chance
 
-    return sorted(shown, key=order)
+    return sorted(viewed, key=order)
 
 
 def _outputs(pool: Pool) -> FloatArray:

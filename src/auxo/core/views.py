@@ -69,8 +69,8 @@ class Structure:
     clusters: int  # with which most is shown
 
 
-def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
-    """Return how much more clusters explain than they would of a cloud without any, spread in the same directions.
+def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
+    """Return how much more clusters explain of points than of a cloud without any, spread in the same directions.
 
     Centres of one half of the points are held against the other half. What they explain there over what they do not is
     divided by the same of as many normal points with the same principal axes: about 1 where there are no clusters. It
@@ -79,17 +79,16 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
     may have raised it; that is taken off, and few points have to show more.
 
     Args:
-        points: (updates, width) of length one.
+        along: (updates, axes) points along their principal axes, see `principal`.
         halves: (updates,) whether each belongs to the first half.
         clusters: most that K-means looks for.
         rng: for the normal points, for the points that are taken of many, and for K-means.
     """
-    if len(points) > _POINTS:
-        kept = np.sort(rng.permutation(len(points))[:_POINTS])
-        points, halves = points[kept], halves[kept]
+    if len(along) > _POINTS:
+        kept = np.sort(rng.permutation(len(along))[:_POINTS])
+        along, halves = along[kept], halves[kept]
     if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
         return Structure(float("inf"), clusters)
-    along = principal(points)
     seed = int(rng.integers(2**31))
     clouds = [rng.standard_normal(along.shape) * along.std(axis=0) for _ in range(_CLOUDS)]
     counts = range(2, min(clusters, len(np.unique(along[halves], axis=0))) + 1)
@@ -97,7 +96,7 @@ def structure(points: FloatArray, halves: BoolArray, clusters: int, rng: np.rand
         return Structure(0.0, 2)
     found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
     chance = np.array([[_odds(_explained(cloud, halves, count, seed)) for count in counts] for cloud in clouds])
-    chance = np.maximum(chance, 1 / len(points))
+    chance = np.maximum(chance, 1 / len(along))
     usual = chance.mean(axis=0)
     best = int(np.argmax(found / usual))
     spread_of_one = float(np.sqrt(((chance / usual - 1) ** 2).sum() / ((_CLOUDS - 1) * len(counts))))
