@@ -5,6 +5,7 @@
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
     python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
+    python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
     python benchmarks/bench_tables.py build/flower_engine.json docs/flower-engine.md
@@ -278,6 +279,22 @@ def judging(records: Records) -> str:
     return _table(["population", "", "seeds with a partition", "Auxo - base, points"], rows)
 
 
+def looking(records: Records) -> str:
+    """Return a row for each thing that looking for groups costs, and a column for each run."""
+    lines: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [
+        ("parameters, rounds", lambda one: f"{one['parameters']:,}, {one['rounds']}"),
+        ("a round of the base", lambda one: f"{one['round_ms']:.0f} ms"),
+        ("the longest look", lambda one: f"{one['longest_look_ms'] / 1000:.1f} s"),
+        ("all looks, of Auxo's run", lambda one: f"{one['looking_share']:.0%}"),
+        ("the pool, at most", lambda one: f"{one['pool_mib']:.1f} MiB"),
+        ("a client's record at the end", lambda one: f"{one['record_bytes']:,.0f} bytes"),
+        ("a check-in", lambda one: f"{one['check_in_bytes']:,.0f} bytes"),
+        ("models sent, times the base's", lambda one: f"{one['downloads_ratio']:.2f}"),
+    ]
+    rows = [[about, *(said(record) for record in records)] for about, said in lines]
+    return _table(["", *(record["run"] for record in records)], rows)
+
+
 def methods(records: Records) -> str:
     """Return a row for each clustered-FL method on each population, under FedAvg."""
     return _methods(
@@ -398,6 +415,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "departures": departures,
     "sweep": departures,
     "judging": judging,
+    "looking": looking,
     "checkpoints": checkpoints,
 }
 

@@ -174,12 +174,24 @@ def test_most_structure_is_shown_with_as_many_clusters_as_there_are(groups: int)
 @pytest.mark.parametrize("count", [200, 600])
 def test_a_cloud_shows_no_structure_but_by_chance_however_few_points_it_has(count: int) -> None:
     shown = []
-    for seed in range(20):
+    for seed in range(10):
         rng = stream(seed, "cloud")
         points = principal(rng.standard_normal((count, 20)) * np.linspace(3, 0.5, 20))
-        shown.append(structure(points, np.arange(count) % 2 == 0, 8, stream(seed, "k")).shown)
+        shown.append(structure(points, np.arange(count) % 2 == 0, 4, stream(seed, "k")).shown)
 
     assert (np.array(shown) >= ClusteringSettings().min_structure).mean() <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_that_there_is_too_little_is_told_by_fewer_clouds_and_no_differently(seed: int) -> None:
+    rng = stream(seed, "cloud")
+    pull = 1.5 * (seed % 2) * unit_rows(rng.standard_normal((3, 20)))[rng.integers(0, 3, 400)]
+    points, halves = principal(rng.standard_normal((400, 20)) + 2 * pull), np.arange(400) % 2 == 0
+    whole = structure(points, halves, 4, stream(seed, "k"))
+    short = structure(points, halves, 4, stream(seed, "k"), enough=1.0)
+
+    assert (short.shown >= 1) == (whole.shown >= 1) == bool(seed % 2)
+    assert whole.shown < 1 or short == whole
 
 
 def test_principal_axes_hold_the_points_distances_and_begin_with_the_least_of_them() -> None:

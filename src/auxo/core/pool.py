@@ -147,7 +147,8 @@ def _views(
         if only is None or name == only:
             points = cluster_space(view.of(directions, outputs), blocks, np.zeros(directions.shape[1]))
             along = principal(points)
-            viewed.append(_Viewed(name, view, points, along, structure(along, first_half, settings.clusters, rng)))
+            found = structure(along, first_half, settings.clusters, rng, enough=settings.min_structure)
+            viewed.append(_Viewed(name, view, points, along, found))
 
     def order(one: _Viewed) -> tuple[bool, float]:
         beyond_chance = (one.structure.shown - 1) * (1.0 if one.name == "plain" else _SECOND_COUNTS)

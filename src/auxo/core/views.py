@@ -69,7 +69,9 @@ class Structure:
     clusters: int  # with which most is shown
 
 
-def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
+def structure(
+    along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator, *, enough: float = 0.0
+) -> Structure:
     """Return how much more clusters explain of points than of a cloud without any, spread in the same directions.
 
     Centres of one half of the points are held against the other half. What they explain there over what they do not is
@@ -83,6 +85,7 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
         halves: (updates,) whether each belongs to the first half.
         clusters: most that K-means looks for.
         rng: for the normal points, for the points that are taken of many, and for K-means.
+        enough: less is not told exactly. Most cohorts show less most of the time, and the first cloud tells.
     """
     if len(along) > _POINTS:
         kept = np.sort(rng.permutation(len(along))[:_POINTS])
@@ -95,8 +98,14 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
     if not counts:
         return Structure(0.0, 2)
     found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
-    chance = np.array([[_odds(_explained(cloud, halves, count, seed)) for count in counts] for cloud in clouds])
-    chance = np.maximum(chance, 1 / len(along))
+    chance = np.zeros((len(clouds), len(counts)))
+    for number, cloud in enumerate(clouds):
+        odds = [_odds(_explained(cloud, halves, count, seed)) for count in counts]
+        chance[number] = np.maximum(odds, 1 / len(along))
+        # Of three clouds none is farther from their mean than 1.2 deviations, and twice that has to be shown.
+        if (found < enough * chance[number]).all():
+            best = int(np.argmax(found / chance[number]))
+            return Structure(float(found[best] / chance[number][best]), counts[best])
     usual = chance.mean(axis=0)
     best = int(np.argmax(found / usual))
     spread_of_one = float(np.sqrt(((chance / usual - 1) ** 2).sum() / ((_CLOUDS - 1) * len(counts))))
