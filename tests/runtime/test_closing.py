@@ -1,7 +1,9 @@
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
@@ -101,6 +103,22 @@ def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_exampl
     assert closed.gathered.used == 8
     assert closed.state.cohorts[ROOT].round == 1
     assert RULES.progress(closed.state, ROOT) == 0.5
+
+
+def test_a_round_closes_in_one_thread_and_leaves_the_others_to_the_process() -> None:
+    def watched() -> Iterator[Returned]:
+        for answer in answers(updates(4)):
+            counts.append({pool["num_threads"] for pool in threadpool_info()})
+            yield answer
+
+    counts = list[set[int]]()
+    closing = closing_for(RULES, begun(), claims(4))
+    with threadpool_limits(2):
+        close_round(RULES, closing, watched())
+        after = {pool["num_threads"] for pool in threadpool_info()}
+
+    assert counts == [{1}] * 4
+    assert 2 in after
 
 
 def test_updates_count_alike_where_the_aggregator_says_so() -> None:

@@ -11,7 +11,6 @@ from auxo.core.cohort_algorithm import Closing
 from auxo.core.partial_uploads import without
 from auxo.core.rng import random_bits
 from auxo.core.types import Float32Array, FloatArray
-from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
@@ -37,8 +36,7 @@ class InProcess:
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
         """Return what `close_round` makes of the participants' updates."""
         answers = self._train_in_chunks(training.models, training.jobs)
-        with one_thread():
-            return close_round(rules, closing, returned_by(training, answers))
+        return close_round(rules, closing, returned_by(training, answers))
 
     def train(
         self, models: Sequence[Float32Array], jobs: Sequence[Job], out: Float32Array | None = None

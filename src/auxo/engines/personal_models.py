@@ -8,8 +8,8 @@ import numpy as np
 from auxo.core.personaliser import Tuning
 from auxo.core.rng import random_bits
 from auxo.core.types import Float32Array, FloatArray, IntArray
-from auxo.engines.threads import one_thread
 from auxo.population.federated_data import FederatedData
+from auxo.runtime.threads import one_thread
 from auxo.simulation.devices import Devices
 from auxo.training.trainer import Job, LocalTraining, Trainer
 

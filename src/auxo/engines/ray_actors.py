@@ -17,7 +17,6 @@ from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
-from auxo.engines.threads import one_thread
 from auxo.runtime.closing import Closed, Training, close_round
 from auxo.runtime.failures import WorkersLost
 from auxo.runtime.federation import Federation
@@ -118,8 +117,7 @@ class CohortActor:
         most = most_jobs(self._rules.n_params, _CHUNK_BYTES, _JOBS_AT_ONCE)
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
         work = _Work(self._attendance, self._rules.fingerprint, models, chunks)
-        with one_thread():
-            closed = close_round(self._rules, closing, _returned(training, work.in_order()))
+        closed = close_round(self._rules, closing, _returned(training, work.in_order()))
         return Run(closed, work.losses)
 
 

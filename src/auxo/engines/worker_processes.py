@@ -26,7 +26,6 @@ from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
-from auxo.engines.threads import one_thread
 from auxo.runtime.closing import Closed, Training, close_round
 from auxo.runtime.failures import Raised, WorkersLost
 from auxo.runtime.federation import Federation
@@ -118,8 +117,7 @@ class WorkerProcesses:
         Raises:
             WorkersLost: a chunk of participants has cost several workers their lives; the message says what to do.
         """
-        with one_thread():
-            return close_round(rules, closing, self._returned(rules.fingerprint, training))
+        return close_round(rules, closing, self._returned(rules.fingerprint, training))
 
     def _returned(self, fingerprint: Fingerprint, training: Training) -> Iterator[Returned]:
         shared = self._start(fingerprint, len(training.models))

@@ -18,6 +18,7 @@ from auxo.core.rng import stream
 from auxo.core.turnout import Times, Turnout
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.federation import Federation
+from auxo.runtime.threads import one_thread
 from auxo.training.trainer import Job, LocalUpdate
 
 
@@ -111,8 +112,13 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     return replace(participants, offered=offered, model=model, held_out=asked, pre_training=first)
 
 
+@one_thread()
 def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned]) -> Closed:
-    """Gather the answers and let the algorithm learn from them; the selector learns, too."""
+    """Gather the answers and let the algorithm learn from them; the selector learns, too.
+
+    In one thread, wherever it is called: K-means of a few thousand points gains nothing by more, and where clients
+    train on the same cores its threads wait for each other a hundred times as long as they work.
+    """
     memory = closing.states[0].memory
     held = memory.held_servers() if isinstance(memory, HoldsModels) else ()  # what is only compared moves by nothing
     sums = [rules.aggregator.accumulate(server) for server in (*(state.server for state in closing.states), *held)]
