@@ -64,6 +64,15 @@ def test_those_whose_cohort_is_not_yet_confirmed_are_offered_all_leaves_with_its
     assert plan.model.tolist() == [LEAST_LOSS, LEAST_LOSS, 0, 0]
 
 
+@pytest.mark.parametrize(("participations", "compares"), [(0, False), (7, False), (8, True), (15, True), (16, True)])
+def test_who_has_trained_twice_as_often_compares_once_more(participations: int, compares: bool) -> None:
+    now = opening([2, 3, 4])
+    requests = replace(now.selected.requests, participations=np.full(3, participations))
+    plan = planned(replace(now, selected=replace(now.selected, requests=requests)))
+
+    assert (plan.model == LEAST_LOSS).tolist() == [compares, compares and participations >= 16, False]
+
+
 def test_a_plan_in_another_order_keeps_it() -> None:
     now = opening([0, 2, 2])
     plan = compare_leaves(now, replace(Plan.plain(now), rows=np.array([2, 1, 0])), 2)

@@ -53,8 +53,8 @@ class AffinitySettings:
     )
     confirmations: int = setting(
         2,
-        "Comparisons of the cohorts' models on its own samples that must name a cohort before a client trusts it; 0, "
-        "as in the paper: nobody compares.",
+        "Comparisons of the cohorts' models on its own samples that must name a cohort before a client trusts it, "
+        "and another each time that it has trained twice as often; 0, as in the paper: nobody compares.",
     )
 
     def __post_init__(self) -> None:

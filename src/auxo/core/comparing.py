@@ -13,7 +13,7 @@ import numpy as np
 from auxo.core.aggregators import Aggregator
 from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Closing, Opening, Outcome, Plan, stepped
 from auxo.core.gathering import Admission, Belongs, Examined, Gathered
-from auxo.core.types import BoolArray, FloatArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _OWN = 0  # place of the cohort's own model among the offered
 
@@ -24,18 +24,28 @@ def compare_leaves(opening: Opening, plan: Plan, confirmations: int) -> Plan:
     Args:
         opening: the round.
         plan: for the cohort's own model.
-        confirmations: 0: nobody compares.
+        confirmations: of a client that has trained a few times; 0: nobody compares.
     """
     if confirmations == 0 or len(opening.tree.leaves) == 1:
         return plan
     requests = opening.selected.requests
     position = requests.tree.index.get(opening.cohort, -1)
     here = (requests.cohort == position) & (position >= 0)  # what is said of another cohort confirms nothing here
-    compares = np.where(here, requests.confirmed, 0)[plan.rows] < confirmations
+    wanted = _wanted(requests.participations[plan.rows], confirmations)
+    compares = np.where(here, requests.confirmed, 0)[plan.rows] < wanted
     if not compares.any():
         return plan
     others = (leaf for leaf in opening.tree.leaves if leaf != opening.cohort)
     return replace(plan, offered=(opening.cohort, *others), model=np.where(compares, LEAST_LOSS, plan.model))
+
+
+def _wanted(participations: IntArray, confirmations: int) -> FloatArray:
+    """Return how many comparisons must have named a client's cohort: another when it has trained twice as often.
+
+    While cohorts are new their models have hardly parted, and who has few samples errs; once they have trained twice as
+    long they are worth another look.
+    """
+    return np.maximum(confirmations, np.floor(np.log2(np.maximum(participations, 1))))
 
 
 @dataclass(frozen=True)
