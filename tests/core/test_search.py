@@ -18,7 +18,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, of_two_groups
 
 CLUSTERING = ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=5)
-TRIAL = TrialSettings(min_participants=4, looks_from=8, patience=4, waits_for=0.8)
+TRIAL = TrialSettings(min_participants=4, looks_from=8, patience=4)
 ONE_BLOCK = np.zeros(N_PARAMS, dtype=np.int64)
 NOW = CohortNow(FedAvg().initial(np.arange(N_PARAMS, dtype=np.float32)), round=9, share=12)
 N = 12

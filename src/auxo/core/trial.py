@@ -62,7 +62,7 @@ class TrialSettings:
     )
     horizon: int = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
     waits_for: float = setting(
-        0.4,
+        0.8,
         "Share of participants that must bring a cluster index before a trial begins: only their models part properly, "
         "and only their updates tell which clusters are alike. Our choice.",
     )
