@@ -29,7 +29,7 @@ from tuned_settings import METHOD_GRIDS, PART_GRIDS
 
 PROTOCOL = frozenset({"clustered", "clustered-small"})  # populations of the paper's protocol, which have a table
 
-_BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n)(?:(?!<!-- figures).)*?(\n<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
     def fill(block: re.Match[str]) -> str:
         records = sections.get(block[2])
-        return block[0] if records is None else block[1] + TABLES[block[2]](records) + block[3]
+        return block[0] if records is None else f"{block[1]}\n{TABLES[block[2]](records)}{block[3]}"
 
     for document in arguments.document:
         document.write_text(_BLOCK.sub(fill, document.read_text(encoding="utf-8")), encoding="utf-8")
