@@ -38,6 +38,14 @@ def test_what_a_process_has_started_and_left_behind_is_ended_with_it(tmp_path: P
     assert processes.running() == {}
 
 
+def test_processes_that_have_hardly_begun_are_ended_and_taken_leave_of(tmp_path: Path) -> None:
+    processes = marked(tmp_path)
+    started = [processes.start("sleeper", ["/bin/sleep", "60"]) for _ in range(20)]
+
+    assert processes.end_all() == {}
+    assert [process.returncode for process in started if process.returncode not in (-15, -9)] == []
+
+
 def test_a_process_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auxo.flower.loopback.processes._GRACE_S", 0.5)
     processes = marked(tmp_path)

@@ -80,7 +80,13 @@ class MarkedProcesses:
             until = time.monotonic() + ending
             while self.running() and time.monotonic() < until:
                 time.sleep(_LOOK_AGAIN_S)
-        return self.running()
+        left = self.running()
+        for process in self._started:
+            # One that was just beginning had no mark yet, and one that has just ended was not taken leave of.
+            if process.pid not in left and process.poll() is None:
+                process.kill()
+                process.wait(_GRACE_S)
+        return left
 
     def _marked(self) -> dict[str, str]:
         return {**self.environment, _MARK: self.mark}
