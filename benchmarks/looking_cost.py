@@ -26,13 +26,13 @@ from identification import WORKLOADS
 from rich.console import Console
 
 import auxo.algorithms.auxo as rules
-from auxo.core.affinity import AffinityRecords, AffinitySettings, request
+from auxo.core.affinity import AffinityRecords, AffinitySettings
 from auxo.core.search import Looked, look
 from auxo.core.trial import prune
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.runner import run_method
 from auxo.protocol.codec import to_bytes
-from auxo.protocol.messages import AffinityRequest, CheckIn
+from auxo.runtime.client import check_in_of
 from auxo.simulation.client_records import ClientRecords
 
 RUNS = {
@@ -105,6 +105,7 @@ def measured(name: str) -> Record:
     assert isinstance(ours.state.clients, ClientRecords)  # noqa: S101 - Auxo's clients keep records
     some = np.arange(min(ASKED, data.n_clients))
     kept = [ours.state.clients.of(some[[row]]) for row in range(len(some))]
+    check_ins = [check_in_of("client-0001", one, AffinitySettings(), None) for one in kept]
     leaf = next(iter(ours.state.coordinator.cohorts.values()))
     return Record(
         run=name,
@@ -115,7 +116,7 @@ def measured(name: str) -> Record:
         longest_look_ms=1000 * clock.longest_s,
         pool_mib=clock.pool_bytes / 2**20,
         record_bytes=float(np.mean([_weight(one) for one in kept])),
-        check_in_bytes=float(np.mean([len(to_bytes(_check_in(one))) for one in kept])),
+        check_in_bytes=float(np.mean([len(to_bytes(one)) for one in check_ins])),
         downloads_ratio=ours.final.downloads / base.final.downloads,
     )
 
@@ -124,21 +125,6 @@ def _weight(record: AffinityRecords) -> int:
     """Return the bytes of a record's columns; the tree, which all share, is not among them."""
     columns = (record.heard, record.reward, record.explored, record.confirmed, record.similarity)
     return sum(column.nbytes for column in (*columns, record.generation, record.participations))
-
-
-def _check_in(record: AffinityRecords) -> CheckIn:
-    asked = request(record, AffinitySettings(), None)
-    one, other = asked.cluster_by_fold[0].tolist()
-    wish = AffinityRequest(
-        cohort=asked.tree.cohorts[int(asked.cohort[0])],
-        reward=float(asked.reward[0]),
-        cluster=int(asked.cluster[0]),
-        cluster_by_fold=(one, other),
-        generation=int(asked.generation[0]),
-        ranked_first=bool(asked.ranked_first[0]),
-        confirmed=int(asked.confirmed[0]),
-    )
-    return CheckIn("client-0001", wish, int(asked.participations[0]))
 
 
 def main(argv: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from auxo.core.rng import stream
 from auxo.core.search import CohortNow, Search, Seen, look
 from auxo.core.trial import TrialSettings
 from auxo.core.types import FloatArray, IntArray
-from auxo.core.views import View, principal, structure, without_frequencies
+from auxo.core.views import View, distinct, principal, structure, without_frequencies
 
 CLASSES, WIDTH = 5, 40
 SETTINGS = ClusteringSettings(clusters=3, pool_rounds=4, pool_per_cluster=10)
@@ -192,6 +192,23 @@ def test_that_there_is_too_little_is_told_by_fewer_clouds_and_no_differently(see
 
     assert (short.shown >= 1) == (whole.shown >= 1) == bool(seed % 2)
     assert whole.shown < 1 or short == whole
+
+
+def test_updates_of_few_kinds_are_so_many_clusters_and_no_more() -> None:
+    rng = stream(0, "kinds")
+    kinds = rng.standard_normal((3, 650))
+    rounds = tuple(
+        PooledRound.of(kinds[np.arange(60) % 3], np.zeros((60, 0)), np.arange(60) % 2 == 0)  # of both halves each kind
+        for _ in range(4)
+    )
+    rounded = np.repeat(unit_rows(kinds), 20, axis=0) + 1e-13 * rng.standard_normal((60, 650))
+    started = start_clustering(Pool(rounds), replace(SETTINGS, clusters=8), 0, None, stream(1, "k"))
+
+    assert distinct(rounded) == 3
+    assert started is not None
+    assert started.structure.clusters == 3
+    assert started.clustering.centres is not None
+    assert np.isfinite(started.clustering.centres).all()
 
 
 def test_principal_axes_hold_the_points_distances_and_begin_with_the_least_of_them() -> None:

@@ -174,9 +174,8 @@ def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
     if blocks is None or not (blocks != blocks[0]).any():
         return unit_rows(rows)
     order = np.argsort(blocks, kind="stable")
-    squares = rows**2 if (np.diff(blocks) >= 0).all() else (rows**2)[:, order]
     starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
-    lengths = np.sqrt(np.add.reduceat(squares, starts, axis=1))
+    lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
     place = np.empty(len(blocks), dtype=np.int64)
     place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))

@@ -10,7 +10,7 @@ import numpy as np
 from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_space
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.core.views import Structure, View, ViewName, principal, structure, without_frequencies
+from auxo.core.views import Structure, View, ViewName, distinct, principal, structure, without_frequencies
 
 _SECOND_COUNTS = 1.5  # times as much: what updates show without class frequencies beyond chance; our choice
 
@@ -98,7 +98,7 @@ def start_clustering(
     first, *others = views
     points, along = first.points, first.along
     clusters = first.structure.clusters if settings.finds_number else settings.clusters
-    if len(points) < 2 * clusters or len(np.unique(along, axis=0)) < clusters:
+    if len(points) < 2 * clusters or distinct(along) < clusters:
         return None
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 

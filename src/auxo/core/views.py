@@ -21,6 +21,7 @@ _POWERS = 4  # of the points' spread, by which first axes stand out; as scikit-l
 _STARTS = 2  # of K-means, when structure is looked for; our choice
 _TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K-means ends, ten times the usual
 _NEGLIGIBLE = 1e-9
+_DECIMALS = 9  # in which points that differ do, which have length one
 _CLOUDS = 3  # without clusters that points are held against; our choice
 _DEVIATIONS = 2.0  # by which chance may have raised what points show; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
@@ -94,7 +95,7 @@ def structure(
         return Structure(float("inf"), clusters)
     seed = int(rng.integers(2**31))
     clouds = [rng.standard_normal(along.shape) * along.std(axis=0) for _ in range(_CLOUDS)]
-    counts = range(2, min(clusters, len(np.unique(along[halves], axis=0))) + 1)
+    counts = range(2, min(clusters, distinct(along[halves])) + 1)
     if not counts:
         return Structure(0.0, 2)
     found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
@@ -125,6 +126,11 @@ def principal(points: FloatArray) -> FloatArray:
     within = centred @ basis.T
     _, turned = np.linalg.eigh(within.T @ within)
     return np.asarray(within @ turned)
+
+
+def distinct(along: FloatArray) -> int:
+    """Return how many different points there are; equal ones may have come apart by rounding."""
+    return len(np.unique(np.round(along, _DECIMALS), axis=0))
 
 
 def _odds(share: float) -> float:

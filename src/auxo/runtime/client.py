@@ -29,6 +29,24 @@ class ClientRecord:
             raise ValueError(f"affinity: expected the record of 1 client, got {len(self.affinity.heard)}")
 
 
+def check_in_of(
+    client: ClientId, affinity: AffinityRecords, settings: AffinitySettings, rng: np.random.Generator | None
+) -> CheckIn:
+    """Return the check-in that a record of one row leads to; without a generator nobody explores."""
+    asked = request(affinity, settings, rng)
+    first, second = asked.cluster_by_fold[0].tolist()
+    wish = AffinityRequest(
+        cohort=asked.tree.cohorts[int(asked.cohort[0])],
+        reward=float(asked.reward[0]),
+        cluster=int(asked.cluster[0]),
+        cluster_by_fold=(first, second),
+        generation=int(asked.generation[0]),
+        ranked_first=bool(asked.ranked_first[0]),
+        confirmed=int(asked.confirmed[0]),
+    )
+    return CheckIn(client, wish, int(asked.participations[0]))
+
+
 class Client:
     """A device's side of Auxo; it runs the same code as a simulated population, over one row.
 
@@ -63,18 +81,7 @@ class Client:
         if self._record.affinity is None:
             return CheckIn(self.client)
         rng = stream(self._seed, "client", self.client, self._record.check_ins)
-        asked = request(self._record.affinity, self._settings, rng if explore else None)
-        first, second = asked.cluster_by_fold[0].tolist()
-        wish = AffinityRequest(
-            cohort=asked.tree.cohorts[int(asked.cohort[0])],
-            reward=float(asked.reward[0]),
-            cluster=int(asked.cluster[0]),
-            cluster_by_fold=(first, second),
-            generation=int(asked.generation[0]),
-            ranked_first=bool(asked.ranked_first[0]),
-            confirmed=int(asked.confirmed[0]),
-        )
-        return CheckIn(self.client, wish, int(asked.participations[0]))
+        return check_in_of(self.client, self._record.affinity, self._settings, rng if explore else None)
 
     def receive(self, feedback: AffinityFeedback) -> None:
         """Learn from the feedback to the last task; one that has been delivered before changes nothing.
