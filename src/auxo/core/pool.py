@@ -106,7 +106,7 @@ def start_clustering(
     start = KMeans(clusters, n_init=settings.kmeans_starts, random_state=seed).fit(along)
     # Clusters that there are not have no direction: nobody is near them, and their numbers stay free.
     centres = np.zeros((settings.clusters, points.shape[1]))
-    for cluster in range(clusters):
+    for cluster in np.unique(start.labels_):
         centres[cluster] = points[start.labels_ == cluster].mean(axis=0)
     other = next((one.name for one in others if one.structure.shown >= settings.min_structure), None)
     return Started(ClusteringState(generation + 1, centres), first.view, first.structure, other)
