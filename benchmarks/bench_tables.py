@@ -202,7 +202,7 @@ def clustering(records: Records) -> str:
             f"{record['fingerprints_mib']:.1f} MiB of fingerprints",
         ],
         [
-            "clustering, rewards, criterion",
+            "clustering, rewards",
             _figure(record["clustering_s"], ".3f"),
             f"{record['clustering_s'] / record['training_s']:.3%}",
             f"{record['clustering_mib']:.0f} MiB at most",

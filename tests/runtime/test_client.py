@@ -49,22 +49,14 @@ def test_a_client_without_a_record_has_no_preference() -> None:
 
 
 def test_a_client_asks_with_the_cluster_index_that_feedback_gave_it() -> None:
-    assert client(TOLD).check_in() == CheckIn(7, AffinityRequest(ROOT, 0.0, 1, (1, -1), 1, True), 1)
-
-
-def test_each_half_of_the_samples_has_a_cluster_index_of_its_own() -> None:
-    other_half = replace(TOLD, fold=1, similarity=(0.3, 0.1))
-    (wish,) = wishes(client(TOLD, other_half), 1)
-
-    assert wish.cluster_by_fold == (1, 0)
-    assert wish.cluster == 1
+    assert client(TOLD).check_in() == CheckIn(7, AffinityRequest(ROOT, 0.0, 1, 1, True), 1)
 
 
 def test_feedback_of_a_round_without_clustering_counts_but_gives_no_label() -> None:
     check_in = client(replace(TOLD, similarity=(None, None))).check_in()
 
     assert check_in.participations == 1
-    assert check_in.request == AffinityRequest(ROOT, 0.0, -1, (-1, -1), 1, True)
+    assert check_in.request == AffinityRequest(ROOT, 0.0, -1, 1, True)
 
 
 def test_after_a_partition_a_client_asks_for_the_child_of_its_label() -> None:

@@ -28,12 +28,10 @@ from tests.runtime.made_rounds import (
     N_PARAMS,
     RIGHT,
     RULES,
-    SETTINGS,
     answers,
     begun,
     partitioned,
     updates,
-    with_auxo,
 )
 
 
@@ -80,13 +78,13 @@ def test_whom_the_matching_refuses_is_in_nobodys_round() -> None:
     assert sorted(result.participants.clients.tolist()) == [100, 102]
 
 
-def test_members_come_first_with_their_claims_and_their_halves() -> None:
-    rules, state = with_auxo(replace(SETTINGS, cross_fit_share=1.0)), partitioned()
+def test_members_come_first_with_their_claims() -> None:
+    rules, state = RULES, partitioned()
     result = opened(rules, state, LEFT, arrived(state, [1] * 7, members=2))
     asked = result.participants
 
     assert asked.clients.tolist() == [105, 106, 100, 101, 102, 103, 104]
-    assert asked.fold.tolist() == [1, 0, 0, 1, 0, 1, 0]  # by their visits, which are 5, 6, 0, 1 ...
+    assert asked.fold.tolist() == [-1] * 7
     assert own(Claims, asked.notes).known.tolist() == [True, True, False, False, False, False, False]
     assert asked.offered == (LEFT, RIGHT)
     assert asked.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody

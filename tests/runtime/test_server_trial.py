@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from auxo import Auxo, Client, Server, Task, TaskResult
-from auxo.core.clustering import ClusteringSettings
+from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
 from auxo.core.rng import stream
-from auxo.core.trial import TrialSettings
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 

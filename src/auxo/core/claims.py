@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, Requests
+from auxo.core.affinity import Requests
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Gathered
 from auxo.core.own_state import own
@@ -19,7 +19,6 @@ class Claims:
     vouched: BoolArray  # came by their own request, not by a draw
     known: BoolArray  # their own record ranks this cohort first with a positive reward
     label: IntArray  # cluster index in this cohort from all earlier visits; -1: none
-    label_by_fold: IntArray  # (rows, FOLDS)
     generation: IntArray
 
     @staticmethod
@@ -31,7 +30,6 @@ class Claims:
             vouched=vouched,
             known=vouched & requests.ranked_first & ((requests.reward > 0) | ~here),
             label=np.where(here, requests.cluster, -1),
-            label_by_fold=np.where(here[:, None], requests.cluster_by_fold, -1),
             generation=np.where(here, requests.generation, -1),
         )
 
@@ -41,29 +39,23 @@ class Claims:
             vouched=self.vouched[rows],
             known=self.known[rows],
             label=self.label[rows],
-            label_by_fold=self.label_by_fold[rows],
             generation=self.generation[rows],
         )
 
-    def held_out_label(self, fold: IntArray) -> IntArray:
-        """Return the label from samples that the participant does not train on in this round; -1: none."""
-        rows = np.arange(len(fold))
-        other = self.label_by_fold[rows, np.where(fold >= 0, FOLDS - 1 - fold, 0)]
-        return np.where(fold >= 0, other, -1)
 
-
-def plan_members_first(opening: Opening, fold: IntArray | None = None, hears_late: bool = False) -> Plan:
+def plan_members_first(opening: Opening, hears_late: bool = False) -> Plan:
     """Return a plan that keeps what participants claim, those known to the cohort first: others are compared with them.
+
+    All train on all their samples.
 
     Args:
         opening: the round.
-        fold: (selected,) the half of its samples that each trains on; None: all train on everything.
         hears_late: see `Plan`.
     """
     claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
     rows = np.argsort(~claims.known, kind="stable")
-    halves = np.full(len(rows), -1, dtype=np.int64) if fold is None else fold[rows]
-    return Plan(rows, (opening.cohort,), halves, np.zeros(len(rows), dtype=np.int64), hears_late, claims.take(rows))
+    everything = np.full(len(rows), -1, dtype=np.int64)
+    return Plan(rows, (opening.cohort,), everything, np.zeros(len(rows), dtype=np.int64), hears_late, claims.take(rows))
 
 
 def claims_of(closing: Closing, gathered: Gathered) -> Claims:

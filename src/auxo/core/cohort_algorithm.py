@@ -208,9 +208,9 @@ class RoundNotes:
 
     known: int = 0  # participants in time whose own record ranks the cohort first
     labelled: int = 0  # participants that brought a cluster index from an earlier round
-    judged: int = 0  # participants that the partition criterion could judge
-    gain: float | None = None  # of the best partition; None: there is nothing to judge
-    gain_needed: float = 0.0
+    judged: int = 0  # participants by whom a partition could be judged
+    gain: float | None = None  # of the best partition, by the algorithm's own measure; None: there is nothing to judge
+    gain_needed: float = 0.0  # that a printed criterion asks for; 0: the gain alone does not decide
     children: int = 1  # that the best partition would make
     restarted: bool = False  # labels were thrown away
     gives_up: bool = False  # the cohort stops looking for groups, for good or for a while

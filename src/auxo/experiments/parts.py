@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
-from auxo.core.partition import PartitionCriterion
 from auxo.core.personaliser import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
@@ -75,15 +74,6 @@ SELECTORS = Registry(
     (Selector,),
     "training.selector",
 )
-CRITERIA = Registry(
-    "criterion",
-    (
-        Entry("gain", "Partition when it pays, judged on held-out halves.", "auxo.core.partition:CrossFittedGain"),
-        Entry("lemma", "The paper's Lemma 1 to the letter.", "auxo.core.partition:Lemma"),
-    ),
-    (PartitionCriterion,),
-    "auxo.criterion",
-)
 CLIENTS = Registry(
     "client algorithm",
     (
@@ -108,7 +98,6 @@ KINDS: Mapping[str, Registry] = {
     "methods": METHODS,
     "aggregators": AGGREGATORS,
     "selectors": SELECTORS,
-    "criteria": CRITERIA,
     "clients": CLIENTS,
     "personalisers": PERSONALISERS,
 }
@@ -118,7 +107,6 @@ _WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS, PERSONALISERS)
 _CHOICES: Mapping[object, Registry] = {
     Aggregator: AGGREGATORS,
     Selector: SELECTORS,
-    PartitionCriterion: CRITERIA,
     ClientAlgorithm: CLIENTS,
     Personaliser: PERSONALISERS,
 }

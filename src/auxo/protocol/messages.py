@@ -17,8 +17,7 @@ class AffinityRequest:
     cohort: CohortId
     reward: float  # claimed, for that cohort
     cluster: int  # cluster index held for that cohort; -1: none
-    cluster_by_fold: tuple[int, int]  # the same from one half of the client's samples each; -1: none
-    generation: int  # start of the cohort's clustering the indices refer to; -1: none
+    generation: int  # start of the cohort's clustering the index refers to; -1: none
     ranked_first: bool  # the client's first choice, not an exploration
     confirmed: int = 0  # how often a comparison of models has named that cohort; 0: the client wants to compare
 
@@ -29,7 +28,7 @@ class CheckIn:
 
     client: ClientId
     request: AffinityRequest | None = None
-    participations: int = 0  # that ended with feedback; decides which half a cross-fitting client trains on next
+    participations: int = 0  # that ended with feedback
 
 
 @dataclass(frozen=True)

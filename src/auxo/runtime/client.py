@@ -34,12 +34,10 @@ def check_in_of(
 ) -> CheckIn:
     """Return the check-in that a record of one row leads to; without a generator nobody explores."""
     asked = request(affinity, settings, rng)
-    first, second = asked.cluster_by_fold[0].tolist()
     wish = AffinityRequest(
         cohort=asked.tree.cohorts[int(asked.cohort[0])],
         reward=float(asked.reward[0]),
         cluster=int(asked.cluster[0]),
-        cluster_by_fold=(first, second),
         generation=int(asked.generation[0]),
         ranked_first=bool(asked.ranked_first[0]),
         confirmed=int(asked.confirmed[0]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
+from auxo.core.affinity import FeedbackColumns, Requests
 from auxo.core.aggregators import Aggregator, FedAvg, asks_for_loss
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
 from auxo.core.cohort_state import CohortState
@@ -526,9 +526,6 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
             continue
         requests.cohort[row] = tree.index[CohortId(cohort)]
         requests.cluster[row] = _count(wish.cluster, -1)
-        by_fold: object = wish.cluster_by_fold
-        if isinstance(by_fold, tuple) and len(by_fold) == FOLDS:
-            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in by_fold]
         requests.generation[row] = _count(wish.generation, -1)
         requests.reward[row] = _finite(wish.reward) or 0.0
         requests.ranked_first[row] = wish.ranked_first is True

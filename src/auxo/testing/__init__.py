@@ -12,7 +12,6 @@ A promise that is not kept is a `ContractBroken`, which says what was expected, 
 from auxo.testing.aggregators import check_aggregator
 from auxo.testing.clients import check_client_algorithm
 from auxo.testing.contract import ContractBroken
-from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
 from auxo.testing.methods import check_method
@@ -26,7 +25,6 @@ __all__ = [
     "check_aggregator",
     "check_availability",
     "check_client_algorithm",
-    "check_criterion",
     "check_devices",
     "check_engine",
     "check_method",

@@ -6,22 +6,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory, _behind
+from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.algorithm import _behind
+from auxo.algorithms.auxo.dendrogram import Dendrogram
+from auxo.algorithms.auxo.judges import are_judges
+from auxo.algorithms.auxo.search import Search
+from auxo.algorithms.auxo.trial import Trial
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
-from auxo.core.clustering import ClusteringSettings, ClusteringState
+from auxo.core.clustering import ClusteringState
 from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, HoldsModels, Opening, Outcome, Participants, Plan, held_by
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.dendrogram import Dendrogram
 from auxo.core.gathering import Gathered, Returned, gather
-from auxo.core.judges import are_judges
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import own
 from auxo.core.partition import Keep, Outlook, Partition
 from auxo.core.rng import stream
-from auxo.core.search import Search
-from auxo.core.trial import Trial, TrialSettings
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.events import Partitioned
@@ -33,7 +34,7 @@ HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 AUXO = Auxo(
     clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
     trial=TrialSettings(rounds=4, min_participants=4, looks_from=8, deviations=2.0),
-    cross_fit_share=1.0,
+    judge_share=1.0,
 )
 GENERATION = 2
 # Branches 0, 1, 2; node 3 = (0, 1), node 4 = everybody, whose model is the cohort's own. Cluster 0 is in branch 2.
@@ -112,14 +113,12 @@ def test_nobody_keeps_samples_back_before_there_are_clusters_to_judge() -> None:
     assert set(planned(opening(fresh())).fold.tolist()) == {-1}
 
 
-ASIDE = replace(AUXO, cross_fit_share=0.5)
+ASIDE = replace(AUXO, judge_share=0.5)
 
 
 def test_nobody_trains_on_a_half_unless_most_clients_judge_and_so_have_to_train_branches_as_well() -> None:
     many = np.full(2000, -1)
-    some, all_but_few = (
-        planned(opening(following(), many), replace(AUXO, cross_fit_share=share)) for share in (0.5, 0.8)
-    )
+    some, all_but_few = (planned(opening(following(), many), replace(AUXO, judge_share=share)) for share in (0.5, 0.8))
 
     assert set(some.fold.tolist()) == {-1}
     assert (all_but_few.fold == 1).mean() == pytest.approx(0.8, abs=0.05)
@@ -175,7 +174,7 @@ def test_judges_are_asked_about_all_models_in_the_second_half_of_a_trial(rounds:
 
 
 def judges_of(now: Opening) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    found = are_judges(now.selected.clients, ASIDE.cross_fit_share)
+    found = are_judges(now.selected.clients, ASIDE.judge_share)
     assert 0 < found.sum() < CLIENTS
     return found
 
@@ -483,7 +482,7 @@ def test_children_rest_as_long_as_the_cohort_that_they_were_on_trial_in() -> Non
     parent = fresh(Search(rests_until=44))
 
     assert own(AuxoMemory, AUXO.memory(parent)) == AuxoMemory(search=Search(rests_until=44))
-    assert own(AuxoMemory, replace(AUXO, decides="criterion").memory(parent)) == AuxoMemory()
+    assert own(AuxoMemory, AUXO.memory(None)) == AuxoMemory()
 
 
 def test_an_update_that_was_refused_has_no_weight_in_the_cohorts_own_model() -> None:

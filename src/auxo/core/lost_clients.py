@@ -1,4 +1,4 @@
-"""Participants that compare the leaves' models on their own samples, and train the one with the least loss.
+"""Lost clients: participants that compare the leaves' models on their own samples, and train the best.
 
 After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
 confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better does not move

@@ -1,4 +1,4 @@
-"""Judges: the clients by whose samples a trial is decided (see `auxo.core.trial`).
+"""Judges: the clients by whose samples a trial is decided (see `auxo.algorithms.auxo.trial`).
 
 A judge must not have helped to make what it judges. So its updates move the cohort's own model and no branch's; it
 chooses among the models on trial by one half of its samples, as it will once a partition is made, and judges by the
