@@ -65,7 +65,9 @@ class Case:
 
 
 # The root a fifth of the way, and whichever cohort is first half-way.
-TWICE = PlannedPartitions((0.2, 0.5), auxo=replace(FOLLOWS, affinity=AffinitySettings(exploration=0.3)))
+TWICE = PlannedPartitions(
+    (0.2, 0.5), auxo=replace(FOLLOWS, affinity=AffinitySettings(exploration=0.3, confirmations=0))
+)
 TRIES = Auxo(
     clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
     trial=TrialSettings(rounds=4, deviations=1.0, min_participants=4, looks_from=8, waits_for=0.4),
