@@ -18,7 +18,7 @@ def test_fine_tuning_that_says_no_more_than_ftfa_is_ftfa() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"epochs": -1}, "epochs: expected at least 0 passes, got -1"),
+        ({"epochs": -1}, "epochs: expected at least 0, got -1"),
         ({"learning_rate": 0.0}, "learning_rate: expected a positive number, or none, got 0.0"),
         ({"batch_size": 0}, "batch_size: expected at least 1, or none, got 0"),
         ({"pull": -1.0}, "pull: expected a number >= 0, got -1.0"),

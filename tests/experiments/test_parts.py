@@ -15,7 +15,7 @@ from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import meanings
+from auxo.core.settings import about
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.parts import (
@@ -88,7 +88,7 @@ def test_every_setting_of_every_part_says_what_it_means() -> None:
             return
         for one in fields(value):
             inner = getattr(value, one.name)
-            assert is_dataclass(inner) or meanings(value)[one.name], f"{path}.{one.name}"
+            assert is_dataclass(inner) or about(one), f"{path}.{one.name}"
             check(inner, f"{path}.{one.name}")
 
     for registry in KINDS.values():
@@ -250,7 +250,7 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
 
 def test_what_settings_of_parts_mean_is_explained() -> None:
     text = to_toml(Config(methods=("auxo", "ifca")), explain=True)
-    assert "\n# Models (K); the method has to be told. Takes a whole number.\ncohorts = 4\n" in text
+    assert "\n# Models (K); the method has to be told. Takes a whole number (at least 1).\ncohorts = 4\n" in text
     assert '# Which criterion. Takes "gain" or "lemma" or an import path.\nname = "gain"\n' in text
 
 

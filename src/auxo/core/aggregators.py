@@ -11,7 +11,7 @@ from typing import Literal, Protocol, assert_never, runtime_checkable
 import numpy as np
 
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.settings import setting
+from auxo.core.settings import PositiveFloat, ProperFraction, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 
 _LEAST_WEIGHT = 1e-20  # products with updates have to stay within float32
@@ -232,17 +232,15 @@ def check_server(server: Aggregator) -> None:
 
 
 @dataclass(frozen=True)
+@checked
 class FedAvg:
     """Add the mean update to the weights; a server learning rate of 1 is plain federated averaging."""
 
-    server_learning_rate: float = setting(
+    server_learning_rate: PositiveFloat = setting(
         1.0,
         "What the mean update is multiplied with; 1 is plain federated averaging.",
     )
     weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        check_positive("server_learning_rate", self.server_learning_rate)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: no slots."""
@@ -259,22 +257,20 @@ class FedAvg:
 
 
 @dataclass(frozen=True)
+@checked
 class FedAdagrad:
     """Adapt the rate of each parameter to the sum of all its past squared updates: it only ever falls.
 
     ``tau`` is the degree of adaptivity, and tau squared the second moment to start from, as in the paper.
     """
 
-    server_learning_rate: float = setting(
+    server_learning_rate: PositiveFloat = setting(
         0.03,
         "Our choice from the grid of Reddi et al.; the best one depends on the task.",
     )
-    beta_1: float = setting(0.0, "What a round leaves of the first moment; 0 is no momentum, as in the paper.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
+    beta_1: ProperFraction = setting(0.0, "What a round leaves of the first moment; 0 is no momentum, as in the paper.")
+    tau: PositiveFloat = setting(1e-3, "Degree of adaptivity.")
     weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: slots are the first moment and the sum of squares."""
@@ -293,6 +289,7 @@ class FedAdagrad:
 
 
 @dataclass(frozen=True)
+@checked
 class FedAdam:
     """Adapt the rate of each parameter to a moving average of its past squared updates.
 
@@ -300,17 +297,14 @@ class FedAdam:
     moments' bias, as in the paper.
     """
 
-    server_learning_rate: float = setting(
+    server_learning_rate: PositiveFloat = setting(
         0.01,
         "Our choice from the grid of Reddi et al.; the best one depends on the task.",
     )
-    beta_1: float = setting(0.9, "What a round leaves of the first moment.")
-    beta_2: float = setting(0.99, "What a round leaves of the second moment.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
+    beta_1: ProperFraction = setting(0.9, "What a round leaves of the first moment.")
+    beta_2: ProperFraction = setting(0.99, "What a round leaves of the second moment.")
+    tau: PositiveFloat = setting(1e-3, "Degree of adaptivity.")
     weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1, beta_2=self.beta_2)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: slots are the first and the second moment."""
@@ -329,23 +323,21 @@ class FedAdam:
 
 
 @dataclass(frozen=True)
+@checked
 class FedYogi:
     """Adapt the rate of each parameter to the size of its past updates, slowly when that size falls.
 
     ``tau`` is the degree of adaptivity, and tau squared the second moment to start from, as in the paper.
     """
 
-    server_learning_rate: float = setting(
+    server_learning_rate: PositiveFloat = setting(
         0.01,
         "Our choice from the grid of Reddi et al.; the best one depends on the task.",
     )
-    beta_1: float = setting(0.9, "What a round leaves of the first moment.")
-    beta_2: float = setting(0.99, "What a round leaves of the second moment.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
+    beta_1: ProperFraction = setting(0.9, "What a round leaves of the first moment.")
+    beta_2: ProperFraction = setting(0.99, "What a round leaves of the second moment.")
+    tau: PositiveFloat = setting(1e-3, "Degree of adaptivity.")
     weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1, beta_2=self.beta_2)
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: slots are the first and the second moment."""
@@ -384,14 +376,6 @@ def _adapted(state: ServerState, movement: FloatArray, second: FloatArray, rates
     return _moved(state, rates.rate * first / (np.sqrt(second) + rates.tau), slots=(first, second))
 
 
-def _check_adaptive(server_learning_rate: float, tau: float, **betas: float) -> None:
-    check_positive("server_learning_rate", server_learning_rate)
-    check_positive("tau", tau)
-    for name, beta in betas.items():
-        if not 0 <= beta < 1:
-            raise ValueError(f"{name}: expected a value in [0, 1), got {beta}")
-
-
 def _own_weights(weights: Float32Array) -> Float32Array:
     """Copy, so that a caller who goes on using its array does not change the state."""
     return np.array(weights, dtype=np.float32)
@@ -402,12 +386,6 @@ def _moved(state: ServerState, movement: FloatArray, slots: tuple[FloatArray, ..
     return ServerState(weights=weights, slots=slots, steps=state.steps + 1)
 
 
-def check_positive(name: str, value: float) -> None:
-    """Raise a ValueError that names the setting if it is not a positive, finite number."""
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name}: expected a positive number, got {value}")
-
-
 def check_update_shape(update: Float32Array, n_params: int) -> None:
     """Raise a ValueError if an update is not of a model with so many parameters."""
     if update.shape != (n_params,):
@@ -415,7 +393,8 @@ def check_update_shape(update: Float32Array, n_params: int) -> None:
 
 
 def _check_step(state: ServerState, n_slots: int, movement: FloatArray, rate_scale: float) -> None:
-    check_positive("rate_scale", rate_scale)
+    if not 0 < rate_scale < float("inf"):
+        raise ValueError(f"rate_scale: expected a positive number, got {rate_scale}")
     if len(state.slots) != n_slots:
         raise ValueError(
             f"state.slots: expected {n_slots}, got {len(state.slots)}; use the aggregator that made this state"
