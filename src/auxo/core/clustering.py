@@ -73,7 +73,6 @@ class Clusters:
     """The outcome for one round's participants."""
 
     similarity: FloatArray  # (participants, clusters) cosine to each centre; NaN where a cluster has none
-    started: bool  # K-means ran in this round
 
     @property
     def labels(self) -> IntArray:
@@ -127,13 +126,13 @@ def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends
         seed = int(rng.integers(2**31))
         start = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
         similarity = points @ unit_rows(start.cluster_centers_).T
-        return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity, started=True)
+        return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity)
     usable = (labels >= 0) & (labels < settings.clusters) & (generation == state.generation)
     member = np.where(usable, labels, -1)[:, None] == np.arange(settings.clusters)[None, :]
     similarity = _similarity(points, member, state.centres, settings)
     if not usable.any():  # nobody vouches for anything yet
         similarity = near_centres(points, state.centres)
-    clusters = Clusters(similarity, started=False)
+    clusters = Clusters(similarity)
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 
