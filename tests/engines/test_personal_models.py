@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import LabelPermutation

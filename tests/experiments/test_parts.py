@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from auxo.algorithms.auxo import Auxo
-from auxo.algorithms.fedprox import FedProx
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
 from auxo.core.rewards import RewardSettings
@@ -289,7 +289,10 @@ def test_a_method_of_ones_own_has_its_settings_in_the_section_of_its_name(files:
         (["methods=['my_method.py:make_method']"], "expected a class with settings as its fields, got a function"),
         (["methods=['absent.py:MyMethod']"], "methods: absent.py: no such file; give its path from the working direct"),
         (["methods=['my_method.py:MyMethod', 'my_method.py:MyMethod']"], "methods: expected each at most once"),
-        (["training.aggregator=my_method.py:MyMethod"], "expected an aggregator as auxo.core.aggregators:Aggregator"),
+        (
+            ["training.aggregator=my_method.py:MyMethod"],
+            "expected an aggregator as auxo.core.aggregators.aggregator:Aggregator",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_method_of_ones_own_is_named(files: Path, overrides: list[str], message: str) -> None:
@@ -475,7 +478,7 @@ def test_names_that_are_taken_are_refused_with_who_has_them(files: Path, overrid
         ("methods=['IFCA']", 'got "IFCA"; did you mean "ifca"?'),
         ("training.client=FedProx", 'got "FedProx"; did you mean "fedprox"?'),
         (
-            "methods=['auxo.core.aggregators:FedAvg']",
+            "methods=['auxo.core.aggregators.fedavg:FedAvg']",
             "it looks like an aggregator, which goes in by training.aggregator",
         ),
         ("training.aggregator=auxo.algorithms.base:OneCohort", "it looks like a method, which goes in by methods"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config
@@ -111,7 +111,7 @@ def test_a_personaliser_that_says_something_else_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "strange.py").write_text(
-        "from dataclasses import dataclass\n\nfrom auxo.core.personaliser import Tuning\n\n\n"
+        "from dataclasses import dataclass\n\nfrom auxo.core.personalisers import Tuning\n\n\n"
         f"@dataclass(frozen=True)\nclass Strange:\n    tuning = {said}\n"
     )
     with pytest.raises(ConfigError, match=r"training\.personaliser: expected a Tuning or None as its `tuning`, got "):

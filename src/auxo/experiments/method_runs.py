@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from auxo.core.aggregators import Aggregator, at_rate
-from auxo.core.client_algorithm import ClientAlgorithm
+from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.layers import Layer
-from auxo.core.personaliser import Personaliser, Tuning
+from auxo.core.personalisers import Personaliser, Tuning
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError

@@ -7,7 +7,7 @@ model may be a cohort's (Auxo, section 7.2). Rate and passes are hyper-parameter
 
 from dataclasses import dataclass
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers.personaliser import Tuning
 from auxo.core.settings import NonNegativeInt, PositiveFloat, checked, setting
 
 

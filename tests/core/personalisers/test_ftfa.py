@@ -1,8 +1,8 @@
 import pytest
 
-from auxo.algorithms.fine_tuning import FineTuning
-from auxo.algorithms.ftfa import Ftfa
-from auxo.core.personaliser import AsItIs, Tuning
+from auxo.core.personalisers import AsItIs, Tuning
+from auxo.core.personalisers.fine_tuning import FineTuning
+from auxo.core.personalisers.ftfa import Ftfa
 
 
 def test_ftfa_is_plain_sgd_on_all_layers_as_participants_train() -> None:

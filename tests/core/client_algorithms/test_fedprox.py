@@ -2,8 +2,8 @@ from dataclasses import fields
 
 import pytest
 
-from auxo.algorithms.fedprox import FedProx
-from auxo.core.client_algorithm import ClientAlgorithm, LocalSgd
+from auxo.core.client_algorithms import ClientAlgorithm, LocalSgd
+from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.core.settings import about
 from auxo.experiments.parts import CLIENTS
 

@@ -16,9 +16,9 @@ from typing import Annotated
 
 import numpy as np
 
-from auxo.core.client_table import ClientTable
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState, own
+from auxo.core.selectors.client_table import ClientTable
 from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, checked, setting
 from auxo.core.turnout import Turnout
 from auxo.core.types import FloatArray, IntArray

@@ -12,7 +12,15 @@ from typing import Annotated
 
 import numpy as np
 
-from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, Report, ServerState, check_server, check_update_shape
+from auxo.core.aggregators.aggregator import (
+    Accumulator,
+    Aggregator,
+    Report,
+    ServerState,
+    check_server,
+    check_update_shape,
+)
+from auxo.core.aggregators.fedavg import FedAvg
 from auxo.core.settings import Bounds, NonNegativeInt, checked, setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 

@@ -1,4 +1,4 @@
-"""Personalisers: what a client does to the model of its cohort before it uses it."""
+"""What a personaliser is: it says how a client tunes the model of its cohort."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

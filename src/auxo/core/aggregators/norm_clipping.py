@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.aggregators import (
-    Accumulator,
-    Aggregator,
-    FedAvg,
-    Report,
-    ServerState,
-    asks_for_loss,
-    at_rate,
-)
+from auxo.core.aggregators.aggregator import Accumulator, Aggregator, Report, ServerState, asks_for_loss, at_rate
+from auxo.core.aggregators.fedavg import FedAvg
 from auxo.core.settings import PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 

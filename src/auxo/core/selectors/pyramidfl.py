@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.core.matching import CheckIns
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import OwnState, own
 from auxo.core.selectors import Asked, UsualWork
+from auxo.core.selectors.oort import Oort, OortMemory
 from auxo.core.settings import Fraction, PositiveInt, checked, setting
 from auxo.core.turnout import Turnout
 from auxo.core.types import FloatArray, IntArray

@@ -6,7 +6,7 @@ penalty on the distance from the federation's model.
 
 from dataclasses import dataclass
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers.personaliser import Tuning
 from auxo.core.settings import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, checked, setting
 
 

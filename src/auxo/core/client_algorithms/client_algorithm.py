@@ -1,4 +1,4 @@
-"""Client algorithms: what a participant's local training is besides descending its own loss."""
+"""What a client algorithm is, and plain local SGD."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

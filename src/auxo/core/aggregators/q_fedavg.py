@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.aggregators import (
+from auxo.core.aggregators.aggregator import (
     Accumulator,
     Aggregator,
-    FedAvg,
     Report,
     ServerState,
     StreamedSum,
     check_server,
     check_update_shape,
 )
+from auxo.core.aggregators.fedavg import FedAvg
 from auxo.core.settings import NonNegativeFloat, PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 
