@@ -2,20 +2,16 @@
 
 A run directory's `checkpoints` folder holds them until the run has finished. What a checkpoint says of the methods that
 are done is in their folders; of the one under way it holds every state, so the next step has the bits that it would
-have had. When they are written follows the clock; what is in them does not.
+have had. When they are written follows the clock (`auxo.runtime.recorder`); what is in them does not.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Self
 
-from auxo.experiments.checkpoint_interval import parse_interval
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.evaluation import Scores
-from auxo.experiments.event_log import EventLog, Mark, events_before, mark_of
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import (
     Inputs,
@@ -27,15 +23,14 @@ from auxo.experiments.sameness import (
     versions,
 )
 from auxo.files.atomic_write import write_whole
-from auxo.files.checkpoint_pace import work_between
-from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept, Unusable
+from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.protocol.codec import CodecError, from_parts, to_parts
+from auxo.protocol.event_log import Mark, events_before, mark_of
 from auxo.protocol.events import Event, RoundClosed
+from auxo.runtime.recorder import Parts, Recorder
 from auxo.simulation.virtual_time import SimulationState
 
 _LONG = (".clients.", ".busy_until_s", ".coordinator.table", ".ended[")  # columns of clients, and what does not change
-
-OnNote = Callable[[str], None]
 
 
 class ResumeRefused(ConfigError):  # noqa: N818 - it says what happened
@@ -70,9 +65,9 @@ class FoundRun:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a run goes on: methods that are done, and the runs of the next one."""
+    """Where a run goes on: methods that are done, with their events, and the runs of the next one."""
 
-    finished: tuple[str, ...]
+    finished: Mapping[str, tuple[Event, ...]]
     method: str
     runs: tuple[FoundRun, ...]
 
@@ -85,20 +80,14 @@ class Found:
 
 @dataclass
 class RunCheckpoints:
-    """Finds and writes the checkpoints of one run, whose directory is locked by now."""
+    """Says what the checkpoints of one run hold, and whether it can go on from one."""
 
     directory: RunDirectory
     config: Config
-    on_note: OnNote
+    recorder: Recorder
     data_sha256: str = ""  # of the clients' data, which need not come from a file
-    disk: Disk = field(default_factory=Disk)
-    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._store = CheckpointStore(self.directory.checkpoints, self.disk)
-        self._every = parse_interval(self.config.run.checkpoint_every)
-        self._since_s, self._rounds, self._took_s = self.clock(), 0, 0.0
-        self.bytes_written = 0  # by the last one
         self._origin = {
             "versions": versions(),
             "settings": settings_text(self.config),
@@ -114,59 +103,22 @@ class RunCheckpoints:
         Raises:
             ResumeRefused: another configuration, other files or other versions made what is there.
         """
-        found: list[Found] = []
-
-        def check(kept: Kept) -> None:
-            self._check_origin(kept.about)
-            found[:] = [self._read(kept, own)]
-
-        kept = self._store.newest(check, self.on_note)
-        return found[0] if kept is not None else None
+        return self.recorder.find(lambda kept: self._read(kept, own))
 
     def of_method(self, method: str, finished: Sequence[str], found: Found | None) -> "MethodCheckpoints":
         """Return what records the runs of one method; ``found`` is where it goes on, if it has begun."""
         done = {name: mark_of(self.directory.events_file(name)) for name in finished}
         return MethodCheckpoints(self, method, done, () if found is None else found.runs)
 
-    def clear(self) -> None:
-        """Remove all of them: the run has finished."""
-        for path in self.directory.checkpoints.glob("*.jsonl"):
-            path.unlink()
-        self._store.clear()
+    def write(self, method: str, done: Mapping[str, Mark], reached: Reached) -> None:
+        """Write a checkpoint of a method under way, whose runs have the recorder's files of events."""
 
-    def note_round(self) -> None:
-        """Take note of a closed round."""
-        self._rounds += 1
+        def parts(marks: tuple[Mark, ...]) -> Parts:
+            finished = {name: asdict(mark) for name, mark in done.items()}
+            about = {**self._origin, "finished": finished, "method": method, "runs": [asdict(mark) for mark in marks]}
+            return Parts(about, *to_parts(reached), _is_long)
 
-    @property
-    def is_due(self) -> bool:
-        """Return whether it is time for another one."""
-        if self._every.rounds is not None:
-            return self._rounds >= self._every.rounds
-        if self._every.seconds is None:
-            return False
-        return self.clock() - self._since_s >= work_between(self._every.seconds, self._took_s)
-
-    def write(self, method: str, marks: Mapping[str, Mark], runs: Sequence[Mark], reached: Reached) -> None:
-        """Commit a checkpoint; one that the disk has no room for is told, and tried again after the same time."""
-        begin_s = self.clock()
-        about = {
-            **self._origin,
-            "finished": {name: asdict(mark) for name, mark in marks.items()},
-            "method": method,
-            "runs": [asdict(mark) for mark in runs],
-        }
-        text, arrays = to_parts(reached)
-        try:
-            self.bytes_written = self._store.commit(about, text, arrays, _is_long).bytes_written
-        except OSError as error:
-            where = error.filename or self._store.folder
-            self.on_note(
-                f"a checkpoint could not be written ({error.strerror or error}: {where}); the run goes on, and the "
-                "next one is tried in due time"
-            )
-        self._since_s, self._rounds = self.clock(), 0
-        self._took_s = self._since_s - begin_s
+        self.recorder.commit(parts)
 
     def _inputs(self) -> Inputs:
         return {**inputs_of(self.config), "the clients' data": [self.data_sha256]}
@@ -197,10 +149,12 @@ class RunCheckpoints:
             )
 
     def _read(self, kept: Kept, own: Mapping[str, tuple[type, ...]]) -> Found:
+        self._check_origin(kept.about)
         try:
             about = _About.of(kept.about)
-            for name, mark in about.finished.items():
-                events_before(self.directory.events_file(name), mark)
+            finished = {
+                name: events_before(self.directory.events_file(name), mark) for name, mark in about.finished.items()
+            }
             reached = from_parts(Reached, kept.text, kept.arrays, own.get(about.method, ()))
             events = [self._events_of(about.method, number, mark) for number, mark in enumerate(about.runs)]
             states = [(run.state, run.scores) for run in reached.ended] + [(reached.state, None)]
@@ -210,7 +164,7 @@ class RunCheckpoints:
             )
         except (CodecError, ValueError, KeyError, TypeError) as error:
             raise Unusable(str(error)) from error
-        return Found(tuple(about.finished), about.method, runs)
+        return Found(finished, about.method, runs)
 
     def _events_of(self, method: str, number: int, mark: Mark) -> tuple[Event, ...]:
         """Return the events of a method's run; those of its first, if a better one has taken their place, are put back.
@@ -248,42 +202,38 @@ class MethodCheckpoints:
 
     def __init__(self, run: RunCheckpoints, method: str, done: Mapping[str, Mark], found: tuple[FoundRun, ...]) -> None:
         self._run, self._method, self._done, self._found = run, method, done, found
-        self._logs: list[EventLog] = []
+        self._recorder = run.recorder
         self._ended: list[EndedRun] = []
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the files of events."""
-        for log in self._logs:
-            log.close()
+        self._recorder.close_logs()
 
     def begin(self, number: int) -> FoundRun | None:
         """Begin with a run of the method, one after another; return where it goes on, if it has begun before."""
         found = self._found[number] if number < len(self._found) else None
         path = self._run.directory.events_file(self._method, number)
-        self._logs.append(EventLog(path, Mark() if found is None else found.mark))
+        self._recorder.open_log(path, Mark() if found is None else found.mark)
         return found
 
     def note(self, event: Event) -> None:
         """Record an event of the run under way."""
-        self._logs[-1].write(event)
+        self._recorder.event(event)
         if isinstance(event, RoundClosed):
-            self._run.note_round()
+            self._recorder.on_round()
 
     def reached(self, state: SimulationState) -> None:
         """Write a checkpoint if one is due; ``state`` is not over."""
-        if self._run.is_due:
-            marks = [log.synced() for log in self._logs]
-            self._run.write(self._method, self._done, marks, Reached(state, tuple(self._ended)))
+        if self._recorder.is_due:
+            self._run.write(self._method, self._done, Reached(state, tuple(self._ended)))
 
     def end(self, state: SimulationState, scores: Scores) -> None:
         """Take note that the run under way has ended."""
         self._ended.append(EndedRun(state, scores))
-        self._logs[-1].synced()
+        self._recorder.sync()
 
 
 def _is_long(name: str) -> bool:

@@ -1,14 +1,12 @@
 """A run directory: the files a run leaves behind, and the only code that reads and writes them."""
 
 import json
-import os
 import re
 import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -21,11 +19,11 @@ from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
-from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
 from auxo.population.preparation import Preparation, preparation_from_json
-from auxo.protocol.events import Event, from_json, to_json
+from auxo.protocol.event_log import RecordedEvents, read_events
+from auxo.protocol.events import Event, to_json
 from auxo.registry.registry import short_name
 
 _CONFIG = "config.toml"
@@ -84,31 +82,6 @@ class ClientScores:
         for name, column in columns.items():
             if column is not None and len(column) != clients:
                 raise ValueError(f"{name}: expected {clients} entries, one for each client, got {len(column)}")
-
-
-@dataclass(frozen=True)
-class RecordedEvents:
-    """A method's events in order; ``is_truncated`` says that a half-written last line was left out."""
-
-    events: tuple[Event, ...]
-    is_truncated: bool
-
-
-def read_events(path: Path) -> RecordedEvents:
-    """Return the events in a file; none when there is no such file.
-
-    Raises:
-        FileError: a line is not an event; the last one may be half of one.
-    """
-    if not path.is_file():
-        return RecordedEvents((), is_truncated=False)
-    lines = path.read_bytes().split(b"\n")
-    last_line = lines.pop()  # empty when the file is whole: every event ends its line
-    is_truncated = bool(last_line) and _is_half(last_line)
-    if last_line and not is_truncated:
-        lines.append(last_line)
-    events = tuple(_event(line, path, number) for number, line in enumerate(lines, start=1))
-    return RecordedEvents(events, is_truncated)
 
 
 @dataclass(frozen=True)
@@ -171,19 +144,6 @@ class RunDirectory:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
             self.path.rmdir()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock of whoever writes here; what somebody left half written who was killed is taken away.
-
-        Raises:
-            DirectoryInUse: somebody holds it.
-        """
-        with locked_directory(self.path):
-            for partial in self.path.rglob("*.part"):
-                if is_ours_for_now(partial):
-                    partial.unlink(missing_ok=True)
-            yield
-
     @property
     def checkpoints(self) -> Path:
         """Return the folder for what an interrupted run goes on from."""
@@ -233,23 +193,6 @@ class RunDirectory:
         if not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
             raise file_error(self.path / _CONFIG, "methods", "a list of names", f"{methods!r:.80}", _REMEDY)
         return tuple(short_name(method) for method in methods)
-
-    @contextmanager
-    def event_writer(self, method: str) -> Iterator[Callable[[Event], None]]:
-        """Yield a function that appends one event; each event is on its way to the disk when the call returns.
-
-        A line that a crash left half written is removed first, so the file stays one event a line.
-        """
-        path = self._method_file(method, _EVENTS)
-        path.parent.mkdir(exist_ok=True)
-        _mend_last_line(path)
-        with path.open("ab") as file:
-
-            def write(event: Event) -> None:
-                file.write(to_json(event).encode() + b"\n")
-                file.flush()
-
-            yield write
 
     def replace_events(self, method: str, events: Iterable[Event]) -> None:
         """Write these events in place of all that were written before, which checkpoints still need."""
@@ -388,33 +331,3 @@ class RunDirectory:
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name
-
-
-def _event(line: bytes, path: Path, number: int) -> Event:
-    try:
-        return from_json(line.decode())
-    except ValueError as error:
-        raise FileError(f"{path}, line {number}: expected one event as JSON: {error}; {_REMEDY}") from error
-
-
-def _is_half(line: bytes) -> bool:
-    """Return whether a crash has cut the line short: half of an object is never JSON."""
-    try:
-        json.loads(line)
-    except ValueError:
-        return True
-    return False
-
-
-def _mend_last_line(path: Path) -> None:
-    if not path.is_file():
-        return
-    content = path.read_bytes()
-    whole, newline, rest = content.rpartition(b"\n")
-    if not rest:
-        return
-    if _is_half(rest):
-        os.truncate(path, len(whole) + len(newline))
-    else:
-        with path.open("ab") as file:
-            file.write(b"\n")

@@ -33,12 +33,14 @@ from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
+from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated, Event, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.runtime.recorder import Recorder
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer, score_name, scoring
@@ -109,12 +111,17 @@ def run_experiment(
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
         Exception: as it came from a part; the same holds.
     """
-    with directory.locked():
-        return _run_all(config, directory, on_event, on_note, data)
+    with Recorder(directory.path, parse_interval(config.run.checkpoint_every), on_note) as recorder:
+        return _run_all(config, directory, recorder, on_event, on_note, data)
 
 
 def _run_all(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
+    config: Config,
+    directory: RunDirectory,
+    recorder: Recorder,
+    on_event: OnEvent,
+    on_note: OnNote,
+    data: FederatedData | None,
 ) -> Summary:
     data = make_population(config) if data is None else data
     methods, refused = _methods_to_run(config, data)
@@ -131,13 +138,12 @@ def _run_all(
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
     stamp = make_stamp(data)
-    checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
+    checkpoints = RunCheckpoints(directory, config, recorder, stamp.data_sha256)
     done = _done_before(directory, runs, stamp)
     found = _found(checkpoints, directory, runs, done, on_note)
-    finished = done if found is None else list(found.finished)
-    troubles = {
-        name: _words(_troubles(runs[name][0], directory.events(name).events, config, data)) for name in finished
-    }
+    told = {name: directory.events(name).events for name in done} if found is None else dict(found.finished)
+    finished = list(told)
+    troubles = {name: _words(_troubles(runs[name][0], events, config, data)) for name, events in told.items()}
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
@@ -149,21 +155,21 @@ def _run_all(
                     continue
                 goes_on = found if found is not None and found.method == name else None
                 kept = checkpoints.of_method(name, finished, goes_on)
-                told = _record(method, config, data, directory, on_event, stage, kept)
-                troubles[name] = _words(told)
+                result = _record(method, config, data, directory, on_event, stage, kept)
+                told[name], troubles[name] = result.events, _words(result.troubles)
                 for words in troubles[name]:
                     if words not in why_not.values():  # it was told at the start
                         on_note(f"{name}: {words}")
-                if not any(trouble.is_failure for trouble in told):
+                if not any(trouble.is_failure for trouble in result.troubles):
                     finished.append(name)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", finished, troubles, refused)
+                _write_summary(config, data, directory, "interrupted", told, finished, troubles, refused)
         raise
     status: Status = "finished" if len(finished) == len(methods) else "failed"
-    summary = _write_summary(config, data, directory, status, finished, troubles, refused)
-    checkpoints.clear()
+    summary = _write_summary(config, data, directory, status, told, finished, troubles, refused)
+    recorder.clear()
     return summary
 
 
@@ -360,12 +366,8 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     on_event: OnEvent,
     stage: Stage,
     kept: MethodCheckpoints,
-) -> tuple[Trouble, ...]:
-    """Run a method, with its events on the disk as they come: those of its first run until another proves better.
-
-    Returns:
-        What has to be known before its figures are believed.
-    """
+) -> MethodResult:
+    """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
     folder = short_name(method)
 
@@ -381,7 +383,7 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     directory.write_clients(folder, result.client_scores(data))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
-    return result.troubles
+    return result
 
 
 def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dict[str, str]]:
@@ -410,15 +412,17 @@ def _write_summary(  # noqa: PLR0913, PLR0917 - one for each thing that it tells
     data: FederatedData,
     directory: RunDirectory,
     status: Status,
+    told: Mapping[str, tuple[Event, ...]],
     finished: list[str],
     troubles: Mapping[str, tuple[str, ...]],
     refused: Mapping[str, str],
 ) -> Summary:
-    events = {method: directory.events(method).events for method in directory.methods()}
+    # Of a method that was interrupted only the disk has the events.
+    events = {method: told.get(method) or directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
-    told = {short_name(method): words for method, words in refused.items()}
+    why_not = {short_name(method): words for method, words in refused.items()}
     summary = summarise(data.name, config.seed, status, events, finished, troubles)
-    summary = replace(summary, metric=metric, refused=told)
+    summary = replace(summary, metric=metric, refused=why_not)
     summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
     directory.write_summary(summary)
     return summary
