@@ -12,7 +12,7 @@ from auxo.experiments import run_checkpoints, runner
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population
-from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, ResumeRefused, RunCheckpoints
+from auxo.experiments.run_checkpoints import Found, ResumeRefused, RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.experiments.sameness import versions
@@ -96,14 +96,14 @@ def test_stopped_again_and_again_it_leaves_the_same_bytes(
 ) -> None:
     count, expected = undisturbed
     found: list[str] = []
-    of_method = RunCheckpoints.of_method
+    begin = RunCheckpoints.begin
 
-    def noted(self: RunCheckpoints, method: str, finished: Sequence[str], where: Found | None) -> MethodCheckpoints:
+    def noted(self: RunCheckpoints, method: str, finished: Sequence[str], where: Found | None) -> None:
         if where is not None:
             found.append(f"{method} {len(where.runs)}")
-        return of_method(self, method, finished, where)
+        begin(self, method, finished, where)
 
-    monkeypatch.setattr(RunCheckpoints, "of_method", noted)
+    monkeypatch.setattr(RunCheckpoints, "begin", noted)
     directory = RunDirectory.create(tmp_path / "run", to_toml(config()))
     seen: set[tuple[str, Event]] = set()
 

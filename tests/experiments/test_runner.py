@@ -19,7 +19,7 @@ from auxo.experiments import runner
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.run_checkpoints import MethodCheckpoints
+from auxo.experiments.run_checkpoints import RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import MethodResult, Stage, has_groups, run_experiment, run_method
 from auxo.experiments.summary import Summary
@@ -259,9 +259,9 @@ def test_events_of_the_second_oracle_replace_those_of_the_first(
     second = run_method("base", small("training.rounds=2"), data)
 
     def run_two(
-        method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: MethodCheckpoints
+        method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: RunCheckpoints
     ) -> MethodResult:
-        kept.begin(0)
+        kept.begin_run(0)
         kept.note(second.events[0])
         on_event("first", second.events[0])
         for event in second.events:

@@ -7,7 +7,6 @@ have had. When they are written follows the clock (`auxo.runtime.recorder`); wha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Self
 
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
@@ -80,7 +79,7 @@ class Found:
 
 @dataclass
 class RunCheckpoints:
-    """Says what the checkpoints of one run hold, and whether it can go on from one."""
+    """Records one run, method by method: says what its checkpoints hold, and whether it can go on from one."""
 
     directory: RunDirectory
     config: Config
@@ -88,6 +87,8 @@ class RunCheckpoints:
     data_sha256: str = ""  # of the clients' data, which need not come from a file
 
     def __post_init__(self) -> None:
+        self._method, self._found = "", tuple[FoundRun, ...]()
+        self._done, self._ended = dict[str, dict[str, int | str]](), list[EndedRun]()
         self._origin = {
             "versions": versions(),
             "settings": settings_text(self.config),
@@ -105,48 +106,66 @@ class RunCheckpoints:
         """
         return self.recorder.find(lambda kept: self._read(kept, own))
 
-    def of_method(self, method: str, finished: Sequence[str], found: Found | None) -> "MethodCheckpoints":
-        """Return what records the runs of one method; ``found`` is where it goes on, if it has begun."""
-        done = {name: mark_of(self.directory.events_file(name)) for name in finished}
-        return MethodCheckpoints(self, method, done, () if found is None else found.runs)
+    def begin(self, method: str, finished: Sequence[str], found: Found | None) -> None:
+        """Begin with a method, after those that have ``finished``; ``found`` is where it goes on, if it has begun."""
+        self.recorder.close_logs()
+        self._method, self._ended = method, []
+        self._done = {name: asdict(mark_of(self.directory.events_file(name))) for name in finished}
+        self._found = () if found is None else found.runs
 
-    def write(self, method: str, done: Mapping[str, Mark], reached: Reached) -> None:
-        """Write a checkpoint of a method under way, whose runs have the recorder's files of events."""
+    def begin_run(self, number: int) -> FoundRun | None:
+        """Begin with a run of the method, one after another; return where it goes on, if it has begun before."""
+        found = self._found[number] if number < len(self._found) else None
+        path = self.directory.events_file(self._method, number)
+        self.recorder.open_log(path, Mark() if found is None else found.mark)
+        return found
+
+    def note(self, event: Event) -> None:
+        """Record an event of the run under way."""
+        self.recorder.event(event)
+        if isinstance(event, RoundClosed):
+            self.recorder.on_round()
+
+    def reached(self, state: SimulationState) -> None:
+        """Write a checkpoint if one is due; ``state`` is not over."""
+        if self.recorder.is_due:
+            self.write(state)
+
+    def write(self, state: SimulationState) -> None:
+        """Write a checkpoint of the run under way."""
 
         def parts(marks: tuple[Mark, ...]) -> Parts:
-            finished = {name: asdict(mark) for name, mark in done.items()}
-            about = {**self._origin, "finished": finished, "method": method, "runs": [asdict(mark) for mark in marks]}
-            return Parts(about, *to_parts(reached), _is_long)
+            under_way = {"finished": self._done, "method": self._method, "runs": [asdict(mark) for mark in marks]}
+            return Parts({**self._origin, **under_way}, *to_parts(Reached(state, tuple(self._ended))), _is_long)
 
         self.recorder.commit(parts)
+
+    def end(self, state: SimulationState, scores: Scores) -> None:
+        """Take note that the run under way has ended."""
+        self._ended.append(EndedRun(state, scores))
+        self.recorder.sync()
 
     def _inputs(self) -> Inputs:
         return {**inputs_of(self.config), "the clients' data": [self.data_sha256]}
 
     def _check_origin(self, about: Mapping[str, object]) -> None:
         """Refuse to go on with anything else than what the checkpoint was made with."""
-        before, path = dict(about), self.directory.path
-        settings, inputs, made_with = before.get("settings"), before.get("inputs"), before.get("versions")
+        settings, inputs, made_with = (about.get(name) for name in ("settings", "inputs", "versions"))
         if not isinstance(settings, str) or not isinstance(inputs, dict) or not isinstance(made_with, dict):
             raise Unusable("expected the settings, inputs and versions that it was made with")
-        changed = changed_versions(made_with, versions())
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with other versions ({'; '.join(changed)}), and would not end with the "
-                "same bits; install those, or run again in another directory"
-            )
-        changed = changed_settings(settings, settings_text(self.config))
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with another configuration ({', '.join(changed)}); put it back, or run "
-                "again in another directory"
-            )
-        changed = changed_inputs(inputs, self._inputs())
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with other content of {', '.join(changed)}; put it back, or run again in "
-                "another directory"
-            )
+        differences = {
+            "other versions ({}), and would not end with the same bits; install those": "; ".join(
+                changed_versions(made_with, versions())
+            ),
+            "another configuration ({}); put it back": ", ".join(
+                changed_settings(settings, settings_text(self.config))
+            ),
+            "other content of {}; put it back": ", ".join(changed_inputs(inputs, self._inputs())),
+        }
+        for words, changed in differences.items():
+            if changed:
+                begun = f"the run was begun with {words.format(changed)}"
+                raise ResumeRefused(f"{self.directory.path}: {begun}, or run again in another directory")
 
     def _read(self, kept: Kept, own: Mapping[str, tuple[type, ...]]) -> Found:
         self._check_origin(kept.about)
@@ -195,45 +214,6 @@ class _About:
         if not isinstance(finished, dict) or not isinstance(method, str) or not isinstance(runs, list):
             raise TypeError("expected the methods that are done, the one under way and its runs")
         return cls({name: Mark(**mark) for name, mark in finished.items()}, method, tuple(Mark(**one) for one in runs))
-
-
-class MethodCheckpoints:
-    """Records a method's runs, events as they come and checkpoints when they are due; use as a context manager."""
-
-    def __init__(self, run: RunCheckpoints, method: str, done: Mapping[str, Mark], found: tuple[FoundRun, ...]) -> None:
-        self._run, self._method, self._done, self._found = run, method, done, found
-        self._recorder = run.recorder
-        self._ended: list[EndedRun] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the files of events."""
-        self._recorder.close_logs()
-
-    def begin(self, number: int) -> FoundRun | None:
-        """Begin with a run of the method, one after another; return where it goes on, if it has begun before."""
-        found = self._found[number] if number < len(self._found) else None
-        path = self._run.directory.events_file(self._method, number)
-        self._recorder.open_log(path, Mark() if found is None else found.mark)
-        return found
-
-    def note(self, event: Event) -> None:
-        """Record an event of the run under way."""
-        self._recorder.event(event)
-        if isinstance(event, RoundClosed):
-            self._recorder.on_round()
-
-    def reached(self, state: SimulationState) -> None:
-        """Write a checkpoint if one is due; ``state`` is not over."""
-        if self._recorder.is_due:
-            self._run.write(self._method, self._done, Reached(state, tuple(self._ended)))
-
-    def end(self, state: SimulationState, scores: Scores) -> None:
-        """Take note that the run under way has ended."""
-        self._ended.append(EndedRun(state, scores))
-        self._recorder.sync()
 
 
 def _is_long(name: str) -> bool:

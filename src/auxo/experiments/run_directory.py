@@ -6,10 +6,11 @@ import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from auxo.protocol.event_log import RecordedEvents, read_events
 from auxo.protocol.events import Event, to_json
 from auxo.registry.registry import short_name
 
+T = TypeVar("T")
+
 _CONFIG = "config.toml"
 _SUMMARY = "summary.json"
 _REPORT = "report.html"
@@ -37,6 +40,18 @@ _MODEL = "model.json"
 _CHECKPOINTS = "checkpoints"
 
 _TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL, _CHECKPOINTS})
+
+_COLUMNS = {  # of clients.npz; plain, because numpy would pickle a column of objects
+    "accuracy": np.float64,
+    "test_samples": np.int64,
+    "cohort": np.str_,
+    "lost": np.bool_,
+    "reward": np.float64,
+    "visits": np.int64,
+    "group": np.int64,
+    "client": np.int64,
+}
+_ALWAYS = ("accuracy", "test_samples", "cohort")
 
 _METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
@@ -69,19 +84,11 @@ class ClientScores:
     visits: IntArray | None = None  # (clients,) how often it took part
 
     def __post_init__(self) -> None:
-        clients = len(self.accuracy)
-        columns = {
-            "test_samples": self.test_samples,
-            "cohort": self.cohort,
-            "group": self.group,
-            "client": self.client,
-            "lost": self.lost,
-            "reward": self.reward,
-            "visits": self.visits,
-        }
-        for name, column in columns.items():
-            if column is not None and len(column) != clients:
-                raise ValueError(f"{name}: expected {clients} entries, one for each client, got {len(column)}")
+        for name, column in vars(self).items():
+            if column is not None and len(column) != len(self.accuracy):
+                raise ValueError(
+                    f"{name}: expected {len(self.accuracy)} entries, one for each client, got {len(column)}"
+                )
 
 
 @dataclass(frozen=True)
@@ -214,17 +221,11 @@ class RunDirectory:
         """Write every evaluated client's final score."""
         path = self._method_file(method, _CLIENTS)
         path.parent.mkdir(exist_ok=True)
-        # Plain dtypes, because numpy would pickle a column of objects.
         columns: dict[str, NDArray[np.generic]] = {
-            "accuracy": np.asarray(clients.accuracy, dtype=np.float64),
-            "test_samples": np.asarray(clients.test_samples, dtype=np.int64),
-            "cohort": np.asarray(clients.cohort, dtype=np.str_),
+            name: np.asarray(column, dtype)
+            for name, dtype in _COLUMNS.items()
+            if (column := getattr(clients, name)) is not None
         }
-        optional = {"lost": np.bool_, "reward": np.float64, "visits": np.int64, "group": np.int64, "client": np.int64}
-        for name, dtype in optional.items():
-            column = getattr(clients, name)
-            if column is not None:
-                columns[name] = np.asarray(column, dtype=dtype)
         with whole_file(path) as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
 
@@ -240,13 +241,8 @@ class RunDirectory:
         try:
             # numpy would leave a damaged file open if it were given the path.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
-                optional = ("group", "client", "lost", "reward", "visits")
-                return ClientScores(
-                    accuracy=columns["accuracy"],
-                    test_samples=columns["test_samples"],
-                    cohort=columns["cohort"],
-                    **{name: columns[name] for name in optional if name in columns.files},
-                )
+                there = [name for name in _COLUMNS if name in _ALWAYS or name in columns.files]
+                return ClientScores(**{name: columns[name] for name in there})
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
             columns_named = "accuracy, test_samples, cohort and perhaps group, client, lost, reward and visits"
             raise file_error(path, "columns", columns_named, f"others ({error})", _REMEDY) from error
@@ -266,13 +262,7 @@ class RunDirectory:
         Raises:
             FileError: the file is no summary of this version.
         """
-        path = self.path / _SUMMARY
-        if not path.is_file():
-            return None
-        try:
-            return _read_summary()(path.read_bytes())
-        except ValueError as error:
-            raise FileError(f"{path}: expected the summary of a run as JSON: {error}; {_REMEDY}") from error
+        return self._read(_SUMMARY, _read_summary, "the summary of a run")
 
     def write_inputs(self, stamp: Stamp, preparation: Preparation, inputs: ModelInputs) -> None:
         """Write with what and on what the run is made, what was done to inputs, and what models take."""
@@ -286,11 +276,7 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _STAMP
-        try:
-            return _read_stamp()(path.read_bytes()) if path.is_file() else None
-        except ValueError as error:
-            raise FileError(f"{path}: expected the stamp of a run as JSON: {error}; {_REMEDY}") from error
+        return self._read(_STAMP, _read_stamp, "the stamp of a run")
 
     def read_model_inputs(self) -> ModelInputs | None:
         """Return what the run's models take; None before the first method has begun.
@@ -298,11 +284,7 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _MODEL
-        try:
-            return _read_model_inputs()(path.read_bytes()) if path.is_file() else None
-        except ValueError as error:
-            raise FileError(f"{path}: expected what models take, as JSON: {error}; {_REMEDY}") from error
+        return self._read(_MODEL, _read_model_inputs, "what models take")
 
     def read_preparation(self) -> Preparation | None:
         """Return what was done to the inputs; None before the first method has begun.
@@ -310,11 +292,14 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _PREPARATION
+        return self._read(_PREPARATION, lambda: preparation_from_json, "what was done to inputs")
+
+    def _read(self, name: str, reader: Callable[[], Callable[[str], T]], what: str) -> T | None:
+        path = self.path / name
         try:
-            return preparation_from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+            return reader()(path.read_text(encoding="utf-8")) if path.is_file() else None
         except ValueError as error:
-            raise FileError(f"{path}: expected what was done to inputs, as JSON: {error}; {_REMEDY}") from error
+            raise FileError(f"{path}: expected {what} as JSON: {error}; {_REMEDY}") from error
 
     def method_folder(self, method: str) -> Path:
         """Return the folder of a method."""

@@ -27,7 +27,7 @@ from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.refusals import refusal, refusals
-from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
+from auxo.experiments.run_checkpoints import Found, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
@@ -154,8 +154,8 @@ def _run_all(
                 if name in finished:
                     continue
                 goes_on = found if found is not None and found.method == name else None
-                kept = checkpoints.of_method(name, finished, goes_on)
-                result = _record(method, config, data, directory, on_event, stage, kept)
+                checkpoints.begin(name, finished, goes_on)
+                result = _record(method, config, data, directory, on_event, stage, checkpoints)
                 told[name], troubles[name] = result.events, _words(result.troubles)
                 for words in troubles[name]:
                     if words not in why_not.values():  # it was told at the start
@@ -242,7 +242,7 @@ def run_method(
     data: FederatedData,
     on_event: OnEvent = lambda label, event: None,
     stage: Stage | None = None,
-    kept: MethodCheckpoints | None = None,
+    kept: RunCheckpoints | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
@@ -284,10 +284,10 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     data: FederatedData,
     stage: Stage,
     on_event: OnEvent,
-    kept: MethodCheckpoints | None,
+    kept: RunCheckpoints | None,
     number: int,
 ) -> MethodResult:
-    found = None if kept is None else kept.begin(number)
+    found = None if kept is None else kept.begin_run(number)
     events: list[Event] = [] if found is None else list(found.events)
     for event in events:
         on_event(run.label, event)
@@ -365,7 +365,7 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     directory: RunDirectory,
     on_event: OnEvent,
     stage: Stage,
-    kept: MethodCheckpoints,
+    kept: RunCheckpoints,
 ) -> MethodResult:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     first: str | None = None
@@ -376,8 +376,7 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
         first = first or label
         on_event(label, event)
 
-    with kept:
-        result = run_method(method, config, data, tell, stage, kept)
+    result = run_method(method, config, data, tell, stage, kept)
     if result.label != first:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))

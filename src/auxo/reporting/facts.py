@@ -184,4 +184,4 @@ def gather(run: RunDirectory) -> RunFacts:
 
 
 def _with(before: tuple[_E, ...], events: tuple[Event, ...], kind: type[_E]) -> tuple[_E, ...]:
-    return (*before, *(event for event in events if isinstance(event, kind)))
+    return before + tuple(event for event in events if isinstance(event, kind))

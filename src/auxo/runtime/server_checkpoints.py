@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
@@ -18,24 +18,9 @@ from auxo.files.checkpoint_store import Disk, Kept, Unusable
 from auxo.files.row_changes import AnyArray
 from auxo.protocol.event_log import Mark
 from auxo.runtime.recorder import Parts, Recorder
+from auxo.runtime.server import Server
 
 _SERVER, _MORE = "server", "more/"
-
-
-class Restorable(Protocol):
-    """What goes into bytes and back, such as `Server`."""
-
-    def to_bytes(self) -> bytes:
-        """Return all that must survive a crash."""
-        ...
-
-    def restore(self, data: bytes) -> None:
-        """Take up what `to_bytes` gave.
-
-        Raises:
-            ValueError: it cannot; nothing has changed.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,7 @@ class ServerCheckpoints:
         """Give the folder back; what is in it stays."""
         self._recorder.__exit__(*error)
 
-    def restore(self, server: Restorable) -> RestoredWith | None:
+    def restore(self, server: Server) -> RestoredWith | None:
         """Have a server, made with the same arguments as before, go on from the newest checkpoint; None: there is none.
 
         Returns:
@@ -112,7 +97,7 @@ class ServerCheckpoints:
 
     def save(
         self,
-        server: Restorable,
+        server: Server,
         about: Mapping[str, object] | None = None,
         arrays: Mapping[str, AnyArray] | None = None,
     ) -> bool:
