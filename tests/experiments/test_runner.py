@@ -256,7 +256,7 @@ def test_the_better_one_of_the_oracles_two_runs_counts(tmp_path: Path) -> None:
 def test_events_of_the_second_oracle_replace_those_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: FederatedData
 ) -> None:
-    second = run_method("base", small("training.rounds=2"), data)
+    second = replace(run_method("base", small("training.rounds=2"), data), number=1)
 
     def run_two(
         method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: RunCheckpoints

@@ -65,6 +65,7 @@ class MethodResult:
     """What a method came to."""
 
     label: str  # which of the method's runs this was
+    number: int  # the same, counted from 0
     final: Evaluated
     curve: tuple[Evaluated, ...]  # every evaluation, ``final`` the last
     scores: Scores
@@ -330,7 +331,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
         kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     troubles = _troubles(run, events, config, data)
-    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events), troubles)
+    return MethodResult(run.label, number, curve[-1], curve, scores, state, tuple(events), troubles)
 
 
 def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
@@ -368,16 +369,9 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     kept: RunCheckpoints,
 ) -> MethodResult:
     """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
-    first: str | None = None
     folder = short_name(method)
-
-    def tell(label: str, event: Event) -> None:
-        nonlocal first
-        first = first or label
-        on_event(label, event)
-
-    result = run_method(method, config, data, tell, stage, kept)
-    if result.label != first:
+    result = run_method(method, config, data, on_event, stage, kept)
+    if result.number > 0:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)

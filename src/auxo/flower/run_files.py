@@ -28,7 +28,7 @@ from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.event_log import Mark
 from auxo.protocol.events import Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn
-from auxo.runtime.recorder import Parts, Recorder
+from auxo.runtime.recorder import EVENT, Parts, Recorder
 from auxo.runtime.server_record import ServerRecord
 
 _OURS = "strategy"  # before the names of arrays that are strategies'
@@ -102,7 +102,7 @@ class RunFiles:
             try:
                 self.recorder.event(event)
             except OSError as error:
-                self.recorder.on_full_disk("an event", error, "the run goes on, and its record has a gap")
+                self.recorder.on_full_disk(EVENT, error, "the run goes on, and its record has a gap")
 
     def on_round(self) -> None:
         """Write a checkpoint if it is time for one."""

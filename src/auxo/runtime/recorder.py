@@ -22,6 +22,8 @@ from auxo.protocol.events import Event
 
 T = TypeVar("T")
 
+EVENT, _CHECKPOINT = "an event", "a checkpoint"  # what a disk may have no room for
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -93,6 +95,7 @@ class Recorder:
             OSError: there is no room; nothing of it is in the file.
         """
         self._logs[-1].write(event)
+        self._failing.discard(EVENT)
 
     def sync(self) -> tuple[Mark, ...]:
         """Have all events on the disk; return where each file ends."""
@@ -119,7 +122,7 @@ class Recorder:
     @property
     def has_unsaved(self) -> bool:
         """Return whether rounds have closed of which no checkpoint knows."""
-        return self._rounds > 0 or "a checkpoint" in self._failing
+        return self._rounds > 0 or _CHECKPOINT in self._failing
 
     def commit(self, parts: Callable[[tuple[Mark, ...]], Parts]) -> bool:
         """Write a checkpoint; return whether it was written. A disk without room stops nothing, and is told once.
@@ -131,10 +134,10 @@ class Recorder:
         try:
             made = parts(self.sync())
             self.bytes_written = self._store.commit(made.about, made.text, made.arrays, made.by_rows).bytes_written
-            self._failing.discard("a checkpoint")
+            self._failing.discard(_CHECKPOINT)
         except OSError as error:
             is_written = False
-            self.on_full_disk("a checkpoint", error, "the last one stays, and the next is tried in due time")
+            self.on_full_disk(_CHECKPOINT, error, "the last one stays, and the next is tried in due time")
         self._since_s, self._rounds = self.clock(), 0
         self._took_s = self._since_s - begin_s
         return is_written
