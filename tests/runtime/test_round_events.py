@@ -1,5 +1,7 @@
 """What a closed round tells, whoever has run it: every participant is counted once."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from auxo.core.aggregators import FedAvg
@@ -23,11 +25,14 @@ def closed(found: Gathered, notes: RoundNotes | None = None) -> Closed:
 
 
 def events(
-    what: Closed, asked: int = 9, late: int = 0, rejected: tuple[str, ...] = ("c",), **children: int
+    what: Closed,
+    asked: int = 9,
+    late: int = 0,
+    rejected: tuple[str, ...] = ("c",),
+    children: Mapping[CohortId, int] | None = None,
 ) -> list[Event]:
     end = RoundEnd(ROOT, 4, time_s=60.0, duration_s=20.0, asked=asked, late=late)
-    shares = {CohortId(f"0.{name}"): share for name, share in children.items()}
-    return list(round_events(what, end, [(client, "NOT_FINITE") for client in rejected], shares))
+    return list(round_events(what, end, [(client, "NOT_FINITE") for client in rejected], children or {}))
 
 
 def test_every_participant_is_counted_once() -> None:
@@ -54,7 +59,8 @@ def test_a_round_that_came_to_nothing_says_so_after_those_who_were_refused() -> 
 def test_a_cohort_that_stops_looking_and_one_that_is_partitioned_say_so_last() -> None:
     *_, rests = events(closed(gathered(answers(UPDATES)), RoundNotes(gives_up=True)))
     assert rests == StoppedLooking(60.0, "0", 4)
-    *_, parted = events(closed(gathered(answers(UPDATES)), RoundNotes(gain=0.5)), **{"0": 6, "1": 3})
+    children = {CohortId("0.0"): 6, CohortId("0.1"): 3}
+    *_, parted = events(closed(gathered(answers(UPDATES)), RoundNotes(gain=0.5)), children=children)
     assert parted == Partitioned(60.0, "0", 4, ("0.0", "0.1"), (6, 3), 0.5)
 
 
