@@ -17,7 +17,7 @@ from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskF
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
-from auxo.core.q_fedavg import QFedAvg
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
@@ -185,7 +185,7 @@ def test_every_function_is_where_the_documents_say(name: str) -> None:
 def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
     rows = re.findall(r"^\| (?!word |---)(.*) \|$", TEXTS["docs/glossary.md"], re.MULTILINE)
     words = [row.split(" | ")[0] for row in rows]
-    assert {"cohort", "cluster", "vouched", "known", "settled"} <= set(words)
+    assert {"cohort", "cluster", "vouched", "known", "judge"} <= set(words)
     assert len(set(words)) == len(words)
     for row in rows:
         _, meaning, places = row.split(" | ")

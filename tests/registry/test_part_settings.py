@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from auxo.core.settings import setting
+from auxo.core.settings import Fraction, setting
 from auxo.registry.part_settings import Line, PartMaker
 from auxo.registry.registry import Entry, Registry
 from tests.registry.toy_rules import STUBBORN, Limits, Patient, Rule, Strict
@@ -26,7 +26,7 @@ LIMITS = Limits(begin=0.1, end=0.9)
 @dataclass(frozen=True)
 class Inner:
     size: int = setting(4, "How large.")
-    share: float = setting(0.5, "How much.")
+    share: Fraction = setting(0.5, "How much.")  # held to its bounds, although the class itself is not checked
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -105,6 +105,8 @@ def test_the_part_itself_may_stand_in_place_of_its_section() -> None:
         ({"rates": 3}, "outer.rates: expected a list of values, each a number, got 3"),
         ({"inner": 3}, "outer.inner: expected a section [outer.inner], got 3; set its keys"),
         ({"inner": {"size": 0}}, "outer.inner.size: expected at least 1, got 0"),
+        ({"inner": {"share": 1.5}}, "outer.inner.share: expected a value in [0, 1], got 1.5"),
+        ({"inner": {"share": "1"}}, 'outer.inner.share: expected a number (at least 0, at most 1), got "1"'),
         ({"inner": {"size": 2.5}}, "outer.inner.size: expected a whole number, got 2.5"),
         ({"rule": "stric"}, "outer.rule: expected a rule (patient, strict) or an import path, got "),
         ({"rule": 3}, "outer.rule: expected the name of a rule, got 3"),

@@ -8,6 +8,7 @@ cohort's learning rate follows its share of the participants. What the paper lea
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Decision, Keep, Outlook, Partition
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, Bounds, PositiveFloat, PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId, FloatArray, IntArray
 
@@ -44,19 +45,17 @@ _REWARDS = RewardSettings(leave_one_out=False, scale_by_known=False, weigh_lengt
 
 
 @dataclass(frozen=True)
+@checked
 class PaperClustering:
     """How participants are clustered."""
 
-    clusters: int = setting(2, "Clusters of a cohort (the paper's K), and children of a partition.")
-    kmeans_starts: int = setting(10, "Tries of K-means, of which the best counts.")
-    restart_after: int = setting(20, "Rounds in which cluster indices explain nothing before clustering starts anew.")
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.clusters <= 8:
-            raise ValueError(f"clusters: expected 2 to 8, got {self.clusters}")
-        for name in ("kmeans_starts", "restart_after"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+    clusters: Annotated[int, Bounds(ge=2, le=8)] = setting(
+        2, "Clusters of a cohort (the paper's K), and children of a partition."
+    )
+    kmeans_starts: PositiveInt = setting(10, "Tries of K-means, of which the best counts.")
+    restart_after: PositiveInt = setting(
+        20, "Rounds in which cluster indices explain nothing before clustering starts anew."
+    )
 
     def start(
         self, directions: FloatArray, generation: int, rng: np.random.Generator
@@ -108,6 +107,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+@checked
 class PartitionLimits:
     """What any partition must respect."""
 
@@ -116,13 +116,11 @@ class PartitionLimits:
         "Part of the run before which no cohort is partitioned (section 4.4); measured, see docs/departures.md.",
     )
     end: float = setting(0.5, "Part of the run after which no cohort is partitioned (section 4.4); measured.")
-    min_participants: int = setting(10, "Fewest updates a round that a child may have; our choice.")
+    min_participants: AtLeastTwo = setting(10, "Fewest updates a round that a child may have; our choice.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end <= 1:
             raise ValueError(f"begin, end: expected 0 <= begin <= end <= 1, got {self.begin} and {self.end}")
-        if self.min_participants < 2:
-            raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
 
     def allow(self, weights: FloatArray, outlook: Outlook) -> bool:
         """Return whether it is the time, and every child could fill its round from its own part of the check-ins."""
@@ -133,6 +131,7 @@ class PartitionLimits:
 
 
 @dataclass(frozen=True)
+@checked
 class Lemma:
     """The paper's criterion to the letter (Lemma 1): heterogeneity falls by sqrt(K), and resources suffice.
 
@@ -140,14 +139,10 @@ class Lemma:
     """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    alpha: float = setting(1.0, "Scale of the participants that Lemma 1 asks for; the paper does not define it.")
-    rounds: int = setting(1, "Rounds over which dispersions are averaged.")
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < float("inf"):
-            raise ValueError(f"alpha: expected a positive number, got {self.alpha}")
-        if self.rounds < 1:
-            raise ValueError(f"rounds: expected at least 1, got {self.rounds}")
+    alpha: PositiveFloat = setting(
+        1.0, "Scale of the participants that Lemma 1 asks for; the paper does not define it."
+    )
+    rounds: PositiveInt = setting(1, "Rounds over which dispersions are averaged.")
 
     def judge(self, evidence: Sequence[Evidence], outlook: Outlook) -> Verdict:
         """Return a partition into all clusters once the printed condition holds; it does not act."""
@@ -192,6 +187,7 @@ class PaperMemory:
 
 
 @dataclass(frozen=True)
+@checked
 class Paper:
     """Algorithm 1 and Lemma 1 as the paper prints them."""
 
@@ -199,17 +195,15 @@ class Paper:
     clustering: PaperClustering = field(default_factory=PaperClustering)
     rewards: RewardSettings = _REWARDS
     criterion: Lemma = field(default_factory=Lemma)
-    start_round: int = setting(5, "First round in which a cohort clusters its participants; the paper does not say.")
+    start_round: PositiveInt = setting(
+        5, "First round in which a cohort clusters its participants; the paper does not say."
+    )
     rate_scaling: RateScaling = setting(
         "linear",
         "How the server's learning rate follows the share of participants a cohort has (section 4.4).",
     )
 
     own_states = (PaperMemory, Claims)
-
-    def __post_init__(self) -> None:
-        if self.start_round < 1:
-            raise ValueError(f"start_round: expected at least 1, got {self.start_round}")
 
     @property
     def matching(self) -> Matching:

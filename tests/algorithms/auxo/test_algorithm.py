@@ -129,8 +129,8 @@ def test_auxo_begins_with_one_cohort_that_knows_nothing_and_every_leaf_opens_rou
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("judge_share", 1.1, r"a share in \[0, 1\], got 1.1"),
-        ("judge_share", -0.1, r"a share in \[0, 1\], got -0.1"),
+        ("judge_share", 1.1, r"a value in \[0, 1\], got 1.1"),
+        ("judge_share", -0.1, r"a value in \[0, 1\], got -0.1"),
     ],
 )
 def test_impossible_settings_are_refused_by_name(name: str, value: float, expected: str) -> None:

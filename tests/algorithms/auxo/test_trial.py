@@ -8,9 +8,9 @@ import pytest
 from auxo.algorithms.auxo.trial import Moved, Trial
 from auxo.algorithms.auxo.verdict import Cut
 from auxo.core.aggregators import Aggregator, FedAdagrad, FedAdam, FedAvg, FedYogi
-from auxo.core.norm_clipping import Clipped
-from auxo.core.q_fedavg import QFedAvg
-from auxo.core.robust_aggregators import Median
+from auxo.core.aggregators.norm_clipping import Clipped
+from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.aggregators.robust import Median
 from tests.algorithms.auxo.made_trials import FOUR, NOBODY, SETTINGS, cut_of, judged, trial
 
 

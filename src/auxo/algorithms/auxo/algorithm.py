@@ -40,7 +40,7 @@ from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Keep
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import setting
+from auxo.core.settings import Fraction, checked, setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, Float32Array, FloatArray
 
@@ -63,6 +63,7 @@ class AuxoMemory:
 
 
 @dataclass(frozen=True)
+@checked
 class Auxo:
     """Finds cohorts of alike clients while they train, and partitions a cohort when its groups are better off alone."""
 
@@ -70,7 +71,7 @@ class Auxo:
     clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     trial: TrialSettings = field(default_factory=TrialSettings)
-    judge_share: float = setting(
+    judge_share: Fraction = setting(
         0.2,
         "Share of the clients, always the same ones, that judge a partition on trial; they train no branch meanwhile. "
         "Above 0.5 they do, on the half of their samples that they do not judge by. Our choice.",
@@ -95,10 +96,6 @@ class Auxo:
     )
 
     own_states = (AuxoMemory, Claims)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.judge_share <= 1:
-            raise ValueError(f"judge_share: expected a share in [0, 1], got {self.judge_share}")
 
     def why_no_partition(self, participants: int, rounds: int) -> str | None:
         """Return what is missing: enough participants for two cohorts, or rounds for a pool and a trial."""
