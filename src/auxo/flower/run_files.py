@@ -22,10 +22,10 @@ from auxo.experiments.event_log import EventLog, Mark, events_before
 from auxo.files.checkpoint_store import CheckpointStore, Kept, Unusable
 from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError
-from auxo.flower.cohort_run import CohortRun
 from auxo.flower.foreign_step import CohortSeen, Entry
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import AnyArray
+from auxo.flower.run_state import RunState
 from auxo.flower.strategy_state import Plain, Remembered, recall, remembered
 from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.events import Event
@@ -57,7 +57,7 @@ class RunFiles:
     interval: Interval
     _store: CheckpointStore | None = None
     _events: EventLog | None = None
-    _run: CohortRun | None = None
+    _run: RunState | None = None
     _since: int = 0  # rounds since the last checkpoint
     _written_s: float = field(default_factory=time.monotonic)
     _said: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class RunFiles:
             finally:
                 files.close()
 
-    def begin(self, run: CohortRun) -> None:
+    def begin(self, run: RunState) -> None:
         """Bring a new run to where the directory's checkpoint has it, if there is one.
 
         Raises:
@@ -164,11 +164,11 @@ class RunFiles:
             LOG.warning("%s", words)
 
 
-def _where(run: CohortRun) -> str:
+def _where(run: RunState) -> str:
     return ", ".join(f"{cohort} at round {run.server.round(cohort)}" for cohort in run.server.cohorts)
 
 
-def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]:
+def _record(run: RunState, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]:
     arrays: dict[str, AnyArray] = {}
     strategies = {}
     for number, entry in run.table.entries.items():
@@ -205,7 +205,7 @@ def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]
     return record, arrays
 
 
-def _check_readable(run: CohortRun) -> "CheckReadable":
+def _check_readable(run: RunState) -> "CheckReadable":
     return CheckReadable(run)
 
 
@@ -213,7 +213,7 @@ def _check_readable(run: CohortRun) -> "CheckReadable":
 class CheckReadable:
     """Refuses a checkpoint that is no record of a run; one of other settings is another matter."""
 
-    run: CohortRun
+    run: RunState
 
     def __call__(self, kept: Kept) -> None:
         """Read it.
@@ -227,12 +227,12 @@ class CheckReadable:
             raise Unusable(str(error)) from error
 
 
-def _read(kept: Kept, run: CohortRun) -> RunRecord:
+def _read(kept: Kept, run: RunState) -> RunRecord:
     own = {name: array for name, array in kept.arrays.items() if not name.startswith(f"{_OURS}/")}
     return from_parts(RunRecord, kept.text, own, run.server.own_states)
 
 
-def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) -> None:
+def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: RunState) -> None:
     known = json.loads(record.strategies)
     for number, said in known.items():
         prefix = f"{_OURS}/{number}/"
@@ -257,7 +257,6 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) 
     run.history = _results(json.loads(record.history))
     run.ended = {cohort for cohort in record.ended if cohort not in run.server.cohorts}
     run.elapsed_s = record.clock_s
-    run.go_on()
 
 
 def _states(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, dict[str, AnyArray]]:

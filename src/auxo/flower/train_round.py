@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -10,10 +10,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from auxo.core.matching import CheckIns
-from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.turnout import Turnout
-from auxo.core.types import CohortId, IntArray
+from auxo.core.types import CohortId
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
@@ -25,32 +22,6 @@ from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResu
 R = TypeVar("R", ArrayRecord, MetricRecord)
 
 _NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
-
-
-@dataclass(frozen=True)
-class BaseSampling:
-    """A selector: the base strategy samples among the nodes that are there for its cohort."""
-
-    sample: Callable[[IntArray], Sequence[int]]  # numbers of clients that are there -> those whom the base takes
-
-    own_states = ()
-
-    def begin(self, parent: OwnState | None = None) -> OwnState:
-        """Return nothing: what a strategy remembers is its own."""
-        return NOTHING
-
-    def select(
-        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
-    ) -> IntArray:
-        """Return whom the base has sampled, in its order, up to the cohort's share."""
-        clients = candidates.clients[rows]
-        row_of = dict(zip(clients.tolist(), rows.tolist(), strict=True))
-        taken = [row_of[number] for number in self.sample(clients) if number in row_of]
-        return np.array(list(dict.fromkeys(taken))[:wanted], dtype=np.int64)
-
-    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
-        """Return what it was given: nothing."""
-        return memory
 
 
 def configured(entry: Entry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]) -> dict[int, Message]:
