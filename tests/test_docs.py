@@ -182,6 +182,15 @@ def test_every_function_is_where_the_documents_say(name: str) -> None:
             assert re.search(rf"^\s*(def|class) {part}\b", source, re.MULTILINE), f"{path}: {part}"
 
 
+def test_the_ways_through_the_code_are_as_long_as_they_say() -> None:
+    ways = re.findall(r"(\d+) functions in (\d+) files\.\n\n((?:\d+\. .*\n)+)", TEXTS["docs/architecture.md"])
+    assert len(ways) == 3
+    for functions, files, way in ways:
+        steps = re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", way)
+        named = {(path, function) for path, some in steps for function in re.findall(r"`([\w.]+)`", some)}
+        assert (len(named), len({path for path, _ in named})) == (int(functions), int(files))
+
+
 def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
     rows = re.findall(r"^\| (?!word |---)(.*) \|$", TEXTS["docs/glossary.md"], re.MULTILINE)
     words = [row.split(" | ")[0] for row in rows]

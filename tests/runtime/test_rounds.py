@@ -10,7 +10,7 @@ from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import LEAST_LOSS, Opening, Plan
+from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Opening, Outcome, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState, own
@@ -18,10 +18,12 @@ from auxo.core.rng import stream
 from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
-from auxo.runtime.closing import close_round, closing_of
+from auxo.runtime.closing import Closed, close_round, closing_of
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.runtime.rounds import Arrived, Opened, end_round, match, open_round, there_for
+from tests.core.made_updates import alike, gathered
+from tests.core.made_updates import answers as plain_answers
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     LEFT,
@@ -31,6 +33,9 @@ from tests.runtime.made_rounds import (
     SETTINGS,
     answers,
     begun,
+    claims,
+    close,
+    closing_for,
     partitioned,
     updates,
     with_auxo,
@@ -343,3 +348,28 @@ def test_a_round_that_was_of_use_moves_the_model_and_its_participants_hear_of_it
     assert ended.feedback is not None
     assert len(ended.feedback.instant_reward) == len(closed.gathered.rows)
     assert ended.feedback.tree == ended.state.tree
+
+
+def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
+    spoilt = answers(updates(12))
+    spoilt[4] = replace(spoilt[4], update=None)
+    closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
+
+    assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
+    assert closed.told.fold.tolist() == [row % 2 for row in closed.gathered.rows]
+    assert len(closed.told.instant_reward) == len(closed.told.similarity) == 11
+    assert (closed.told.cohort, closed.told.tree, closed.told.generation) == (ROOT, closed.state.tree, 1)
+
+
+def test_participants_hear_nothing_where_the_algorithm_says_nothing() -> None:
+    rules = replace(RULES, algorithm=OneCohort())
+    state = begun(rules)
+    closing = closing_for(rules, state, claims(3))
+    result = gathered(plain_answers(alike(3)))
+    silent = Outcome(closing.states)
+    heard = Outcome(closing.states, affinities=Affinities(np.zeros(3), np.zeros((3, 2)), generation=7))
+
+    assert end_round(rules, state, closing, Closed(result, silent)).feedback is None
+    told = end_round(rules, state, closing, Closed(result, heard)).feedback
+    assert told is not None
+    assert (told.generation, told.cohort, told.fold.tolist()) == (7, ROOT, [-1, -1, -1])

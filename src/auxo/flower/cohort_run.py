@@ -1,7 +1,7 @@
 """Cohorts that train over one grid, each at its own pace: what `AuxoStrategy.start` runs.
 
 Rounds open and close by `Server`, as everywhere else. This is the loop: which cohort may open a round, which exchange
-is over, and when there is no more time. What is done then is in `training` and `evaluation`, what is said of it in
+is over, and when there is no more time. What is done then is in `train_round` and `evaluation`, what is said of it in
 `narrator`, and what is left of it in `run_state`.
 """
 
@@ -17,7 +17,7 @@ from auxo.flower.result import AuxoResult, collected
 from auxo.flower.roll_call import RollCall
 from auxo.flower.run_state import RunState
 from auxo.flower.stopping import Stopping
-from auxo.flower.training import NotOpened, Training
+from auxo.flower.train_round import NotOpened, Training
 from auxo.flower.waiting import Waiting
 
 _SHORTEST_NAP_S = 0.005

@@ -11,8 +11,8 @@ from auxo.core.cohort_algorithm import held_by
 from auxo.core.own_state import NOTHING
 from auxo.core.types import CohortId
 from auxo.flower.foreign_step import CohortSeen, Entry, Kept, StrategyTable
-from auxo.flower.mailbox import Mailbox
 from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.post import Mailbox
 from auxo.flower.wire import Letterhead
 from auxo.runtime.server import Server
 

@@ -28,7 +28,7 @@ from auxo.flower.roll_call import CheckInBy, RollCall
 from auxo.flower.run_files import RunFiles
 from auxo.flower.run_state import RunState
 from auxo.flower.stopping import polite_stopping
-from auxo.flower.training import Training
+from auxo.flower.train_round import Training
 from auxo.protocol.events import Event
 from auxo.runtime.server import Server
 

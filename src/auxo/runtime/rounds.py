@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.affinity import FeedbackColumns
-from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Participants, held_by
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.partial_uploads import draw_skipped
 from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
 from auxo.runtime.closing import Closed
-from auxo.runtime.coordinator import act, feedback
+from auxo.runtime.coordinator import act
 from auxo.runtime.federation import Federation
 
 _CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
@@ -127,7 +129,24 @@ def end_round(rules: Federation, state: CoordinatorState, closing: Closing, clos
     if closed.outcome is None:
         return Ended(state, None)
     after = act(rules, state, closing, closed.outcome)
-    return Ended(after, feedback(closing, closed.outcome, closed.gathered, after.tree))
+    return Ended(after, _feedback(closing, closed.outcome, closed.gathered, after.tree))
+
+
+def _feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: CohortTree) -> FeedbackColumns | None:
+    """Return the affinity feedback to ``gathered.rows``, if they hear any; ``tree`` is the one after acting."""
+    said = outcome.affinities
+    if said is None:
+        return None
+    places = np.array([*(tree.index[leaf] for leaf in closing.participants.offered), -1])
+    return FeedbackColumns(
+        cohort=closing.cohort,
+        tree=tree,
+        instant_reward=said.instant_reward,
+        similarity=said.similarity,
+        fold=closing.participants.fold[gathered.rows],
+        generation=said.generation,
+        placed=None if said.placed is None else places[said.placed],
+    )
 
 
 def _with_work(
