@@ -14,10 +14,11 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
 from auxo.flower.logs import LOG
 from auxo.flower.post import Exchange, Reply
-from auxo.flower.round_events import RoundClock, round_events
 from auxo.flower.run_state import RunState
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
+from auxo.runtime.closing import Closed
+from auxo.runtime.round_events import RoundEnd, children_made, round_events
 
 
 @dataclass
@@ -50,10 +51,20 @@ class Narrator:
         """A cohort opens no more rounds."""
         self.on_event(CohortEnded(self.state.clock_s, cohort, self.state.server.round(cohort)))
 
-    def round_closes(self, exchange: Exchange, before: CohortTree) -> None:
+    def round_closes(self, exchange: Exchange, closed: Closed, before: CohortTree) -> None:
         """A round has closed; ``before`` is the tree before it."""
-        clock = RoundClock(self.state.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
-        for event in round_events(self.state.server, exchange.cohort, exchange.round, before, clock):
+        server = self.state.server
+        end = RoundEnd(
+            cohort=exchange.cohort,
+            round=exchange.round,
+            time_s=self.state.clock_s,
+            duration_s=time.monotonic() - exchange.began_s,
+            asked=len(exchange.nodes),
+            late=0,  # who answers too late is not waited for
+        )
+        rejected = [(str(one.client), one.reason) for one in server.rejections]
+        shares = {child: server.share(child) for child in children_made(before, server.tree)}
+        for event in round_events(closed, end, rejected, shares):
             self.on_event(event)
         self._tells_what_is_tried(exchange.cohort, exchange.round)
 

@@ -15,7 +15,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import CohortAlgorithm, SaysWhyNot
 from auxo.core.layers import Layer
 from auxo.core.types import ROOT
-from auxo.experiments.checkpoint_interval import parse_interval
+from auxo.files.checkpoint_pace import parse_interval
 from auxo.flower.cohort_run import CohortRun, Limits
 from auxo.flower.evaluation import Evaluate, Evaluation
 from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
@@ -143,7 +143,7 @@ class AuxoStrategy(Strategy):
                 stopping=stopping,
                 on_round=files.on_round,
             ).run()
-            files.finish()
+            files.commit()
         return result
 
     def _warn_of_what_cannot_be(self, rounds: int) -> None:

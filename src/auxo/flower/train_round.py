@@ -197,16 +197,17 @@ class Training:
         with warnings_in_log():
             feedback = state.server.close_round(cohort, results, replies)
         state.mailbox.keep(feedback)
-        self.narrator.round_closes(exchange, before)
-        outcome = None if state.server.closed is None else state.server.closed.outcome
-        if outcome is not None:
-            after, result = state.table.of(outcome.states[0].server.own), state.result(cohort)
+        closed = state.server.closed
+        assert closed is not None  # noqa: S101 - a round has just closed
+        self.narrator.round_closes(exchange, closed, before)
+        if closed.outcome is not None:
+            after, result = state.table.of(closed.outcome.states[0].server.own), state.result(cohort)
             result.arrays = after.arrays
             if after.metrics is not None:
                 result.train_metrics_clientapp[exchange.round] = after.metrics
                 self.narrator.measures(cohort, exchange.round, "training", after.metrics)
         state.forget_unused()
-        return outcome is not None
+        return closed.outcome is not None
 
 
 def own_model(task: Task) -> CohortId:
