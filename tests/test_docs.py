@@ -17,7 +17,7 @@ from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskF
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
-from auxo.core.q_fedavg import QFedAvg
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section

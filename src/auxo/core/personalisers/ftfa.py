@@ -7,19 +7,17 @@ model may be a cohort's (Auxo, section 7.2). Rate and passes are hyper-parameter
 
 from dataclasses import dataclass
 
-from auxo.core.personaliser import Tuning
-from auxo.core.settings import setting
+from auxo.core.personalisers.personaliser import Tuning
+from auxo.core.settings import NonNegativeInt, PositiveFloat, checked, setting
 
 
 @dataclass(frozen=True)
+@checked
 class Ftfa:
     """Plain SGD on all layers, as participants train, for a few passes more."""
 
-    epochs: int = setting(5, "Passes over a client's own samples; 0: the model stays as it is. To be tuned.")
-    learning_rate: float | None = setting(None, "Of these steps. Not set: training.learning_rate. To be tuned.")
-
-    def __post_init__(self) -> None:
-        Tuning(self.epochs, self.learning_rate)  # which says what is wrong
+    epochs: NonNegativeInt = setting(5, "Passes over a client's own samples; 0: the model stays as it is. To be tuned.")
+    learning_rate: PositiveFloat | None = setting(None, "Of these steps. Not set: training.learning_rate. To be tuned.")
 
     @property
     def tuning(self) -> Tuning:

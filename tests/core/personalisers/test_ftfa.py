@@ -1,8 +1,8 @@
 import pytest
 
-from auxo.algorithms.fine_tuning import FineTuning
-from auxo.algorithms.ftfa import Ftfa
-from auxo.core.personaliser import AsItIs, Tuning
+from auxo.core.personalisers import AsItIs, Tuning
+from auxo.core.personalisers.fine_tuning import FineTuning
+from auxo.core.personalisers.ftfa import Ftfa
 
 
 def test_ftfa_is_plain_sgd_on_all_layers_as_participants_train() -> None:
@@ -18,7 +18,7 @@ def test_fine_tuning_that_says_no_more_than_ftfa_is_ftfa() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"epochs": -1}, "epochs: expected at least 0 passes, got -1"),
+        ({"epochs": -1}, "epochs: expected at least 0, got -1"),
         ({"learning_rate": 0.0}, "learning_rate: expected a positive number, or none, got 0.0"),
         ({"batch_size": 0}, "batch_size: expected at least 1, or none, got 0"),
         ({"pull": -1.0}, "pull: expected a number >= 0, got -1.0"),

@@ -1,8 +1,10 @@
+from dataclasses import fields
+
 import pytest
 
-from auxo.algorithms.fedprox import FedProx
-from auxo.core.client_algorithm import ClientAlgorithm, LocalSgd
-from auxo.core.settings import meanings
+from auxo.core.client_algorithms import ClientAlgorithm, LocalSgd
+from auxo.core.client_algorithms.fedprox import FedProx
+from auxo.core.settings import about
 from auxo.experiments.parts import CLIENTS
 
 
@@ -38,5 +40,5 @@ def test_a_configuration_can_name_it(name: str, kind: type) -> None:
 
 
 def test_every_setting_says_what_it_means() -> None:
-    assert set(meanings(FedProx)) == {"mu", "sends_partial_work"}
-    assert all(meanings(FedProx).values())
+    assert {one.name for one in fields(FedProx)} == {"mu", "sends_partial_work"}
+    assert all(about(one) for one in fields(FedProx))

@@ -12,13 +12,14 @@ it is never larger.
 """
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
-from auxo.core.client_table import ClientTable
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState, own
-from auxo.core.settings import setting
+from auxo.core.selectors.client_table import ClientTable
+from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, checked, setting
 from auxo.core.turnout import Turnout
 from auxo.core.types import FloatArray, IntArray
 
@@ -28,6 +29,8 @@ _UNCERTAINTY = 0.1  # weight of how long ago a client took part; section 4.3 and
 _FLAT, _SHARP = 0.1, 5.0  # relative changes of utility that the pacer acts on; as in the authors' code
 _MOST_LOSS = 1e100  # so that squares stay finite; whoever says more is clipped anyway
 _EVERYBODY = 100.0  # percentile that stands for no preference in speed
+
+_Percentile = Annotated[float, Bounds(gt=0, le=_EVERYBODY)]
 
 
 @dataclass(frozen=True)
@@ -41,40 +44,28 @@ class OortMemory:
 
 
 @dataclass(frozen=True)
+@checked
 class Oort:
     """Selects by utility and speed; remembers every client that has taken part (`ClientTable`, 64 bytes each)."""
 
-    exploration: float = setting(0.9, "Share of a round that goes to clients nobody knows, before the first decay.")
-    exploration_decay: float = setting(0.95, "What every round leaves of that share.")
-    exploration_least: float = setting(0.2, "The least that is left of it while there are such clients.")
-    threshold: float = setting(
+    exploration: Fraction = setting(0.9, "Share of a round that goes to clients nobody knows, before the first decay.")
+    exploration_decay: Fraction = setting(0.95, "What every round leaves of that share.")
+    exploration_least: Fraction = setting(0.2, "The least that is left of it while there are such clients.")
+    threshold: _Percentile = setting(
         10.0, "Percentile of known clients' times that a round should last at first; 100: no client is too slow."
     )
-    penalty: float = setting(2.0, "Exponent of (round's time / client's time) for clients that are slower.")
-    pacer_rounds: int = setting(20, "Rounds after which the pacer looks at the utility it has got.")
-    pacer_step: float = setting(5.0, "What the pacer moves the percentile by: up when utility is flat.")
-    clip: float = setting(0.98, "Quantile of utilities that no client's counts beyond, against outliers.")
-    cut_off: float = setting(0.7, "Candidates have at least this share of the score of the first that would be left.")
-    blacklist_after: int = setting(0, "Turns after which a client is taken last only; 0: never.")
-    blacklist_share: float = setting(0.3, "Known clients of whom that can be said at the same time, at most.")
+    penalty: NonNegativeFloat = setting(2.0, "Exponent of (round's time / client's time) for clients that are slower.")
+    pacer_rounds: PositiveInt = setting(20, "Rounds after which the pacer looks at the utility it has got.")
+    pacer_step: _Percentile = setting(5.0, "What the pacer moves the percentile by: up when utility is flat.")
+    clip: Fraction = setting(0.98, "Quantile of utilities that no client's counts beyond, against outliers.")
+    cut_off: Fraction = setting(
+        0.7, "Candidates have at least this share of the score of the first that would be left."
+    )
+    blacklist_after: NonNegativeInt = setting(0, "Turns after which a client is taken last only; 0: never.")
+    blacklist_share: Fraction = setting(0.3, "Known clients of whom that can be said at the same time, at most.")
 
     own_states = (OortMemory,)
     asks_for_loss = True
-
-    def __post_init__(self) -> None:
-        shares = ("exploration", "exploration_decay", "exploration_least", "clip", "cut_off", "blacklist_share")
-        for name in shares:
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: expected a value in [0, 1], got {getattr(self, name)}")
-        for name in ("threshold", "pacer_step"):
-            if not 0 < getattr(self, name) <= _EVERYBODY:
-                raise ValueError(f"{name}: expected a percentile above 0 and up to 100, got {getattr(self, name)}")
-        if not 0 <= self.penalty < float("inf"):
-            raise ValueError(f"penalty: expected a number >= 0, got {self.penalty}")
-        if self.pacer_rounds < 1:
-            raise ValueError(f"pacer_rounds: expected at least 1, got {self.pacer_rounds}")
-        if self.blacklist_after < 0:
-            raise ValueError(f"blacklist_after: expected 0 or more turns, got {self.blacklist_after}")
 
     def begin(self, parent: OwnState | None = None) -> OwnState:
         """Return nobody; or all that is known of the clients of the cohort that was partitioned."""

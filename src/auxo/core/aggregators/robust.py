@@ -8,17 +8,28 @@ the same, whatever examples its sender claims. How the model then moves is the a
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from auxo.core.aggregators import Accumulator, Aggregator, FedAvg, Report, ServerState, check_server, check_update_shape
-from auxo.core.settings import setting
+from auxo.core.aggregators.aggregator import (
+    Accumulator,
+    Aggregator,
+    Report,
+    ServerState,
+    check_server,
+    check_update_shape,
+)
+from auxo.core.aggregators.fedavg import FedAvg
+from auxo.core.settings import Bounds, NonNegativeInt, checked, setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _NUMBERS_AT_ONCE = 2**20  # that are looked at; our choice
 _FEWEST_COMPARED = 3  # updates: of two nobody can say which is the stranger
 _ABOUT_SERVER = "What moves the model by the result; its weighting plays no part."
 _ABOUT_HOSTILE = "Share of a round's updates that may be hostile, below a half."
+
+_Minority = Annotated[float, Bounds(ge=0, lt=0.5)]
 
 Reduction = Callable[[Sequence[Float32Array]], FloatArray]
 """Makes one vector of at least one update."""
@@ -127,19 +138,19 @@ class Median:
 
 
 @dataclass(frozen=True)
+@checked
 class TrimmedMean:
     """Move by the mean of each parameter without its extremes.
 
     It holds all updates of a round: participants x parameters. Without anything cut off it is the uniform mean.
     """
 
-    trimmed: float = setting(
+    trimmed: _Minority = setting(
         0.2, "Share of a round's values that is cut off at either end, for each parameter; below a half."
     )
     server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
 
     def __post_init__(self) -> None:
-        _check_share("trimmed", self.trimmed)
         check_server(self.server)
 
     def initial(self, weights: Float32Array) -> ServerState:
@@ -156,17 +167,17 @@ class TrimmedMean:
 
 
 @dataclass(frozen=True)
+@checked
 class Krum:
     """Move by the one update that is nearest to its neighbours (Blanchard et al., section 4).
 
     It holds all updates of a round: participants x parameters. Of fewer than three it takes the mean.
     """
 
-    hostile: float = setting(0.2, _ABOUT_HOSTILE)
+    hostile: _Minority = setting(0.2, _ABOUT_HOSTILE)
     server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
 
     def __post_init__(self) -> None:
-        _check_share("hostile", self.hostile)
         check_server(self.server)
 
     def initial(self, weights: Float32Array) -> ServerState:
@@ -183,21 +194,19 @@ class Krum:
 
 
 @dataclass(frozen=True)
+@checked
 class MultiKrum:
     """Move by the mean of the updates that are nearest to their neighbours (Blanchard et al., section 7).
 
     It holds all updates of a round: participants x parameters. With nobody hostile and all kept it is the uniform mean.
     """
 
-    hostile: float = setting(0.2, _ABOUT_HOSTILE)
-    kept: int = setting(0, "Updates that the mean is of; 0: all but as many as may be hostile, our choice.")
+    hostile: _Minority = setting(0.2, _ABOUT_HOSTILE)
+    kept: NonNegativeInt = setting(0, "Updates that the mean is of; 0: all but as many as may be hostile, our choice.")
     server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
 
     def __post_init__(self) -> None:
-        _check_share("hostile", self.hostile)
         check_server(self.server)
-        if self.kept < 0:
-            raise ValueError(f"kept: expected a number of updates, or 0, got {self.kept}")
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: that of the server."""
@@ -240,8 +249,3 @@ def _mean_of(updates: Sequence[Float32Array], rows: IntArray) -> FloatArray:
 def _whole(share: float, n: int) -> int:
     """Return how many of ``n`` a share is, rounded down; 0.29 of 100 are 29, which plain floats miss by a bit."""
     return int(share * n + 1e-9)
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 <= value < 0.5:
-        raise ValueError(f"{name}: expected a share in [0, 0.5), got {value}")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from auxo.core.aggregators import FedAvg, FedYogi, Report
-from auxo.core.norm_clipping import Clipped
-from auxo.core.robust_aggregators import Median
+from auxo.core.aggregators.norm_clipping import Clipped
+from auxo.core.aggregators.robust import Median
 from auxo.core.types import Float32Array, FloatArray
 
 WEIGHTS = np.zeros(2, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Client selection: which of the clients that are there for a cohort take part in its round, and how much each does."""
+"""What a selector is: it picks those who take part in a cohort's round, and may say how much each does."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from auxo.core.matching import CheckIns
-from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.own_state import OwnState
 from auxo.core.turnout import Turnout
 from auxo.core.types import FloatArray, IntArray
 
@@ -88,24 +88,3 @@ class SetsWork(Protocol):
     def work(self, memory: OwnState, clients: IntArray, usual: UsualWork) -> Asked:
         """Return what these participants, all of a round, are asked to do."""
         ...
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """Everybody who is there has the same chance."""
-
-    own_states = ()
-
-    def begin(self, parent: OwnState | None = None) -> OwnState:
-        """Return nothing: it remembers nobody."""
-        return NOTHING
-
-    def select(
-        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
-    ) -> IntArray:
-        """Return a random sample, in the order of the check-ins."""
-        return np.sort(rng.permutation(rows)[:wanted])
-
-    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
-        """Return what it was given: nothing."""
-        return memory

@@ -1,8 +1,4 @@
-"""Aggregators: participants' updates become one mean, and the mean moves a cohort's model by a server step.
-
-FedAvg is McMahan et al. (AISTATS 2017); FedAdagrad, FedAdam and FedYogi are Reddi et al. (ICLR 2021), Algorithm 2.
-Those that do not take a plain mean have files of their own: `q_fedavg`, `robust_aggregators`, `norm_clipping`.
-"""
+"""What an aggregator is: participants' updates become one vector, and that moves a cohort's model by a server step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
@@ -11,7 +7,6 @@ from typing import Literal, Protocol, assert_never, runtime_checkable
 import numpy as np
 
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.settings import setting
 from auxo.core.types import Float32Array, FloatArray
 
 _LEAST_WEIGHT = 1e-20  # products with updates have to stay within float32
@@ -20,7 +15,7 @@ _ADDED_AT_ONCE = 8  # updates; our choice: rounding stays below that of the upda
 Weighting = Literal["examples", "uniform"]
 """What an update counts for in the mean: as much as the examples behind it, or as much as any other."""
 
-_ABOUT_WEIGHTING = "What an update counts for: as much as the examples behind it, or as much as any other."
+ABOUT_WEIGHTING = "What an update counts for: as much as the examples behind it, or as much as any other."
 
 RateScaling = Literal["none", "sqrt", "linear"]
 """How a cohort's server learning rate follows its share of the participants (the paper's linear scaling rule)."""
@@ -231,181 +226,15 @@ def check_server(server: Aggregator) -> None:
         )
 
 
-@dataclass(frozen=True)
-class FedAvg:
-    """Add the mean update to the weights; a server learning rate of 1 is plain federated averaging."""
-
-    server_learning_rate: float = setting(
-        1.0,
-        "What the mean update is multiplied with; 1 is plain federated averaging.",
-    )
-    weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        check_positive("server_learning_rate", self.server_learning_rate)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: no slots."""
-        return ServerState(weights=_own_weights(weights), slots=(), steps=0)
-
-    def accumulate(self, state: ServerState) -> Accumulator:
-        """Return the mean of updates, before the first."""
-        return WeightedMean(len(state.weights), self.weighting)
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after w <- w + rate * movement."""
-        _check_step(state, 0, movement, rate_scale)
-        return _moved(state, self.server_learning_rate * rate_scale * movement, slots=())
-
-
-@dataclass(frozen=True)
-class FedAdagrad:
-    """Adapt the rate of each parameter to the sum of all its past squared updates: it only ever falls.
-
-    ``tau`` is the degree of adaptivity, and tau squared the second moment to start from, as in the paper.
-    """
-
-    server_learning_rate: float = setting(
-        0.03,
-        "Our choice from the grid of Reddi et al.; the best one depends on the task.",
-    )
-    beta_1: float = setting(0.0, "What a round leaves of the first moment; 0 is no momentum, as in the paper.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
-    weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: slots are the first moment and the sum of squares."""
-        return _adaptive_state(weights, self.tau)
-
-    def accumulate(self, state: ServerState) -> Accumulator:
-        """Return the mean of updates, before the first."""
-        return WeightedMean(len(state.weights), self.weighting)
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after one step of Algorithm 2 in the FedAdagrad variant."""
-        _check_step(state, 2, movement, rate_scale)
-        second = state.slots[1] + movement**2
-        rate = self.server_learning_rate * rate_scale
-        return _adapted(state, movement, second, _Rates(rate, self.beta_1, self.tau))
-
-
-@dataclass(frozen=True)
-class FedAdam:
-    """Adapt the rate of each parameter to a moving average of its past squared updates.
-
-    ``tau`` is the degree of adaptivity, and tau squared the second moment to start from. There is no correction of the
-    moments' bias, as in the paper.
-    """
-
-    server_learning_rate: float = setting(
-        0.01,
-        "Our choice from the grid of Reddi et al.; the best one depends on the task.",
-    )
-    beta_1: float = setting(0.9, "What a round leaves of the first moment.")
-    beta_2: float = setting(0.99, "What a round leaves of the second moment.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
-    weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1, beta_2=self.beta_2)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: slots are the first and the second moment."""
-        return _adaptive_state(weights, self.tau)
-
-    def accumulate(self, state: ServerState) -> Accumulator:
-        """Return the mean of updates, before the first."""
-        return WeightedMean(len(state.weights), self.weighting)
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after one step of Algorithm 2 in the FedAdam variant."""
-        _check_step(state, 2, movement, rate_scale)
-        second = self.beta_2 * state.slots[1] + (1 - self.beta_2) * movement**2
-        rate = self.server_learning_rate * rate_scale
-        return _adapted(state, movement, second, _Rates(rate, self.beta_1, self.tau))
-
-
-@dataclass(frozen=True)
-class FedYogi:
-    """Adapt the rate of each parameter to the size of its past updates, slowly when that size falls.
-
-    ``tau`` is the degree of adaptivity, and tau squared the second moment to start from, as in the paper.
-    """
-
-    server_learning_rate: float = setting(
-        0.01,
-        "Our choice from the grid of Reddi et al.; the best one depends on the task.",
-    )
-    beta_1: float = setting(0.9, "What a round leaves of the first moment.")
-    beta_2: float = setting(0.99, "What a round leaves of the second moment.")
-    tau: float = setting(1e-3, "Degree of adaptivity.")
-    weighting: Weighting = setting("examples", _ABOUT_WEIGHTING)
-
-    def __post_init__(self) -> None:
-        _check_adaptive(self.server_learning_rate, self.tau, beta_1=self.beta_1, beta_2=self.beta_2)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: slots are the first and the second moment."""
-        return _adaptive_state(weights, self.tau)
-
-    def accumulate(self, state: ServerState) -> Accumulator:
-        """Return the mean of updates, before the first."""
-        return WeightedMean(len(state.weights), self.weighting)
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after one step of Algorithm 2 (its lines for m, v in the FedYogi variant, and x)."""
-        _check_step(state, 2, movement, rate_scale)
-        second, squared = state.slots[1], movement**2
-        second = second - (1 - self.beta_2) * squared * np.sign(second - squared)
-        rate = self.server_learning_rate * rate_scale
-        return _adapted(state, movement, second, _Rates(rate, self.beta_1, self.tau))
-
-
-@dataclass(frozen=True)
-class _Rates:
-    """What the adaptive steps have in common."""
-
-    rate: float
-    beta_1: float
-    tau: float
-
-
-def _adaptive_state(weights: Float32Array, tau: float) -> ServerState:
-    moments = (np.zeros(weights.shape), np.full(weights.shape, tau**2))
-    return ServerState(weights=_own_weights(weights), slots=moments, steps=0)
-
-
-def _adapted(state: ServerState, movement: FloatArray, second: FloatArray, rates: _Rates) -> ServerState:
-    """Return the state after the lines of Algorithm 2 for m and x, with the second moment that a variant came to."""
-    first = rates.beta_1 * state.slots[0] + (1 - rates.beta_1) * movement
-    return _moved(state, rates.rate * first / (np.sqrt(second) + rates.tau), slots=(first, second))
-
-
-def _check_adaptive(server_learning_rate: float, tau: float, **betas: float) -> None:
-    check_positive("server_learning_rate", server_learning_rate)
-    check_positive("tau", tau)
-    for name, beta in betas.items():
-        if not 0 <= beta < 1:
-            raise ValueError(f"{name}: expected a value in [0, 1), got {beta}")
-
-
-def _own_weights(weights: Float32Array) -> Float32Array:
+def own_weights(weights: Float32Array) -> Float32Array:
     """Copy, so that a caller who goes on using its array does not change the state."""
     return np.array(weights, dtype=np.float32)
 
 
-def _moved(state: ServerState, movement: FloatArray, slots: tuple[FloatArray, ...]) -> ServerState:
+def moved(state: ServerState, movement: FloatArray, slots: tuple[FloatArray, ...]) -> ServerState:
+    """Return the state after a step that adds ``movement`` to the weights."""
     weights = (state.weights + movement).astype(np.float32)
     return ServerState(weights=weights, slots=slots, steps=state.steps + 1)
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise a ValueError that names the setting if it is not a positive, finite number."""
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name}: expected a positive number, got {value}")
 
 
 def check_update_shape(update: Float32Array, n_params: int) -> None:
@@ -414,8 +243,10 @@ def check_update_shape(update: Float32Array, n_params: int) -> None:
         raise ValueError(f"update: expected shape ({n_params},), got {update.shape}; flatten it in the model's order")
 
 
-def _check_step(state: ServerState, n_slots: int, movement: FloatArray, rate_scale: float) -> None:
-    check_positive("rate_scale", rate_scale)
+def check_step(state: ServerState, n_slots: int, movement: FloatArray, rate_scale: float) -> None:
+    """Raise a ValueError if a step cannot be made from a state: of another aggregator, or by a wrong vector."""
+    if not 0 < rate_scale < float("inf"):
+        raise ValueError(f"rate_scale: expected a positive number, got {rate_scale}")
     if len(state.slots) != n_slots:
         raise ValueError(
             f"state.slots: expected {n_slots}, got {len(state.slots)}; use the aggregator that made this state"

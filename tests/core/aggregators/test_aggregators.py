@@ -16,11 +16,10 @@ from auxo.core.aggregators import (
     RateScaling,
     Report,
     WeightedMean,
-    Weighting,
     at_rate,
     rate_scale,
-    update_weight,
 )
+from auxo.core.aggregators.aggregator import Weighting, update_weight
 from auxo.core.types import Float32Array, FloatArray
 
 AGGREGATORS: Mapping[str, Callable[..., Aggregator]] = {

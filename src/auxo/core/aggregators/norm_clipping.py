@@ -8,17 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.aggregators import (
-    Accumulator,
-    Aggregator,
-    FedAvg,
-    Report,
-    ServerState,
-    asks_for_loss,
-    at_rate,
-    check_positive,
-)
-from auxo.core.settings import setting
+from auxo.core.aggregators.aggregator import Accumulator, Aggregator, Report, ServerState, asks_for_loss, at_rate
+from auxo.core.aggregators.fedavg import FedAvg
+from auxo.core.settings import PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 
 
@@ -40,18 +32,16 @@ class ClippedUpdates:
 
 
 @dataclass(frozen=True)
+@checked
 class Clipped:
     """Shorten updates to a bound, then do as another aggregator does, state and all."""
 
-    longest: float = setting(
+    longest: PositiveFloat = setting(
         1.0,
         "Euclidean length that no update may exceed. How long updates are depends on the model and on local training; "
         "our choice.",
     )
     aggregator: Aggregator = setting(FedAvg(), "What takes the updates once they are short enough.")
-
-    def __post_init__(self) -> None:
-        check_positive("longest", self.longest)
 
     @property
     def asks_for_loss(self) -> bool:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.core.client_table import ClientTable
+from auxo.core.selectors.client_table import ClientTable
 
 CLIENTS = st.lists(st.integers(-(2**62), 2**62), max_size=20, unique=True)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from auxo.core.aggregators import FedAvg, FedYogi, Report, at_rate
-from auxo.core.norm_clipping import Clipped
-from auxo.core.q_fedavg import QFedAvg
+from auxo.core.aggregators.norm_clipping import Clipped
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.types import Float32Array, FloatArray
 
 WEIGHTS = np.array([1.0, -1.0], dtype=np.float32)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.core.matching import CheckIns
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import OwnState, own
 from auxo.core.selectors import Asked, UsualWork
-from auxo.core.settings import setting
+from auxo.core.selectors.oort import Oort, OortMemory
+from auxo.core.settings import Fraction, PositiveInt, checked, setting
 from auxo.core.turnout import Turnout
 from auxo.core.types import FloatArray, IntArray
 
@@ -24,17 +24,15 @@ _MOST_MORE = 10  # times the usual work on top of it, at most; as in the authors
 
 
 @dataclass(frozen=True)
+@checked
 class PyramidFL:
     """Oort, with drop-out of uploads by rank and local work that fills the time a round takes anyway."""
 
     oort: Oort = field(default_factory=Oort)
     dropout_least: float = setting(0.1, "Chance of a tensor not to be sent, for the most useful participant.")
     dropout_most: float = setting(0.6, "What that chance rises to with the rank, for the least useful one.")
-    more_work: float = setting(0.5, "Share of the time a participant would wait that it trains on; 0: never.")
-    most_epochs: int = setting(5, "Passes over its samples at most, or training.epochs if those are more.")
-
-    own_states = (OortMemory,)
-    asks_for_loss = True
+    more_work: Fraction = setting(0.5, "Share of the time a participant would wait that it trains on; 0: never.")
+    most_epochs: PositiveInt = setting(5, "Passes over its samples at most, or training.epochs if those are more.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout_least <= self.dropout_most < 1:
@@ -42,10 +40,9 @@ class PyramidFL:
                 "dropout_least, dropout_most: expected 0 <= least <= most < 1, got "
                 f"{self.dropout_least} and {self.dropout_most}"
             )
-        if not 0 <= self.more_work <= 1:
-            raise ValueError(f"more_work: expected a share in [0, 1], got {self.more_work}")
-        if self.most_epochs < 1:
-            raise ValueError(f"most_epochs: expected at least 1, got {self.most_epochs}")
+
+    own_states = (OortMemory,)
+    asks_for_loss = True
 
     def begin(self, parent: OwnState | None = None) -> OwnState:
         """Return what Oort begins with."""

@@ -7,21 +7,20 @@ solves that is its own affair: one that is too slow for the deadline does fewer 
 
 from dataclasses import dataclass
 
-from auxo.core.settings import setting
+from auxo.core.settings import NonNegativeFloat, checked, setting
 
 
 @dataclass(frozen=True)
+@checked
 class FedProx:
     """Local SGD with a proximal term and partial work."""
 
-    mu: float = setting(0.01, "How strongly participants are held; the authors try 0.001 to 1, and 0 is plain SGD.")
+    mu: NonNegativeFloat = setting(
+        0.01, "How strongly participants are held; the authors try 0.001 to 1, and 0 is plain SGD."
+    )
     sends_partial_work: bool = setting(
         True, "Who cannot do all epochs before devices.deadline_s does as many as it can, but one at least."
     )
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.mu < float("inf"):
-            raise ValueError(f"mu: expected a number >= 0, got {self.mu}")
 
     @property
     def proximal(self) -> float:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from auxo.core.affinity import Requests
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
-from auxo.core.oort import Oort, OortMemory, statistical_utility
 from auxo.core.own_state import own
 from auxo.core.rng import stream
+from auxo.core.selectors.oort import Oort, OortMemory, statistical_utility
 from auxo.core.types import IntArray
 from tests.core.made_turnouts import NEVER, turnout
 

@@ -1,4 +1,4 @@
-"""Client algorithms: what a participant's local training is besides descending its own loss."""
+"""What a client algorithm is, and plain local SGD."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class ClientAlgorithm(Protocol):
-    """How participants train, whatever the model, the cohort algorithm and the aggregator are."""
+    """How participants train, whatever the model, the cohort algorithm and the aggregator are: two values."""
 
     @property
     def proximal(self) -> float:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import own
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.selectors import UsualWork
+from auxo.core.selectors.oort import Oort, OortMemory
+from auxo.core.selectors.pyramidfl import PyramidFL
 from tests.core.made_turnouts import NEVER, turnout
 
 FIVE = [1, 2, 3, 4, 5]

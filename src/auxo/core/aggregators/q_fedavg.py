@@ -13,18 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.aggregators import (
+from auxo.core.aggregators.aggregator import (
     Accumulator,
     Aggregator,
-    FedAvg,
     Report,
     ServerState,
     StreamedSum,
-    check_positive,
     check_server,
     check_update_shape,
 )
-from auxo.core.settings import setting
+from auxo.core.aggregators.fedavg import FedAvg
+from auxo.core.settings import NonNegativeFloat, PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 
 _LEAST_LOSS = 1e-10  # is added to every loss, as the authors' code does: 0 has no negative power
@@ -74,6 +73,7 @@ class FairSum:
 
 
 @dataclass(frozen=True)
+@checked
 class QFedAvg:
     """Weigh each update by its participant's loss to the power q, and step as far as q and the updates' lengths allow.
 
@@ -82,21 +82,17 @@ class QFedAvg:
     participant that lies about its loss weighs as much as it likes.
     """
 
-    q: float = setting(
+    q: NonNegativeFloat = setting(
         1.0,
         "How much more those with large losses count: 0 is federated averaging. The authors try 0.001 to 15.",
     )
-    learning_rate: float | None = setting(
+    learning_rate: PositiveFloat | None = setting(
         None,
         "Of the participants: the Lipschitz constant is one over it. Not set: training.learning_rate.",
     )
     server: Aggregator = setting(FedAvg(), "What moves the model by the result; its weighting plays no part.")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.q < float("inf"):
-            raise ValueError(f"q: expected a number >= 0, got {self.q}")
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
         check_server(self.server)
 
     @property
