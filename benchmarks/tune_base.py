@@ -96,9 +96,7 @@ def _cell(record: dict[str, object] | None) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference", type=Path, nargs="?", help="a reference's name, or a configuration file")
-    parser.add_argument(
-        "--data", type=Path, help="folder with the data, with --methods (default: AUXO_DATA)"
-    )
+    parser.add_argument("--data", type=Path, help="folder with the data, with --methods (default: AUXO_DATA)")
     parser.add_argument("--rates", type=float, nargs="+", help="clients' learning rates, with a reference")
     parser.add_argument("--server-rates", type=float, nargs="*", default=[], help="FedYogi's learning rates")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as for auxo run")

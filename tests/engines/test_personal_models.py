@@ -8,7 +8,7 @@ import pytest
 from auxo.core.personaliser import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import population_of
+from auxo.population.from_arrays import population_of
 from auxo.simulation.devices import Devices
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining

@@ -14,8 +14,8 @@ from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import NoGroups
-from auxo.population.population_file import save_population
 from auxo.population.synthetic import synthetic_population
+from tests.population.saved import save_population
 
 
 def population(*overrides: str) -> FederatedData:

@@ -22,7 +22,6 @@ from auxo.population.heterogeneity import (
     Rotation,
 )
 from auxo.population.planting import inputs_are_images, plant_groups
-from auxo.population.population_file import PopulationFileError
 from auxo.population.synthetic import synthetic_population
 from auxo.training.trainer import Trainer
 
@@ -44,7 +43,7 @@ def make_population(config: Config) -> FederatedData:
     """
     try:
         data = _drawn_or_read(config.population, config.seed)
-    except (PopulationFileError, FileError) as error:
+    except FileError as error:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
