@@ -13,7 +13,7 @@ from auxo.reporting.comparison_tables import brought, explained, findings, signe
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import contenders, method_colours, words_for
 from auxo.reporting.number_format import counted
-from auxo.reporting.page import page, scrolling, section
+from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_plot
 from auxo.reporting.race import Runner, race
 from auxo.reporting.svg import Axis, Line, LineChart, Mark
@@ -56,18 +56,10 @@ def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
 def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
     """Return what several methods brought, side by side."""
     columns = brought(comparison, names)
-    head = tag("tr", *(tag("th", escaped(name.replace("\n", " ")), scope="col") for name in ("", *columns)))
-    rows = [
-        tag(
-            "tr",
-            tag("th", escaped(words_for(name).name), scope="row"),
-            *(tag("td", escaped(cells[place])) for cells in columns.values()),
-        )
-        for place, name in enumerate(names)
-    ]
-    table = scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
-    notes = [tag("p", escaped(_sentence(line)), class_="soft") for line in explained(comparison, names)]
-    return tag("section", tag("h2", escaped("What they brought")), table, *notes)
+    heads = ["", *(name.replace("\n", " ") for name in columns)]
+    rows = ([words_for(name).name, *(cells[place] for cells in columns.values())] for place, name in enumerate(names))
+    notes = [note(_sentence(line)) for line in explained(comparison, names)]
+    return section("What they brought", table(heads, rows), *notes)
 
 
 def _sentence(line: str) -> str:

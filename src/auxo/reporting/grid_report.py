@@ -16,7 +16,7 @@ from auxo.reporting.comparison_tables import signed
 from auxo.reporting.markup import escaped, tag
 from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted, number
-from auxo.reporting.page import page, scrolling, section
+from auxo.reporting.page import note, page, section, table
 from auxo.reporting.plots import Plot, plot_section, write_plot
 from auxo.reporting.race import Runner, race
 
@@ -29,17 +29,17 @@ def grid_table(comparison: GridComparison) -> Table:
     headings, lines, notes = _cells(comparison)
     title = f"{comparison.population}, {counted(len(comparison.seeds), 'seed')}"
     caption = escape("\n".join(notes))
-    table = Table(title=escape(title), caption=caption, caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    shown = Table(title=escape(title), caption=caption, caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     before: str | None = None
     for place, heading in enumerate(headings):
         is_word = place <= len(comparison.axes)
-        table.add_column(heading, justify="left" if is_word else "right", overflow="fold")
+        shown.add_column(heading, justify="left" if is_word else "right", overflow="fold")
     for row, line in zip(comparison.rows, lines, strict=True):
         if before is not None and row.cell != before:
-            table.add_section()
+            shown.add_section()
         before = row.cell
-        table.add_row(*(escape(cell) for cell in line))
-    return table
+        shown.add_row(*(escape(cell) for cell in line))
+    return shown
 
 
 def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
@@ -59,8 +59,6 @@ def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
 def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
     title = f"Auxo comparison: {comparison.population}"
     headings, lines, notes = _cells(comparison)
-    head = tag("tr", *(tag("th", escaped(heading.replace("\n", " ")), scope="col") for heading in headings))
-    body = [tag("tr", *(tag("td", escaped(cell)) for cell in line)) for line in lines]
     links = [
         tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
         for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
@@ -69,8 +67,8 @@ def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(f"Methods by {axes}")),
-        section("Measures", scrolling(tag("table", tag("thead", head), tag("tbody", *body)))),
-        *(tag("p", escaped(note), class_="soft") for note in notes),
+        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines)),
+        *(note(words) for words in notes),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *links)),
     ]
