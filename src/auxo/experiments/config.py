@@ -34,7 +34,6 @@ Source = Literal["digits", "synthetic", "file", "given"]
 Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
