@@ -136,7 +136,13 @@ def participants_chart(run: MethodFacts) -> LineChart | None:
 def _chart_of_rounds(run: MethodFacts, what: str, y: Axis, of: Callable[[RoundClosed], float]) -> LineChart | None:
     colours = cohort_colours(run)
     lines = tuple(
-        Line(f"{y.label} of {cohort}", colours[cohort], _rounds(closed), np.array([of(one) for one in closed]), cohort)
+        Line(
+            f"{y.label}, cohort {cohort}",
+            colours[cohort],
+            _rounds(closed),
+            np.array([of(one) for one in closed]),
+            cohort,
+        )
         for cohort, closed in _by_cohort(run).items()
     )
     if not lines:
