@@ -19,6 +19,7 @@ import json
 import logging
 import ssl
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -49,7 +50,10 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.core.rng import stream
 from auxo.flower import AuxoClientApp, AuxoStrategy
-from auxo.flower.loopback.keys import Certificates, make_certificates
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "federation"))
+
+from loopback.keys import Certificates, make_certificates
 
 MODELS = {
     "MLP 784-64-10": [(64, 784), (64,), (10, 64), (10,)],
