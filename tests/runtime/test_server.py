@@ -48,8 +48,9 @@ N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 LEAVES = (CohortId("0.1"), CohortId("0.0.0"), CohortId("0.0.1"))  # after both partitions
 HALVES = Partition((0, 1), (0.5, 0.5))
-# The root after 3 of 10 rounds, and whichever cohort closes its 6th first.
-TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal"))
+# The root after 3 of 10 rounds, and whichever cohort closes its 6th first. Everybody is a judge: who is one follows from
+# the client's name, and names are changed below.
+TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal", judge_share=1.0))
 
 
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
