@@ -75,7 +75,7 @@ class Federation:
         """
         if cohort in state.cohorts:
             return state.cohorts[cohort]
-        below = [leaf for leaf in state.tree.leaves if leaf.startswith(f"{cohort}.")]
+        below = state.tree.leaves_of(cohort)
         if cohort not in self.openers(state) or not below:
             open_now = ", ".join(self.openers(state))
             raise KeyError(f"{cohort}: not a cohort that trains now; these do: {open_now}")

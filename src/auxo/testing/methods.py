@@ -111,7 +111,7 @@ def _expect_openers(openers: Sequence[CohortId], tree: CohortTree) -> None:
     unknown = [cohort for cohort in openers if cohort not in tree.index]
     expect(not unknown, f"openers among {tree.cohorts}", unknown)
     for leaf in tree.leaves:
-        by = [cohort for cohort in openers if leaf == cohort or leaf.startswith(f"{cohort}.")]
+        by = [cohort for cohort in openers if tree.is_below(leaf, cohort)]
         expect(len(by) == 1, f"one opener for the leaf {leaf}", by or "none")
 
 
