@@ -271,7 +271,7 @@ class Auxo:
         search = _memory(closing.states[0]).search
         if search.trial is not None:
             judges = are_judges(closing.participants.clients, self.cross_fit_share)
-            return ToBranches(search, len(closing.states), judges & self._stand_aside)
+            return ToBranches(search, len(closing.models), judges & self._stand_aside)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -297,7 +297,7 @@ class Auxo:
         if movement is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        state, *others = stepped(closing, gathered, aggregator, scale)
+        (state,) = stepped(closing, gathered, aggregator, scale)
         memory, claims = _memory(state), claims_of(closing, gathered)
         clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
         labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
@@ -326,7 +326,7 @@ class Auxo:
         if isinstance(decision, Partition):
             decision = replace(decision, generation=clustering.generation)
         return Outcome(
-            states=(replace(state, memory=after), *others),
+            states=(replace(state, memory=after),),
             decision=decision,
             affinities=Affinities(round_rewards(closing, gathered, self.rewards), similarity, clustering.generation),
             notes=RoundNotes(
@@ -352,7 +352,7 @@ class Auxo:
         if gathered.movements[0] is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        state, *others = stepped(closing, gathered, aggregator, scale)
+        (state,) = stepped(closing, gathered, aggregator, scale)
         search, claims = _memory(state).search, claims_of(closing, gathered)
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         if self._looks(search, state.round, closing.share):
@@ -375,7 +375,7 @@ class Auxo:
                 )
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=search)), *others),
+            states=(replace(state, memory=AuxoMemory(search=search)),),
             affinities=Affinities(
                 round_rewards(closing, gathered, self.rewards), similarity, search.clustering.generation
             ),
@@ -385,7 +385,7 @@ class Auxo:
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator) -> Outcome:
         """Move the branches' models, hear the judges, and decide once the trial is over."""
         state, claims = closing.states[0], claims_of(closing, gathered)
-        search, offered = _memory(state).search, len(closing.states)
+        search, offered = _memory(state).search, len(closing.models)
         assert search.trial is not None  # noqa: S101 - the caller has looked
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
@@ -409,7 +409,7 @@ class Auxo:
         if len(strangers):
             similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
+            states=(replace(state, memory=AuxoMemory(search=after)),),
             decision=trial.parted(cut, search.clustering.generation) if over and cut.pays else Keep(),
             affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.types import CohortId
+from auxo.core.types import CohortId, Float32Array
 from auxo.core.usual_updates import UsualUpdates
 
 
@@ -24,8 +24,17 @@ class CohortState:
 
 @dataclass(frozen=True)
 class CoordinatorState:
-    """The server's whole state."""
+    """The server's whole state; its cohorts change by `auxo.core.owners.commit` alone."""
 
     tree: CohortTree
     cohorts: Mapping[CohortId, CohortState]  # the leaves
     table: OwnState = NOTHING  # of clients, for algorithms that need one; it grows with the population, so they say so
+    epochs: Mapping[CohortId, int] = field(default_factory=dict)  # of leaves whose owner is not their first
+
+    def epoch(self, leaf: CohortId) -> int:
+        """Return the epoch of a leaf's owner; another owner has a larger one."""
+        return self.epochs.get(leaf, 0)
+
+    def model(self, leaf: CohortId) -> Float32Array:
+        """Return a leaf's model; see `auxo.core.owners.Shelf`."""
+        return self.cohorts[leaf].server.weights

@@ -69,7 +69,7 @@ class CohortTree:
     @cached_property
     def _lineages(self) -> dict[CohortId, tuple[CohortId, ...]]:
         """Return the way from the root down to each cohort, both included."""
-        lineages = {ROOT: (ROOT,)}
+        lineages: dict[CohortId, tuple[CohortId, ...]] = {ROOT: (ROOT,)}
         for branch in self.branches:
             lineages |= {child: (*lineages[branch.cohort], child) for child in branch.children}
         return lineages

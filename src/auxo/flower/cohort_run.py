@@ -405,7 +405,7 @@ class CohortRun:
     def _say_what_is_tried(self, cohort: CohortId, number: int) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
         states = self.server.record.state.cohorts
-        is_tried = cohort in self.server.tree.leaves and bool(held_by((states[cohort],))[0])
+        is_tried = cohort in self.server.tree.leaves and bool(held_by(states[cohort])[0])
         if is_tried and cohort not in self._on_trial:
             LOG.info("cohort %s, round %d: a partition is on trial, in models of its own", cohort, number)
             self._on_trial.add(cohort)
@@ -439,7 +439,7 @@ class CohortRun:
 def kept_by(server: Server) -> list[Kept]:
     """Return which strategies the models of a server go by."""
     states = server.record.state.cohorts.values()
-    servers = [one for state in states for one in (state.server, *held_by((state,))[0])]
+    servers = [one for state in states for one in (state.server, *held_by(state)[0])]
     return [one.own for one in servers if isinstance(one.own, Kept)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.matching import CheckIns, Matched
+from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
 from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
@@ -69,7 +70,7 @@ def open_round(
     rows = np.flatnonzero(matched.cohort == state.tree.index[cohort])
     if len(rows) < at_least:
         return TooFew(len(rows))
-    state = _noted(rules, state, cohort, len(rows))
+    state = _noted(state, cohort, len(rows))
     mine = rules.of(state, cohort)
     invited = rules.invited(state, cohort)
     chosen = rows if invited == EVERYBODY else _selected(rules, mine, check_ins, rows, invited, rng)
@@ -86,7 +87,7 @@ def open_round(
             table=state.table,
         )
     )
-    plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
+    plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))
     participants = Participants(
         selected.clients[plan.rows],
         plan.offered,
@@ -140,13 +141,12 @@ def _selected(
     return chosen
 
 
-def _noted(rules: Federation, state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:
+def _noted(state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:
     """Return the state after ``count`` clients were there for ``cohort`` at the start of a round."""
 
     def noted(mine: CohortState) -> CohortState:
         memory = _CHECK_IN_MEMORY if mine.check_ins > 0 else 0.0
         return replace(mine, check_ins=memory * mine.check_ins + (1 - memory) * count)
 
-    for_whom = {leaf for leaf in state.tree.leaves if leaf == cohort or leaf.startswith(f"{cohort}.")}
-    cohorts = {leaf: noted(mine) if leaf in for_whom else mine for leaf, mine in state.cohorts.items()}
-    return replace(state, cohorts=cohorts)
+    leaves = state.tree.leaves_of(cohort)
+    return commit_as_owner(state, Change(leaves, {leaf: noted(state.cohorts[leaf]) for leaf in leaves}))

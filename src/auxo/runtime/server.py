@@ -146,7 +146,7 @@ class Server:
         if state is None or name not in names:
             known = (one for leaf, kept in self._state.cohorts.items() for one in _names((leaf,), kept))
             raise KeyError(f"{name}: no model of this name; there are: {_listed(known)}")
-        return models_in((state,))[names.index(name)].copy()
+        return models_in(state)[names.index(name)].copy()
 
     def kept_beside(self, name: CohortId) -> OwnState:
         """Return what the aggregator keeps of its own beside a model that is trained; of others nothing is kept.
@@ -156,7 +156,7 @@ class Server:
         """
         self.weights(name)
         state = self._state.cohorts[CohortId(name.partition(_HELD)[0])]
-        servers = (state.server, *held_by((state,))[0])
+        servers = (state.server, *held_by(state)[0])
         place = _names((CohortId(name.partition(_HELD)[0]),), state).index(name)
         return servers[place].own if place < len(servers) else NOTHING
 
@@ -465,7 +465,7 @@ def _said(result: TaskResult) -> str:
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
     """Return what the models of a round are called, in their order; ``state`` is of the first of the offered leaves."""
-    held = sum(map(len, held_by((state,))))
+    held = sum(map(len, held_by(state)))
     return (*offered, *(CohortId(f"{offered[0]}{_HELD}{number}") for number in range(held)))
 
 
