@@ -16,6 +16,7 @@ from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
 from auxo.testing.methods import check_method
+from auxo.testing.owners import check_commit, check_shelf
 from auxo.testing.personalisers import check_personaliser
 from auxo.testing.populations import check_population
 from auxo.testing.selectors import check_selector
@@ -26,6 +27,7 @@ __all__ = [
     "check_aggregator",
     "check_availability",
     "check_client_algorithm",
+    "check_commit",
     "check_criterion",
     "check_devices",
     "check_engine",
@@ -33,6 +35,7 @@ __all__ = [
     "check_personaliser",
     "check_population",
     "check_selector",
+    "check_shelf",
     "check_trainer",
     "separable_population",
 ]
