@@ -59,11 +59,11 @@ WRONG: Mapping[str, Commit] = {
     ),
     "trusting": lambda state, epoch, change: commit(state, max(map(state.epoch, change.of)), change),
     "trusts the last": lambda state, epoch, change: commit(
-        replace(state, epochs={**state.epochs, LEFT: state.epoch(RIGHT)}), epoch, change
+        replace(state, owners={**state.owners, LEFT: state.epoch(RIGHT)}), epoch, change
     ),
     "silent": _unless_gone,
     "jealous": lambda state, epoch, change: (
-        commit(state, epoch, change) if set(state.epochs.values()) == {epoch} else Fenced(change.of[0], epoch, None)
+        commit(state, epoch, change) if set(state.owners.values()) == {epoch} else Fenced(change.of[0], epoch, None)
     ),
     "careless": _unchecked,
     "writes": _written,
@@ -147,8 +147,8 @@ def test_an_owner_that_wakes_up_late_is_fenced_and_changes_nothing() -> None:
 def test_where_there_was_one_owner_only_a_state_names_none() -> None:
     state = start(rules_of(Ifca(cohorts=3)), initial_model)
 
-    assert (state.epochs, state.epoch(LEFT)) == ({}, 0)
-    assert commit_as_owner(state, Change((LEFT,), {LEFT: state.cohorts[RIGHT]})).epochs == {}
+    assert (state.owners, state.epoch(LEFT)) == ({}, 0)
+    assert commit_as_owner(state, Change((LEFT,), {LEFT: state.cohorts[RIGHT]})).owners == {}
 
 
 def test_cohorts_of_different_owners_do_not_change_together() -> None:

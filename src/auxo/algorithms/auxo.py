@@ -250,7 +250,7 @@ class Auxo:
         compares = plan.model == LEAST_LOSS
         elsewhere = compares | (judges & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
-        unheard = judges & ~search.has_heard(clients)
+        unheard = judges & ~search.has_heard(clients, opening.secret)
         asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
         return replace(
             plan,
@@ -437,7 +437,8 @@ class Auxo:
         branch = search.branches(claims.label, claims.generation)
         said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
         losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
-        marks = seals(closing.participants.clients[gathered.rows[rows]], search.clustering.generation)
+        clients = closing.participants.clients[gathered.rows[rows]]
+        marks = seals(clients, search.clustering.generation, closing.secret)
         if not self.trial.judges_choose:
             return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
         one_way = Judgements(branch, losses, scores, held_in, marks).whole()

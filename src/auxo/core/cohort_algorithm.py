@@ -67,6 +67,7 @@ class Opening:
     progress: float  # share of the cohort's rounds that are done once this one has closed
     share: int  # updates that the round wants
     table: OwnState = NOTHING  # of clients, for algorithms that have one
+    secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ class Closing:
     times: Times | None = None  # of the participants; None: nobody has looked at a clock
     tree: CohortTree = field(default_factory=CohortTree)  # as it stands; a partition's children come after its cohorts
     shelved: Mapping[CohortId, Float32Array] = field(default_factory=dict)  # models of the others that are offered
+    secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
 
     @cached_property
     def leaves(self) -> tuple[CohortId, ...]:

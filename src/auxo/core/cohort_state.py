@@ -29,11 +29,13 @@ class CoordinatorState:
     tree: CohortTree
     cohorts: Mapping[CohortId, CohortState]  # the leaves
     table: OwnState = NOTHING  # of clients, for algorithms that need one; it grows with the population, so they say so
-    epochs: Mapping[CohortId, int] = field(default_factory=dict)  # of leaves whose owner is not their first
+    owners: Mapping[CohortId, int] = field(default_factory=dict)  # epochs of owners, of leaves that were taken over
+    guard: OwnState = NOTHING  # the guard's; one that bans has a table of clients here
+    secret: str = field(default="", repr=False)  # of the run, up to 64 characters; no client ever hears it
 
     def epoch(self, leaf: CohortId) -> int:
         """Return the epoch of a leaf's owner; another owner has a larger one."""
-        return self.epochs.get(leaf, 0)
+        return self.owners.get(leaf, 0)
 
     def model(self, leaf: CohortId) -> Float32Array:
         """Return a leaf's model; see `auxo.core.owners.Shelf`."""

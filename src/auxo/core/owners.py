@@ -74,11 +74,11 @@ def commit(state: CoordinatorState, epoch: int, change: Change) -> CoordinatorSt
             f"change of {', '.join(change.of)}: expected a state for each leaf that takes their place and no other, "
             f"got those of {', '.join(change.cohorts) or 'none'}; the leaves would be {', '.join(tree.leaves)}"
         )
-    epochs = {name: kept for name, kept in state.epochs.items() if name in cohorts}
+    owners = {name: kept for name, kept in state.owners.items() if name in cohorts}
     if epoch > 0:
-        epochs |= dict.fromkeys(change.cohorts, epoch)
+        owners |= dict.fromkeys(change.cohorts, epoch)
     table = state.table if change.table is None else change.table
-    return replace(state, tree=tree if change.branches else state.tree, cohorts=cohorts, table=table, epochs=epochs)
+    return replace(state, tree=tree if change.branches else state.tree, cohorts=cohorts, table=table, owners=owners)
 
 
 def commit_as_owner(state: CoordinatorState, change: Change) -> CoordinatorState:
@@ -103,4 +103,4 @@ def take_over(state: CoordinatorState, cohorts: Sequence[CohortId]) -> tuple[Coo
         if cohort not in state.cohorts:
             raise KeyError(f"{cohort}: not a leaf; these are: {', '.join(state.cohorts)}")
     epoch = 1 + max(map(state.epoch, cohorts))
-    return replace(state, epochs={**state.epochs, **dict.fromkeys(cohorts, epoch)}), epoch
+    return replace(state, owners={**state.owners, **dict.fromkeys(cohorts, epoch)}), epoch

@@ -87,6 +87,7 @@ def closing_of(
         times=times,
         tree=state.tree,
         shelved={leaf: shelf.model(leaf) for leaf in offered if leaf not in leaves},
+        secret=state.secret,
     )
 
 

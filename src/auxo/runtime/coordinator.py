@@ -11,10 +11,23 @@ from auxo.core.cohort_algorithm import Closing, InitialModel, Outcome
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.gathering import Gathered
+from auxo.core.guard import Shown
+from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partition import Keep, Partition
+from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.federation import Federation
+
+_SECRET_BYTES = 32
+
+
+def begun(
+    rules: Federation, tree: CohortTree, cohorts: Mapping[CohortId, CohortState], table: OwnState = NOTHING
+) -> CoordinatorState:
+    """Return these cohorts before their first round; the run's secret follows from the seed, and a server draws one."""
+    secret = stream(rules.seed, "secret").bytes(_SECRET_BYTES).hex()
+    return CoordinatorState(tree, cohorts, table, guard=rules.guard.begin(), secret=secret)
 
 
 def start(rules: Federation, initial: InitialModel) -> CoordinatorState:
@@ -22,7 +35,7 @@ def start(rules: Federation, initial: InitialModel) -> CoordinatorState:
     begin = rules.algorithm.begin(initial)
     servers = [rules.aggregator.initial(weights) for weights in begin.models]
     root = CohortState(servers[0], memory=rules.algorithm.memory(None), selection=rules.selector.begin())
-    state = CoordinatorState(CohortTree(), {ROOT: root}, begin.table)
+    state = begun(rules, CohortTree(), {ROOT: root}, begin.table)
     if begin.partition is None:
         return state
     state = commit_as_owner(state, _partitioned(rules, state.tree, {ROOT: root}, ROOT, begin.partition))
@@ -56,6 +69,16 @@ def decided(rules: Federation, tree: CohortTree, closing: Closing, outcome: Outc
         case other:
             assert_never(other)
     return replace(change, table=outcome.table)
+
+
+def struck(rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered) -> CoordinatorState:
+    """Return the state after the guard has seen a round, whatever came of it."""
+    clients = closing.participants.clients
+    answered = np.zeros(len(clients), dtype=np.bool_)
+    answered[gathered.rows] = True
+    rejected = (*gathered.rejected, *gathered.unusual)
+    shown = Shown(closing.cohort, closing.states[0].round + 1, clients, answered, rejected)
+    return replace(state, guard=rules.guard.strike(state.guard, shown))
 
 
 def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: CohortTree) -> FeedbackColumns | None:

@@ -10,6 +10,7 @@ from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wa
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.shares import whole_shares
@@ -32,6 +33,7 @@ class Federation:
     layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
     by_unit: bool = True  # algorithms that see units are shown them
     epochs: int = 1  # passes over a participant's samples; for selectors that ask some for more
+    guard: Guard = field(default_factory=Unguarded)
 
     def __post_init__(self) -> None:
         if self.total_participants < 1:
@@ -56,7 +58,7 @@ class Federation:
     def own_states(self) -> tuple[type, ...]:
         """Return the kinds of states that its parts bring along, for the codec."""
         kept = self.aggregator.own_states if isinstance(self.aggregator, KeepsOwn) else ()
-        return (*self.algorithm.own_states, *self.selector.own_states, *kept)
+        return (*self.algorithm.own_states, *self.selector.own_states, *kept, *self.guard.own_states)
 
     @cached_property
     def asks_for_loss(self) -> bool:

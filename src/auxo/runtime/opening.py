@@ -9,6 +9,7 @@ import numpy as np
 
 from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.guard import NOBODY, Refusals
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
@@ -41,11 +42,14 @@ class Arrived:
 
     check_ins: CheckIns
     matched: Matched
+    refused: Refusals = NOBODY  # by the guard, and matched nowhere
 
 
 def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
-    """Return the check-ins with the cohort that each has found."""
-    return Arrived(check_ins, rules.algorithm.matching.match(state, check_ins, rng))
+    """Return the check-ins with the cohort that each has found; whom the guard refuses finds none."""
+    refused = rules.guard.admit(state.guard, check_ins)
+    matched = rules.algorithm.matching.match(state, check_ins, rng)
+    return Arrived(check_ins, matched.without(refused.rows), refused)
 
 
 def open_round(
@@ -85,6 +89,7 @@ def open_round(
             progress=rules.progress(state, cohort),
             share=rules.share(state, cohort),
             table=state.table,
+            secret=state.secret,
         )
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))

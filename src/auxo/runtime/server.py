@@ -1,5 +1,6 @@
 """The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
+import secrets
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Par
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState
@@ -24,18 +26,19 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number, plain_id
 from auxo.runtime.closing import Closed, close_round, closing_of, models_in
-from auxo.runtime.coordinator import act, feedback, start
+from auxo.runtime.coordinator import act, feedback, start, struck
 from auxo.runtime.federation import Federation
 from auxo.runtime.flat_arrays import as_flat, models_in_arrays
 from auxo.runtime.in_vain import InVain
 from auxo.runtime.made_with import federation_id, made_with
-from auxo.runtime.opening import Arrived, Opened, open_round
+from auxo.runtime.opening import Opened, open_round
 from auxo.runtime.opening import match as match_check_ins
 from auxo.runtime.reported_times import times_of
 from auxo.runtime.server_record import ServerRecord, check_record
 
 _TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
+_MOST_SECRET_BYTES = 64  # of a key of blake2b
 _HELD = "~"  # between a cohort and the number of a model that it holds besides its own
 
 
@@ -77,8 +80,10 @@ class Server:
         method: CohortAlgorithm,
         aggregator: Aggregator | None = None,
         selector: Selector | None = None,
+        guard: Guard | None = None,
         seed: int = 0,
         shapes: Sequence[tuple[int, ...]] | Sequence[Layer] = (),
+        secret: str | None = None,
     ) -> None:
         """Start with the cohorts that the method begins with: most often one.
 
@@ -91,10 +96,13 @@ class Server:
             method: how cohorts are found, such as ``Auxo()``.
             aggregator: how updates move a cohort's model; None: federated averaging.
             selector: who takes part of those that are there; None: a uniform sample.
+            guard: who of those that check in is refused, and for what; None: nobody.
             seed: of selection, clustering and fingerprints.
             shapes: of the model's tensors, in the order of the flat weights, so that updates can be compared unit by
                 unit; a plain shape has its units along the first axis. None given: each update is compared as one,
                 and where clients differ in their class frequencies, that hides groups that differ in their inputs.
+            secret: of the run, up to 64 bytes, which marks of clients are made with; a record has it, no message does.
+                None: drawn from the system's entropy, and not from the seed, which may be known to others.
         """
         models = [model.astype(np.float32) for model in models_in_arrays(weights)]
         layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
@@ -109,13 +117,18 @@ class Server:
             seed=seed,
             selector=selector or Uniform(),
             layers=layers,
+            guard=guard or Unguarded(),
         )
-        self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
+        if secret is not None and not 0 < len(secret.encode()) <= _MOST_SECRET_BYTES:
+            raise ValueError(f"secret: expected 1 to {_MOST_SECRET_BYTES} bytes, got {len(secret.encode())}")
+        state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
+        self._state = replace(state, secret=secret or secrets.token_hex())
         self._open: dict[CohortId, _Open] = {}
         self._turns = 0
         self._federation = federation_id(self._rules, models)
         self._in_vain = InVain(participants)
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
+        self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
         self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
 
     @property
@@ -199,11 +212,15 @@ class Server:
         if not everybody:
             self._turns += 1
         rng = stream(self._rules.seed, "placement" if everybody else "match", self._turns)
-        columns, matching = _columns(check_ins, self._state.tree), self._rules.algorithm.matching
+        columns = _columns(check_ins, self._state.tree)
         if everybody:
-            matched, listed = matching.place(self._state, columns, rng), self._state.tree.leaves
+            matched = self._rules.algorithm.matching.place(self._state, columns, rng)
+            listed = self._state.tree.leaves
         else:
-            matched = matching.match(self._state, columns, rng)
+            arrived = match_check_ins(self._rules, self._state, columns, rng)
+            matched = arrived.matched
+            named = zip(arrived.refused.rows.tolist(), arrived.refused.reasons, strict=True)
+            self.refused = {check_ins[row].client: reason for row, reason in named}
             listed = tuple(cohort for cohort in self.cohorts if not self._is_over(cohort))
         found: dict[CohortId, list[CheckIn]] = {cohort: [] for cohort in listed}
         names = self._state.tree.cohorts
@@ -232,11 +249,12 @@ class Server:
         called = {number: name for number, one in numbered if (name := plain_id(one.client)) is not None}
         # They are here because the loop says so; whether by their own request, their requests say.
         rng = stream(self._rules.seed, "vouch", self._turns)
-        led = match_check_ins(self._rules, self._state, columns, rng).matched
-        position = self._state.tree.index[cohort]
+        arrived = match_check_ins(self._rules, self._state, columns, rng)
+        led, position = arrived.matched, self._state.tree.index[cohort]
         here = Matched(np.full(len(columns), position), led.vouched & (led.cohort == position))
+        arrived = replace(arrived, matched=here.without(arrived.refused.rows))
         select = stream(self._rules.seed, "select", cohort, self._turns)
-        opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
+        opened = open_round(self._rules, self._state, cohort, arrived, select)
         assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
         ask = opened.participants
         if (ask.steps, ask.pre_training, ask.centres) != (None, None, None):
@@ -302,6 +320,7 @@ class Server:
             answers = [one for one in answers if one.loss is not None]
         closed = close_round(self._rules, closing, iter(answers))
         self.closed = closed
+        self._state = struck(self._rules, self._state, closing, closed.gathered)
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))

@@ -34,7 +34,7 @@ from auxo.protocol.events import (
     UpdateRejected,
 )
 from auxo.runtime.closing import Closed, Training, closing_of, models_of
-from auxo.runtime.coordinator import act, feedback
+from auxo.runtime.coordinator import act, feedback, struck
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Opened, TooFew, match, open_round
@@ -283,7 +283,8 @@ class Simulation:
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
         closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
-        state = replace(state, spent=state.spent + _spent(opened, closed))
+        coordinator = struck(self.rules, state.coordinator, closing, closed.gathered)
+        state = replace(state, coordinator=coordinator, spent=state.spent + _spent(opened, closed))
         self._report_rejected(state, cohort, opened, closed.gathered)
         if closed.outcome is None:
             return self._try_later(state, cohort, "no usable update")

@@ -15,6 +15,7 @@ from auxo.testing.contract import ContractBroken
 from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
+from auxo.testing.guards import check_guard
 from auxo.testing.methods import check_method
 from auxo.testing.owners import check_commit, check_shelf
 from auxo.testing.personalisers import check_personaliser
@@ -31,6 +32,7 @@ __all__ = [
     "check_criterion",
     "check_devices",
     "check_engine",
+    "check_guard",
     "check_method",
     "check_personaliser",
     "check_population",
