@@ -12,7 +12,7 @@ from auxo.core.usual_updates import UsualUpdates
 
 @dataclass(frozen=True)
 class CohortState:
-    """All that one cohort must keep between rounds; nothing in it belongs to a client."""
+    """All that one cohort must keep between rounds; a table of clients only where its selector has one."""
 
     server: ServerState
     round: int = 0  # rounds closed along the lineage from the root

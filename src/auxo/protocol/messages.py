@@ -81,7 +81,7 @@ class TaskFailure:
 
 @dataclass(frozen=True)
 class AffinityFeedback:
-    """Cohort to participant: how it fitted; the server forgets it once it is sent."""
+    """Cohort to participant: how it fitted; the server forgets it once it is sent, on Flower with the next message."""
 
     client: ClientId
     cohort: CohortId

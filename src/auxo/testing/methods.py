@@ -84,7 +84,7 @@ def runs(algorithm: CohortAlgorithm) -> None:
 @_promise
 def leaves_arguments_alone(algorithm: CohortAlgorithm) -> None:
     """No function changes its arguments, arrays included."""
-    trial = Trial.of(rules_of(Witness(algorithm, guard=locked)))
+    trial = Trial.of(rules_of(Witness(algorithm, watch=locked)))
     trial.simulation.placement(trial.end())
 
 
