@@ -67,8 +67,8 @@ class Server:
     """Auxo's server half, driven by a loop of your own.
 
     A round of a cohort is `open_round` -> your training -> `close_round`; `match` says whose round a check-in
-    belongs to. Between rounds it keeps the cohorts' models and no table of clients, unless its selector, method or guard
-    has one, such as Oort's. examples/plain_numpy.py is a whole loop.
+    belongs to. Between rounds it keeps the cohorts' models and no table of clients, unless its selector, method or
+    guard has one, as Oort does. examples/plain_numpy.py is a whole loop.
     """
 
     def __init__(  # noqa: PLR0913 - by name, all but the first
