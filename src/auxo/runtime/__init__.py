@@ -1,1 +1,4 @@
-"""What carries a run from round to round: the coordinator, and what it asks of an engine."""
+"""What carries a run from round to round: the coordinator, and what it asks of an engine.
+
+In it: how a round opens and closes, the coordinator, and `Server` and `Client` for a loop of your own.
+"""
