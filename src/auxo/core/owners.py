@@ -68,7 +68,8 @@ def commit(state: CoordinatorState, epoch: int, change: Change) -> CoordinatorSt
         if current != epoch:
             return Fenced(cohort, epoch, current)
     stay = {name: kept for name, kept in state.cohorts.items() if name not in change.of or name in change.cohorts}
-    cohorts, tree = {**stay, **change.cohorts}, CohortTree((*state.tree.branches, *change.branches))
+    cohorts = {**stay, **change.cohorts}
+    tree = CohortTree((*state.tree.branches, *change.branches)) if change.branches else state.tree
     if set(cohorts) != set(tree.leaves) or not set(change.cohorts).isdisjoint(set(state.cohorts) - set(change.of)):
         raise ValueError(
             f"change of {', '.join(change.of)}: expected a state for each leaf that takes their place and no other, "
@@ -78,7 +79,7 @@ def commit(state: CoordinatorState, epoch: int, change: Change) -> CoordinatorSt
     if epoch > 0:
         owners |= dict.fromkeys(change.cohorts, epoch)
     table = state.table if change.table is None else change.table
-    return replace(state, tree=tree if change.branches else state.tree, cohorts=cohorts, table=table, owners=owners)
+    return replace(state, tree=tree, cohorts=cohorts, table=table, owners=owners)
 
 
 def commit_as_owner(state: CoordinatorState, change: Change) -> CoordinatorState:

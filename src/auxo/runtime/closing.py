@@ -70,8 +70,8 @@ def closing_of(
         shelf: where the models of other leaves are; None: in the state.
     """
     participants = _offered_now(participants, state.tree)
-    offered, shelf = participants.offered, shelf or state
-    leaves = leaves_of_round(cohort, offered)
+    offered, leaves = participants.offered, leaves_of_round(cohort, participants.offered)
+    shelf = state if shelf is None else shelf
     return Closing(
         cohort=cohort,
         states=tuple(state.cohorts[leaf] for leaf in leaves),
