@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auxo.experiments.event_log import EventLog, Mark, events_before, mark_of
+from auxo.protocol.event_log import EventLog, Mark, events_before, mark_of
 from auxo.protocol.events import CohortEnded
 
 EVENTS = tuple(CohortEnded(float(number), "0", number) for number in range(6))
@@ -45,6 +45,9 @@ def test_a_file_that_is_not_what_it_was_is_refused(tmp_path: Path, content: byte
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"events\.jsonl: expected the \d+ bytes of events that were written"):
         events_before(path, mark)
+    with pytest.raises(ValueError, match=r"events\.jsonl: expected the \d+ bytes of events that were written"):
+        EventLog(path, mark)
+    assert path.read_bytes() == content
 
 
 def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_no_half_line(tmp_path: Path) -> None:
@@ -57,9 +60,12 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_no_half_line(tmp
     try:
         with pytest.raises(OSError, match="File too large") as error:
             log.write(EVENTS[1])
-        assert len(path.read_bytes()) > len(whole)
+        assert path.read_bytes() == whole
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.write(EVENTS[2])  # there is room again
+    mark = log.synced()
     log.close()
     assert error.value.filename == str(path)
-    assert path.read_bytes() == whole
+    assert mark == mark_of(path)
+    assert events_before(path, mark) == (EVENTS[0], EVENTS[2])
