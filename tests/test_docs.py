@@ -16,8 +16,9 @@ import auxo
 from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskFailure, TaskResult
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
+from auxo.commands.options import all_overrides
 from auxo.core.affinity import AffinityRecords
-from auxo.core.q_fedavg import QFedAvg
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
@@ -86,9 +87,11 @@ def test_every_command_of_auxo_has_the_subcommands_and_options_that_are_shown(do
 def test_every_override_that_is_shown_is_accepted(name: str) -> None:
     for line in code(TEXTS[name]):
         words = shlex.split(line, comments=True) if "--set " in line and not line.startswith("python") else []
+        files = [Path(value) for option, value in pairwise(words) if option == "--population"]
         values = [value for option, value in pairwise(words) if option == "--set"]
         reference = next((word for word in words if word in reference_names()), None)
-        parse_config("" if reference is None else reference_text(reference), values)  # raises otherwise
+        given = all_overrides(values, files[0] if files else None)
+        parse_config("" if reference is None else reference_text(reference), given)  # raises otherwise
 
 
 def all_settings() -> set[str]:

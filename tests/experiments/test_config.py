@@ -109,7 +109,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
             "auxo.criterion=lema",
             'auxo.criterion: expected a criterion (gain, lemma) or an import path, got "lema"; did',
         ),
-        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number, got nan"),
+        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number (above 0), got nan"),
         ("training=3", "training: expected a section [training], got 3; set one of: aggregator, selector, client, per"),
         ("seed.x=3", "seed: expected a whole number (at least 0), got {x = 3}"),
         ("rounds", "--set rounds: expected section.key=value"),
@@ -280,11 +280,6 @@ def test_paths_in_a_configuration_are_relative_to_it_and_those_of_options_to_the
     assert parse_config(to_toml(config)) == config  # the copy in a run's directory
     other = load_config(Path("../study/study.toml"), ["population.file=mine.arrow"])
     assert other.population.file == here / "mine.arrow"
-
-
-def test_a_trace_that_may_lie_in_the_data_folder_keeps_its_name() -> None:
-    config = load_config(None, ["devices.availability=trace", "devices.availability_file=flash.npz"])
-    assert config.devices.availability_file == Path("flash.npz")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from auxo.experiments.method_runs import (
     local_training,
     method_runs,
     needs_groups,
-    personaliser,
+    tuning,
 )
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
@@ -304,8 +304,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
-    tuning = personaliser(config).tuning
-    personal = PersonalModels.by(tuning, trainer, data, local_training(config), config.seed)
+    personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
     measured = Measured(config.run.perplexity, personal)
 
     def evaluate() -> Scores:
