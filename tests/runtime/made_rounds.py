@@ -59,6 +59,7 @@ SETTINGS = Auxo(
     start_round=1,
     sharing="equal",
 )
+SAME_SECRET = "of all servers in tests"  # noqa: S105 - or their bytes would not be the same
 RULES = Federation(SETTINGS, FedAvg(), N_PARAMS, total_participants=10, total_rounds=4, seed=1, overcommit=0.25)
 
 

@@ -44,6 +44,7 @@ from auxo.protocol.codec import CodecError, from_bytes
 from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
 from tests.core.selectors_of_our_own import FewestTurns
+from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -67,6 +68,7 @@ class TwoPartitions:
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
         method=Auxo(
@@ -710,6 +712,7 @@ FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
 def ifca_server(warm_start: int = 1, weights: float = 0.0, selector: Selector | None = None) -> Server:
     return Server(
         np.array([weights], dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
         method=Ifca(cohorts=2, warm_start=warm_start),
@@ -890,7 +893,14 @@ def test_a_selector_with_a_memory_gives_everybody_a_turn_even_over_a_crash() -> 
 
 def turns_server() -> Server:
     weights = np.zeros(N_PARAMS, dtype=np.float32)
-    return Server(weights, participants=PARTICIPANTS, rounds=ROUNDS, method=OneCohort(), selector=FewestTurns())
+    return Server(
+        weights,
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        method=OneCohort(),
+        selector=FewestTurns(),
+        secret=SAME_SECRET,
+    )
 
 
 # Mistakes in the loop.
