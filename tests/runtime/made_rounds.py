@@ -34,6 +34,7 @@ WEIGHTS = np.arange(N_PARAMS, dtype=np.float32)
 HALVES = Partition((0, 1), (0.25, 0.75))
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 SETTINGS = replace(FOLLOWS, sharing="equal")
+SAME_SECRET = "of all servers in tests"  # noqa: S105 - or their bytes would not be the same
 RULES = Federation(SETTINGS, FedAvg(), N_PARAMS, total_participants=10, total_rounds=4, seed=1, overcommit=0.25)
 
 

@@ -76,7 +76,10 @@ def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what
     assert closing_of(RULES, state, LEFT, asked).participants is asked
     assert closing.participants.offered == (LEFT, CohortId("0.1.0"), CohortId("0.1.1"))
     assert closing.participants.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
-    assert closing.states == tuple(later.cohorts[leaf] for leaf in closing.participants.offered)
+    assert closing.states == (later.cohorts[LEFT],)
+    assert set(closing.shelved) == set(closing.participants.offered) - {LEFT}
+    for model, leaf in zip(closing.models, closing.participants.offered, strict=True):
+        assert model is later.cohorts[leaf].server.weights
 
 
 def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them() -> None:

@@ -43,19 +43,21 @@ from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
 from tests.algorithms.planned_partitions import CLUSTERS, FOLLOWS, PlannedPartitions
 from tests.core.selectors_of_our_own import FewestTurns
+from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 LEAVES = (CohortId("0.1"), CohortId("0.0.0"), CohortId("0.0.1"))  # after both partitions
 HALVES = Partition((0, 1), (0.5, 0.5))
-# The root after 3 of 10 rounds, and whichever cohort closes its 6th first. Everybody is a judge: who is one follows from
-# the client's name, and names are changed below.
+# The root after 3 of 10 rounds, and whichever cohort closes its 6th first. Everybody is a judge: who is one follows
+# from the client's name, and names are changed below.
 TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal", judge_share=1.0))
 
 
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
         method=TWO_PARTITIONS,
@@ -690,6 +692,7 @@ FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
 def ifca_server(warm_start: int = 1, weights: float = 0.0, selector: Selector | None = None) -> Server:
     return Server(
         np.array([weights], dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
         method=Ifca(cohorts=2, warm_start=warm_start),
@@ -870,7 +873,14 @@ def test_a_selector_with_a_memory_gives_everybody_a_turn_even_over_a_crash() -> 
 
 def turns_server() -> Server:
     weights = np.zeros(N_PARAMS, dtype=np.float32)
-    return Server(weights, participants=PARTICIPANTS, rounds=ROUNDS, method=OneCohort(), selector=FewestTurns())
+    return Server(
+        weights,
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        method=OneCohort(),
+        selector=FewestTurns(),
+        secret=SAME_SECRET,
+    )
 
 
 # Mistakes in the loop.

@@ -103,7 +103,7 @@ def test_eager_methods_partition_while_they_are_looked_at(name: str) -> None:
 def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> None:
     witness = Witness(EAGER["auxo"])
     on_trial = [
-        any(held_by((mine,))[0] for mine in state.coordinator.cohorts.values())
+        any(held_by(mine)[0] for mine in state.coordinator.cohorts.values())
         for state in Trial.of(rules_of(witness)).states()
     ]
 

@@ -23,6 +23,7 @@ class ClientRecord:
     check_ins: int = 0  # so far; names the random stream of the next
     federation: str = ""  # whose feedback it has had; "": nobody's, or of one that does not say
     rounds: Mapping[CohortId, int] = field(default_factory=dict)  # the last of each cohort that it has had feedback to
+    token: str = ""  # the last that it was given
 
     def __post_init__(self) -> None:
         if self.affinity is not None and len(self.affinity.heard) != 1:
@@ -79,7 +80,10 @@ class Client:
         if self._record.affinity is None:
             return CheckIn(self.client)
         rng = stream(self._seed, "client", self.client, self._record.check_ins)
-        return check_in_of(self.client, self._record.affinity, self._settings, rng if explore else None)
+        check_in = check_in_of(self.client, self._record.affinity, self._settings, rng if explore else None)
+        if check_in.request is None or not self._record.token:
+            return check_in
+        return replace(check_in, request=replace(check_in.request, token=self._record.token))
 
     def receive(self, feedback: AffinityFeedback) -> None:
         """Learn from the feedback to the last task; one that has been delivered before changes nothing.
@@ -107,6 +111,7 @@ class Client:
             affinity=learn(affinity, columns, self._settings),
             federation=feedback.federation,
             rounds={**self._record.rounds, feedback.cohort: feedback.round},
+            token=feedback.token or self._record.token,
         )
 
     def record_to_bytes(self) -> bytes:

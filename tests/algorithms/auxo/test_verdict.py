@@ -167,6 +167,15 @@ def test_a_choice_by_chance_parts_nothing() -> None:
     assert len(cut_of(heard(said(losses, held_in=losses))).nodes) > 1  # which is why `whole` leaves these out
 
 
+@given(st.permutations(list(range(8))))
+def test_what_the_seals_of_judges_are_decides_nothing(seals: list[int]) -> None:
+    rng = stream(2, "values")
+    values, part, judge = rng.random(12), np.arange(12) % 3, np.arange(12) % 8
+    marks = np.array(seals)[judge] * 1_000_003
+
+    assert _Mean.of(values, part, marks) == _Mean.of(values, part, judge)
+
+
 def test_who_judges_by_both_halves_is_one_judge() -> None:
     losses = judged({0: (0.0, 0.5), 1: (0.0, 0.5)}, count=2, noise=0.1)
     once = said(losses, held_in=losses + 0.01)

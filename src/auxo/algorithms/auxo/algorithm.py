@@ -169,7 +169,7 @@ class Auxo:
         compares = plan.model == LEAST_LOSS
         elsewhere = compares | (judges & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
-        unheard = judges & ~search.has_heard(clients)
+        unheard = judges & ~search.has_heard(clients, opening.secret)
         asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
         return replace(
             plan,
@@ -190,7 +190,7 @@ class Auxo:
         search = _memory(closing.states[0]).search
         if search.trial is not None:
             judges = are_judges(closing.participants.clients, self.judge_share)
-            return ToBranches(search, len(closing.states), judges & self._stand_aside)
+            return ToBranches(search, len(closing.models), judges & self._stand_aside)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -217,7 +217,7 @@ class Auxo:
         if gathered.movements[0] is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        state, *others = stepped(closing, gathered, aggregator, scale)
+        (state,) = stepped(closing, gathered, aggregator, scale)
         search, claims = _memory(state).search, claims_of(closing, gathered)
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         if self._looks(search, state.round, closing.share):
@@ -240,7 +240,7 @@ class Auxo:
                 )
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=search)), *others),
+            states=(replace(state, memory=AuxoMemory(search=search)),),
             affinities=Affinities(
                 round_rewards(closing, gathered, self.rewards), similarity, search.clustering.generation
             ),
@@ -250,7 +250,7 @@ class Auxo:
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator) -> Outcome:
         """Move the branches' models, hear the judges, and decide once the trial is over."""
         state, claims = closing.states[0], claims_of(closing, gathered)
-        search, offered = _memory(state).search, len(closing.states)
+        search, offered = _memory(state).search, len(closing.models)
         assert search.trial is not None  # noqa: S101 - the caller has looked
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
@@ -274,7 +274,7 @@ class Auxo:
         if len(strangers):
             similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
+            states=(replace(state, memory=AuxoMemory(search=after)),),
             decision=trial.parted(cut, search.clustering.generation) if over and cut.pays else Keep(),
             affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(
@@ -302,7 +302,8 @@ class Auxo:
         branch = search.branches(claims.label, claims.generation)
         said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
         losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
-        marks = seals(closing.participants.clients[gathered.rows[rows]], search.clustering.generation)
+        clients = closing.participants.clients[gathered.rows[rows]]
+        marks = seals(clients, search.clustering.generation, closing.secret)
         if not self.trial.judges_choose:
             return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
         one_way = Judgements(branch, losses, scores, held_in, marks).whole()

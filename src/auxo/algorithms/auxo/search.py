@@ -57,11 +57,11 @@ class Search:
             return self.rested(number, settings)
         return Search(clustering=ClusteringState(self.clustering.generation), only=self.other)
 
-    def has_heard(self, clients: IntArray) -> BoolArray:
-        """Return which clients have judged the models that are on trial."""
+    def has_heard(self, clients: IntArray, secret: str) -> BoolArray:
+        """Return which clients have judged the models that are on trial; ``secret`` is the run's."""
         if self.trial is None:
             return np.zeros(len(clients), dtype=np.bool_)
-        return np.isin(seals(clients, self.clustering.generation), self.trial.heard.seals)
+        return np.isin(seals(clients, self.clustering.generation, secret), self.trial.heard.seals)
 
     def branches(self, labels: IntArray, generation: IntArray) -> IntArray:
         """Return the branch on trial that each label leads to; -1: none."""

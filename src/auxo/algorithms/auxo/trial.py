@@ -40,7 +40,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Trial:
-    """Branches that train alone, and what clients said of them; nothing in it belongs to a client."""
+    """Branches that train alone, and what clients said of them, each under a seal."""
 
     dendrogram: Dendrogram
     weights: tuple[float, ...]  # believed share of the cohort's members in each branch

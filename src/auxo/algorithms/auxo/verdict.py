@@ -182,7 +182,8 @@ class _Mean:
     @staticmethod
     def of(values: FloatArray, part: IntArray, seals: IntArray) -> "_Mean | None":
         """Return the mean over judges, of whom each counts the same; None where no error can be told."""
-        _, judge, rows = np.unique(seals, return_inverse=True, return_counts=True)
+        judge = _numbered(seals)
+        rows = np.bincount(judge)
         _, part = np.unique(part, return_inverse=True)
         weight = 1.0 / rows[judge]  # who has judged by both halves is one judge all the same
         in_part = np.bincount(part, weights=weight)
@@ -209,6 +210,12 @@ class _Mean:
             return False
         enough = max(_student(deviations, self.freedom), _student(_OF_FEW * deviations, self.of_few))
         return self.value > enough * self.error
+
+
+def _numbered(seals: IntArray) -> IntArray:
+    """Return a number for each judge, in the order in which they come first: what their seals are decides nothing."""
+    _, first, judge = np.unique(seals, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[judge])
 
 
 def _student(deviations: float, freedom: float) -> float:
