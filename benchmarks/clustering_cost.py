@@ -144,6 +144,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
         held_out=np.full((PARTICIPANTS, 0), np.nan),
+        outputs=np.zeros((PARTICIPANTS, 0)),
         directions=directions,
         blocks=blocks,
         lengths=lengths,
