@@ -17,6 +17,7 @@ from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskF
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
+from auxo.core.asking import Answer
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
@@ -211,16 +212,16 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
     server.close_round(
         ROOT_COHORT,
         [
-            TaskResult(first, ROOT_COHORT, number, np.ones(3, np.float32), 1, loss=1.0),
-            TaskResult(second, ROOT_COHORT, number, np.full(2, np.nan, np.float32), 1, loss=1.0),
-            TaskResult(third, ROOT_COHORT, number, good, 0, loss=1.0),
-            TaskResult(fourth, CohortId("0.1"), number, good, 1),
-            TaskResult(fifth, ROOT_COHORT, number, np.full(2, 1e9, np.float32), 1, loss=1.0),
-            TaskResult(sixth, ROOT_COHORT, number, 31 * good, 1, loss=1.0),
-            TaskResult(seventh, ROOT_COHORT, number, good, 101, loss=1.0),
-            TaskResult(eighth, ROOT_COHORT, number, good, 1, loss=float("nan")),
-            TaskResult(99, ROOT_COHORT, number, good, 1),
-            *(TaskResult(other, ROOT_COHORT, number, good, 1, loss=1.0) for other in others),
+            TaskResult(first, ROOT_COHORT, number, Answer(np.ones(3, np.float32), 1, loss=1.0)),
+            TaskResult(second, ROOT_COHORT, number, Answer(np.full(2, np.nan, np.float32), 1, loss=1.0)),
+            TaskResult(third, ROOT_COHORT, number, Answer(good, 0, loss=1.0)),
+            TaskResult(fourth, CohortId("0.1"), number, Answer(good, 1)),
+            TaskResult(fifth, ROOT_COHORT, number, Answer(np.full(2, 1e9, np.float32), 1, loss=1.0)),
+            TaskResult(sixth, ROOT_COHORT, number, Answer(31 * good, 1, loss=1.0)),
+            TaskResult(seventh, ROOT_COHORT, number, Answer(good, 101, loss=1.0)),
+            TaskResult(eighth, ROOT_COHORT, number, Answer(good, 1, loss=float("nan"))),
+            TaskResult(99, ROOT_COHORT, number, Answer(good, 1)),
+            *(TaskResult(other, ROOT_COHORT, number, Answer(good, 1, loss=1.0)) for other in others),
         ],
     )
     listed = re.findall(r"^\| `([A-Z_]+)` \|", TEXTS["docs/protocol.md"], re.MULTILINE)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.auxo import Auxo, AuxoMemory, StepLengths
+from auxo.core import asking
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
+from auxo.core.asking import LEAST_LOSS, Answer
 from auxo.core.claims import Claims
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
-    LEAST_LOSS,
     Affinities,
     Closing,
     CohortAlgorithm,
@@ -33,7 +34,7 @@ from auxo.core.rng import stream
 from auxo.core.shares import Sharing
 from auxo.core.types import ROOT, CohortId, FloatArray, IntArray
 from auxo.protocol.codec import to_bytes
-from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
+from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups, saying
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 TREE = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
@@ -94,7 +95,7 @@ def closing(
     """Return a round that closes whose participants bring this along."""
     n = len(brought.known)
     folds = np.full(n, -1) if fold is None else fold
-    participants = Participants(np.arange(n), (ROOT,), folds, np.zeros(n, dtype=np.int64), brought)
+    participants = Participants(np.arange(n), (ROOT,), asking.Asks(folds, np.zeros(n, dtype=np.int64)), notes=brought)
     return Closing(ROOT, (state,), participants, outlook, share)
 
 
@@ -202,11 +203,11 @@ def test_members_come_first_with_what_they_claim_and_the_half_that_is_theirs() -
     brought = own(Claims, plan.notes)
 
     assert plan.rows.tolist() == [2, 5, 0, 1, 3, 4]
-    assert plan.fold.tolist() == [0, 1, 0, 1, 1, 0]  # by their visits, which are their rows here
+    assert plan.asks.fold.tolist() == [0, 1, 0, 1, 1, 0]  # by their visits, which are their rows here
     assert brought.known.tolist() == [True, True, False, False, False, False]
     assert brought.label.tolist() == [0, 1, -1, -1, -1, -1]
     assert plan.offered == (LEFT, RIGHT)
-    assert plan.model.tolist() == [LEAST_LOSS] * 6  # no comparison has named it for anybody
+    assert plan.asks.model.tolist() == [LEAST_LOSS] * 6  # no comparison has named it for anybody
 
 
 @pytest.mark.parametrize("late_feedback", [False, True])
@@ -217,7 +218,7 @@ def test_the_late_are_heard_where_they_are_to_have_feedback(late_feedback: bool)
 def test_a_plan_for_nobody_is_empty() -> None:
     plan = SETTINGS.plan(opening(0))
 
-    assert plan.rows.shape == plan.fold.shape == plan.model.shape == (0,)
+    assert plan.rows.shape == plan.asks.fold.shape == plan.asks.model.shape == (0,)
 
 
 # Halves of the samples.
@@ -324,7 +325,9 @@ def test_among_several_cohorts_newcomers_are_compared_with_the_members() -> None
 
 
 @pytest.mark.parametrize(
-    "returned", [[], [Returned(0, None, 3)], answers(alike(2), late=[0, 1])], ids=["nobody", "refused", "too late"]
+    "returned",
+    [[], [Returned(0, Answer(np.zeros(1, dtype=np.float32), 3))], answers(alike(2), late=[0, 1])],
+    ids=["nobody", "refused", "too late"],
 )
 def test_a_round_without_a_usable_update_comes_to_nothing(returned: list[Returned]) -> None:
     now = closing(claims(2))
@@ -420,8 +423,8 @@ def test_who_has_a_single_sample_is_not_judged_on_what_its_label_comes_from() ->
     labels, fold = np.arange(12) % 2, np.zeros(12, dtype=np.int64)
     again = closing(claims(12, labels=labels), started(), fold=fold)
     found = answers(of_two_groups(12, seed=1))
-    single = [replace(answer, examples=1) if answer.row < 5 else answer for answer in found]
-    two = [replace(answer, examples=2) for answer in found]
+    single = [saying(answer, examples=1) if answer.row < 5 else answer for answer in found]
+    two = [saying(answer, examples=2) for answer in found]
 
     assert close(again, found, seed=1).outcome.notes.judged == 12
     assert close(again, single, seed=1).outcome.notes.judged == 7
@@ -603,7 +606,7 @@ def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> No
 
 def test_every_valid_update_is_answered_in_the_order_of_its_participant() -> None:
     spoilt = answers(of_two_groups(12))
-    spoilt[4] = Returned(4, None, 3)
+    spoilt[4] = Returned(4, Answer(np.zeros(1, dtype=np.float32), 3))
     closed = close(closing(claims(12)), spoilt)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auxo.core.aggregators import FedAvg, Report
+from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
 from auxo.core.clustering import ClusteringSettings, ClusteringState
 from auxo.core.dendrogram import Dendrogram
 from auxo.core.gathering import Examined
@@ -251,7 +252,7 @@ def test_a_label_leads_to_its_branch_and_one_that_means_nothing_to_none() -> Non
 
 def examined(direction: int, seed: int = 40) -> Examined:
     update = of_two_groups(N, seed)[direction]
-    return Examined(update, Report(3), FINGERPRINT.of(update), 1.0)
+    return Examined(Answer(update, 3), FINGERPRINT.of(update), 1.0)
 
 
 @pytest.mark.parametrize("offered", [1, 3])
@@ -282,7 +283,7 @@ def test_an_update_of_nothing_is_somebodys_all_the_same() -> None:
     search, _ = two_branches()
     nothing = np.zeros(N_PARAMS, dtype=np.float32)
 
-    assert ToBranches(search, 1, NOBODY).place(0, Examined(nothing, Report(3), FINGERPRINT.of(nothing), 0.0), 0) in {
+    assert ToBranches(search, 1, NOBODY).place(0, Examined(Answer(nothing, 3), FINGERPRINT.of(nothing), 0.0), 0) in {
         1,
         2,
     }

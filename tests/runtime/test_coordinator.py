@@ -8,6 +8,7 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
 from auxo.core.aggregators import FedYogi
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Affinities, Outcome, Participants
 from auxo.core.own_state import NOTHING, own
 from auxo.core.partition import Keep, Partition
@@ -15,7 +16,7 @@ from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import closing_of
 from auxo.runtime.coordinator import act, feedback, start
-from tests.core.made_updates import alike, gathered
+from tests.core.made_updates import alike, gathered, saying
 from tests.core.made_updates import answers as plain_answers
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
@@ -161,7 +162,7 @@ def test_a_table_of_clients_is_kept_until_another_takes_its_place() -> None:
 def test_all_cohorts_that_a_round_was_for_have_their_new_states() -> None:
     rules = replace(RULES, algorithm=Ifca(cohorts=3))
     state = start(rules, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
-    some = Participants(np.arange(0), (CohortId("0.2"), CohortId("0.0")), np.arange(0), np.arange(0))
+    some = Participants(np.arange(0), (CohortId("0.2"), CohortId("0.0")), Asks(np.arange(0), np.arange(0)))
     closing = closing_of(rules, state, ROOT, some)
     after = act(rules, state, closing, Outcome(tuple(replace(one, round=5) for one in closing.states)))
 
@@ -175,7 +176,7 @@ def test_all_cohorts_that_a_round_was_for_have_their_new_states() -> None:
 
 def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
     spoilt = answers(updates(12))
-    spoilt[4] = replace(spoilt[4], update=None)
+    spoilt[4] = saying(spoilt[4], update=None)
     closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
@@ -211,7 +212,7 @@ def test_a_partition_into_more_cohorts_than_participants_is_refused() -> None:
 def test_a_cohort_that_opens_rounds_for_its_descendants_cannot_be_partitioned() -> None:
     rules = replace(RULES, algorithm=Ifca(cohorts=2))
     state = start(rules, initial())
-    asked = Participants(np.arange(2), state.tree.leaves, np.full(2, -1), np.zeros(2, dtype=np.int64))
+    asked = Participants(np.arange(2), state.tree.leaves, Asks(np.full(2, -1), np.zeros(2, dtype=np.int64)))
     closing = closing_of(rules, state, ROOT, asked)
 
     with pytest.raises(ValueError, match="partition of 0: expected a leaf"):

@@ -9,8 +9,9 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import LEAST_LOSS
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import LEAST_LOSS, Opening, Plan
+from auxo.core.cohort_algorithm import Opening, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState, own
@@ -86,10 +87,10 @@ def test_members_come_first_with_their_claims_and_their_halves() -> None:
     asked = result.participants
 
     assert asked.clients.tolist() == [105, 106, 100, 101, 102, 103, 104]
-    assert asked.fold.tolist() == [1, 0, 0, 1, 0, 1, 0]  # by their visits, which are 5, 6, 0, 1 ...
+    assert asked.asks.fold.tolist() == [1, 0, 0, 1, 0, 1, 0]  # by their visits, which are 5, 6, 0, 1 ...
     assert own(Claims, asked.notes).known.tolist() == [True, True, False, False, False, False, False]
     assert asked.offered == (LEFT, RIGHT)
-    assert asked.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody
+    assert asked.asks.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody
     assert result.hears_late
 
 
@@ -99,7 +100,7 @@ def test_one_round_for_several_models_offers_them_all() -> None:
     result = opened(rules, state, ROOT, arrived(state, [0] * 4))
 
     assert result.participants.offered == ("0.0", "0.1", "0.2")
-    assert result.participants.model.tolist() == [LEAST_LOSS] * 4
+    assert result.participants.asks.model.tolist() == [LEAST_LOSS] * 4
     assert not result.hears_late
 
 

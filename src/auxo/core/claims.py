@@ -1,10 +1,11 @@
 """What a round's participants bring along from their own records, as their requests claim it (section 5.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auxo.core.affinity import FOLDS, Requests
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Gathered
 from auxo.core.own_state import own
@@ -62,8 +63,8 @@ def plan_members_first(opening: Opening, fold: IntArray | None = None, hears_lat
     """
     claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
     rows = np.argsort(~claims.known, kind="stable")
-    halves = np.full(len(rows), -1, dtype=np.int64) if fold is None else fold[rows]
-    return Plan(rows, (opening.cohort,), halves, np.zeros(len(rows), dtype=np.int64), hears_late, claims.take(rows))
+    asks = Asks.plain(len(rows)) if fold is None else replace(Asks.plain(len(rows)), fold=fold[rows])
+    return Plan(rows, (opening.cohort,), asks, hears_late, claims.take(rows))
 
 
 def claims_of(closing: Closing, gathered: Gathered) -> Claims:

@@ -26,7 +26,7 @@ from auxo.flower.result import AuxoResult, collected
 from auxo.flower.round_events import RoundClock, round_events
 from auxo.flower.stopping import Stopping
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
-from auxo.flower.train_round import TrainRound, configured, own_model
+from auxo.flower.train_round import TrainRound, configured
 from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_something
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
@@ -230,12 +230,12 @@ class CohortRun:
             self._wait(cohort, self._too_few or f"{len(check_ins)} nodes are there for it, and the strategy takes none")
             return False
         number = self.server.round(cohort) + 1
-        names = {name for task in tasks.values() for name in (*task.offered, *task.held_out)}
+        names = {name for task in tasks.values() for name in task.models}
         training = TrainRound(tasks, {name: self._arrays(name) for name in names})
-        branches = {own_model(task) for task in tasks.values()} - {cohort}
+        branches = {task.models[0] for task in tasks.values()} - {cohort}
         made = {name: self._branch_messages(name, number, training) for name in branches}
         for node, task in tasks.items():
-            messages = made.get(own_model(task), self._sampled)
+            messages = made.get(task.models[0], self._sampled)
             made_for = messages[node] if node in messages else next(iter(messages.values()))
             training.add(node, made_for, self.head, self._feedback_for(node), self.work.evaluate_config)
         self._rounds[cohort] = training
@@ -244,7 +244,7 @@ class CohortRun:
 
     def _branch_messages(self, name: CohortId, number: int, training: TrainRound) -> dict[int, Message]:
         """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
-        mine = sum(own_model(task) == name for task in training.tasks.values())
+        mine = sum(task.models[0] == name for task in training.tasks.values())
         entry = self.table.made_for(self.server.kept_beside(name), CohortSeen(name, mine))
         return configured(entry, number, self.work.train_config, self.post.grid, list(self._nodes.values()))
 
@@ -416,9 +416,9 @@ class CohortRun:
 
     def _say_how_judged(self, training: TrainRound, replies: Mapping[int, Reply]) -> None:
         """Say once how clients judge models, which decides about partitions."""
-        answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
-        asked = [node for node, task in training.tasks.items() if task.held_out and node in replies]
-        judged = [one for one in answers if one.held_out is not None]
+        answers = [reply.said.result.answer for reply in replies.values() if reply.said.result is not None]
+        asked = [node for node, task in training.tasks.items() if task.ask.judges and node in replies]
+        judged = [one for one in answers if one.judged]
         if judged and any(one.on_all for one in answers):
             self._tell(
                 "clients train on all their samples, for the app does not honour halves; models are judged by what its "

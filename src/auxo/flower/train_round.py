@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
+from auxo.core.asking import Answer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.turnout import Turnout
@@ -19,12 +20,10 @@ from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.post import Reply
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
-from auxo.flower.wire import Letterhead, Trying, ask, give
+from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
 
 R = TypeVar("R", ArrayRecord, MetricRecord)
-
-_NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,9 @@ class TrainRound:
         task = self.tasks[node]
         alike = (id(content), replace(task, client=0))
         if alike not in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
-            mine = own_model(task)
-            beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
-            tries = len(task.offered) > 1 or bool(task.held_out)
+            beside = {name: self.models[name] for name in task.models[1:]}
             config = ConfigRecord({**evaluate, "server-round": task.round})
-            self._alike[alike] = ask(content, head, task, Trying(beside, config) if tries else None)
+            self._alike[alike] = ask(content, head, task, Trying(beside, config) if beside or task.ask.judges else None)
         message = Message(self._alike[alike], node, "train", group_id=group)
         give(message, feedback)
         self.messages.append(message)
@@ -123,36 +120,24 @@ class TrainRound:
                 reason = "no reply in time" if reply is None else str(reply.message.error.reason)
                 results.append(TaskFailure(node, task.cohort, task.round, reason))
                 continue
-            answer = reply.said.answer
-            trained = answer.trained if answer is not None else None
-            begun = trained if trained in task.offered else own_model(task)
+            said = reply.said.result or _silent(task)
+            trained = said.answer.model or 0
+            begun = task.models[trained if 0 <= trained < len(task.models) else 0]
             fits = usual and forms[node] == usual[0][0]
             after = model.floats(_records(reply.message, ArrayRecord)[0][1]) if fits else None
-            before, update = starts.get(begun), _NO_UPDATE
+            before, update = starts.get(begun), NO_UPDATE
             if after is not None and before is not None:
                 update = update_between(before, after, updates.room(len(results)))
-            results.append(
-                TaskResult(
-                    client=node,
-                    cohort=task.cohort if answer is None else answer.cohort,
-                    round=task.round if answer is None else answer.round,
-                    update=update,
-                    examples=_examples(reply.message, weight),
-                    trained=trained,
-                    held_out=None if answer is None else answer.held_out,
-                    held_out_scores=None if answer is None else answer.held_out_scores,
-                    held_in=None if answer is None else answer.held_in,
-                    held_in_scores=None if answer is None else answer.held_in_scores,
-                    on_all=answer.on_all if answer is not None else task.fold is not None,
-                )
-            )
+            answer = replace(said.answer, update=update, examples=_examples(reply.message, weight))
+            results.append(replace(said, client=node, answer=answer))
             whole[node] = ForeignReply(reply.message, self.models[begun])
         return results, whole
 
 
-def own_model(task: Task) -> CohortId:
-    """Return the model that is in a task's message as the app's own arrays."""
-    return task.cohort if task.cohort in task.offered else task.offered[0]
+def _silent(task: Task) -> TaskResult:
+    """Return what the reply of a node comes to that says nothing of ours."""
+    on_all = task.ask.fold is not None
+    return TaskResult(task.client, task.cohort, task.round, Answer(NO_UPDATE, 0, on_all=on_all))
 
 
 def _records(message: Message, kind: type[R]) -> list[tuple[str, R]]:

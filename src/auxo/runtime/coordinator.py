@@ -50,7 +50,7 @@ def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Cohor
         tree=tree,
         instant_reward=said.instant_reward,
         similarity=said.similarity,
-        fold=closing.participants.fold[gathered.rows],
+        fold=closing.participants.asks.fold[gathered.rows],
         generation=said.generation,
         placed=None if said.placed is None else places[said.placed],
     )

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from auxo.core.asking import Answer
 from auxo.core.client_algorithm import ClientAlgorithm
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, is_finite_number, run_checks
 from auxo.testing.small_federation import CLIENTS, TRAINER, TRAINING, initial_model, population
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 
 CONTRACT = Contract[ClientAlgorithm]("a client algorithm", "ClientAlgorithm in auxo.core.client_algorithm")
 
@@ -39,13 +40,13 @@ def trains(client: ClientAlgorithm) -> None:
     """Participants that train so send finite updates, not all of them zero, and the same ones whenever they train."""
     one, other = (_updates(client) for _ in range(2))
     expect_same(one, other, "the same updates twice")
-    for update in one:
-        expect(bool(np.isfinite(update.delta).all()), "finite updates", "others")
-    expect(any(update.delta.any() for update in one), "that somebody's update is not zero", "zeros from everybody")
+    for answer in one:
+        expect(bool(np.isfinite(answer.update).all()), "finite updates", "others")
+    expect(any(answer.update.any() for answer in one), "that somebody's update is not zero", "zeros from everybody")
 
 
-def _updates(client: ClientAlgorithm) -> list[LocalUpdate]:
-    jobs = [Job(row, 0, None) for row in range(0, CLIENTS, 4)]
+def _updates(client: ClientAlgorithm) -> list[Answer]:
+    jobs = [Job(row, 0) for row in range(0, CLIENTS, 4)]
     training = replace(TRAINING, proximal=client.proximal, epochs=2)
     return list(TRAINER.train(initial_model(0), population(), jobs, training, seed=0))
 
