@@ -143,7 +143,6 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
         late=everybody < 0,
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
-        held_out=np.full((PARTICIPANTS, 0), np.nan),
         directions=directions,
         blocks=blocks,
         lengths=lengths,

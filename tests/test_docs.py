@@ -17,7 +17,7 @@ from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskF
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
-from auxo.core.asking import Answer
+from auxo.core.asking import Answer, Ask, Judgement
 from auxo.core.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
@@ -165,7 +165,8 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     initial_weights = np.zeros(example.FEATURES, np.float32)
-    yours = {"train": example.train, "loss": example.loss}
+    samples = list(zip(example.x, example.y, strict=True))
+    yours = {"train": example.train, "loss": example.loss, "samples": samples}
     names = {"initial_weights": initial_weights, "names": range(example.CLIENTS), **yours}
     loop, _ = fenced(TEXTS["README.md"], "python")
     exec(loop, names)  # noqa: S102 - our own document
@@ -195,7 +196,19 @@ def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [CheckIn, AffinityRequest, Task, TaskResult, TaskFailure, AffinityFeedback, AffinityRecords]
+    "kind",
+    [
+        CheckIn,
+        AffinityRequest,
+        Task,
+        Ask,
+        TaskResult,
+        Answer,
+        Judgement,
+        TaskFailure,
+        AffinityFeedback,
+        AffinityRecords,
+    ],
 )
 def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
     heading = "The client's record" if kind is AffinityRecords else kind.__name__

@@ -3,7 +3,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from auxo.training.model_choice import train_offered
 
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
@@ -25,6 +24,7 @@ from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Opened, match, open_round
 from auxo.training.trainer import Job
 from tests.algorithms.short_runs import PARTICIPANTS, run
+from tests.core.made_devices import train_offered
 
 FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
 NO_WARM_START = Ifca(cohorts=2, warm_start=0)
@@ -38,7 +38,7 @@ def mean_losses(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
     return np.array([float((MEANS[job.client_row] - weights[0]) ** 2) for job in jobs])
 
 
-def train(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[Answer]:
+def train(weights: Float32Array, jobs: Sequence[Job]) -> Iterator[Answer]:
     for job in jobs:
         delta: Float32Array = (0.5 * (MEANS[job.client_row] - weights)).astype(np.float32)
         yield Answer(delta, SAMPLES[job.client_row])
@@ -71,7 +71,7 @@ class Toy:
         ]
         models = tuple(one.server.weights for one in closing.states)
         training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models)
-        answers = train_offered(models, jobs, train, mean_losses, None)
+        answers = train_offered(models, jobs, train, mean_losses)
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
         return act(self.rules, opened.state, closing, closed.outcome), closed

@@ -78,9 +78,9 @@ def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> No
     )
 
     held.check(3, HALVES, held=3)
-    with pytest.raises(ValueError, match=r"plan\.model: expected places among the 3 models"):
+    with pytest.raises(ValueError, match=r"asks\.model: expected places among the 3 models"):
         held.check(3, HALVES, held=1)
-    with pytest.raises(ValueError, match=r"plan\.held_out: expected 3 rows of places among the 4 models"):
+    with pytest.raises(ValueError, match=r"asks\.judges: expected 3 rows of places among the 4 models"):
         held.check(3, HALVES, held=2)
 
 
@@ -89,16 +89,18 @@ def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> No
     [
         ({"rows": np.array([0, 1, 1])}, "plan.rows: expected distinct rows of the 3 selected"),
         ({"rows": np.array([0, 1, 3])}, "plan.rows: expected distinct rows of the 3 selected"),
-        ({"fold": np.array([0, 1])}, "plan.fold, model: expected 3 entries each, got 2 and 3"),
-        ({"fold": np.array([0, 1, 2])}, "plan.fold: expected 0, 1 or -1"),
-        ({"model": np.array([0, 1, 2])}, "plan.model: expected places among the 2 models of the round, or LEAST_LOSS"),
-        ({"held_out": np.zeros((2, 1), dtype=np.int64)}, "plan.held_out: expected 3 rows of places among the 2 models"),
-        ({"held_out": np.full((3, 1), 2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
-        ({"held_out": np.full((3, 2), -2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
+        ({"fold": np.array([0, 1])}, "asks.fold, model: expected 3 entries each, got 2 and 3"),
+        ({"fold": np.array([0, 1, 2])}, "asks.fold: expected 0, 1 or -1"),
+        ({"model": np.array([0, 1, 2])}, "asks.model: expected places among the 2 models of the round, or LEAST_LOSS"),
+        ({"judges": np.zeros((2, 1), dtype=np.int64)}, "asks.judges: expected 3 rows of places among the 2 models"),
+        ({"judges": np.full((3, 1), 2)}, "asks.judges: expected 3 rows of places among the 2 models"),
+        ({"judges": np.full((3, 2), -2)}, "asks.judges: expected 3 rows of places among the 2 models"),
         ({"offered": (ROOT,)}, "plan.offered: expected some of the leaves"),
         ({"offered": ()}, "plan.offered: expected some of the leaves"),
     ],
 )
 def test_a_plan_that_means_something_else_is_refused(changes: dict[str, Any], message: str) -> None:
+    plan = {name: value for name, value in changes.items() if name in ("rows", "offered")}
+    asks = {name: value for name, value in changes.items() if name not in plan}
     with pytest.raises(ValueError, match=message):
-        replace(PLAN, **changes).check(3, HALVES)
+        replace(PLAN, asks=replace(PLAN.asks, **asks), **plan).check(3, HALVES)

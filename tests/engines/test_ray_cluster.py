@@ -28,6 +28,7 @@ from auxo.runtime.closing import Closed
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
+from tests.core.made_mods import Careful
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
@@ -139,7 +140,8 @@ def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Clu
     choosers = [replace(job, ask=replace(job.ask, model=(-1, -1, 0, 2)[place % 4])) for place, job in enumerate(JOBS)]
     several = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
     on_trial = round_on_trial(WEIGHTS, JOBS)
-    for task in (ROUND, another, small, several, on_trial, ROUND):
+    modded = replace(on_trial, training=replace(on_trial.training, mods=(Careful(longest=0.01, refuses=3),)))
+    for task in (ROUND, another, small, several, on_trial, modded, ROUND):
         assert bits(run(cluster.engine, task)) == bits(run(HERE, task))
     assert cluster.notes == []
 

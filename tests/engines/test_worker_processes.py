@@ -24,6 +24,7 @@ from auxo.runtime.closing import Closed
 from auxo.runtime.failures import Raised, TrainingFailed
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
+from tests.core.made_mods import Careful
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
 DATA = synthetic_population(
@@ -66,8 +67,10 @@ def test_several_models_give_the_bits_of_one_process_whatever_came_before() -> N
 def test_a_trial_gives_the_bits_of_one_process() -> None:
     on_trial, other = round_on_trial(WEIGHTS, JOBS), round_on_trial(2 * WEIGHTS, JOBS[:7])
     with WorkerProcesses(ENGINE, workers=2) as engine:
-        for task in (on_trial, ROUND, other, on_trial):
+        modded = replace(on_trial, training=replace(on_trial.training, mods=(Careful(longest=0.01, refuses=3),)))
+        for task in (on_trial, ROUND, other, modded, on_trial):
             assert bits(run(engine, task)) == bits(run(ENGINE, task))
+        assert bits(run(engine, modded)) != bits(run(engine, on_trial))
     closed = run(ENGINE, on_trial)
     assert set(closed.gathered.model.tolist()) == {0, 1, 2, 3}
     assert all(movement is not None for movement in closed.gathered.movements[1:])

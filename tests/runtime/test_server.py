@@ -454,7 +454,7 @@ def test_where_updates_are_weighed_by_losses_a_result_without_one_is_refused() -
     np.testing.assert_allclose(server.weights(ROOT), [0.35 / 3.9, 0.15 / 3.9], rtol=1e-6)
 
     server, tasks = server_and_tasks(QFedAvg(learning_rate=0.1))
-    with pytest.warns(RuntimeWarning, match="NO_LOSS .*answer Task.reports_loss"):
+    with pytest.warns(RuntimeWarning, match="NO_LOSS .*answer Ask.reports_loss"):
         server.close_round(ROOT, answers(tasks, [None, None, None]))
 
     server, tasks = server_and_tasks(QFedAvg(q=0.0))

@@ -8,7 +8,9 @@ from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining
 from tests.training.side_by_side import population
 
-job_lists = st.lists(st.builds(Job, st.integers(0, 5), st.integers(0, 1), st.sampled_from([None, 0, 1])), min_size=1)
+job_lists = st.lists(
+    st.builds(Job, st.integers(0, 5), st.integers(0, 1), st.builds(Ask, st.sampled_from([None, 0, 1]))), min_size=1
+)
 trainings = st.builds(LocalTraining, batch_size=st.integers(1, 8), epochs=st.integers(1, 2))
 
 DATA = population((3,))

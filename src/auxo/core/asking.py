@@ -190,7 +190,7 @@ class Answer:
 
     update: Float32Array  # (parameters,) new weights minus old, flattened
     examples: int  # all the client's samples, also where it was asked to train on half of them
-    model: int | None = None  # that it has trained; None: the only one, or it has not compared several
+    model: int | None = None  # that it has trained; None: the first, as it was asked to or could not compare
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
     squared_loss: float | None = None  # mean of the squares of the same losses; None: not worked out
     judged: tuple[Judgement, ...] = ()  # of the models that it was asked to judge, in that order; (): it has not
@@ -284,7 +284,8 @@ def do(asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
             yield answer
             continue
         square = look.squares.get((row, ask.fold, choice or 0), answer.squared_loss)
-        yield replace(answer, model=choice, loss=losses.get(row), squared_loss=square, judged=judged.get(row, ()))
+        model = None if ask.named(device.models) == 0 else choice  # as where nobody in the batch is asked for more
+        yield replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=judged.get(row, ()))
 
 
 class _Look:

@@ -10,6 +10,7 @@ A promise that is not kept is a `ContractBroken`, which says what was expected, 
 """
 
 from auxo.testing.aggregators import check_aggregator
+from auxo.testing.client_mods import check_client_mod
 from auxo.testing.clients import check_client_algorithm
 from auxo.testing.contract import ContractBroken
 from auxo.testing.criteria import check_criterion
@@ -26,6 +27,7 @@ __all__ = [
     "check_aggregator",
     "check_availability",
     "check_client_algorithm",
+    "check_client_mod",
     "check_criterion",
     "check_devices",
     "check_engine",
