@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(IS_NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
-SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py examples/*.py)))
+SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py docs/*.py examples/*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check faults federation bench format clean

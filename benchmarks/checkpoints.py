@@ -23,15 +23,15 @@ from rich.table import Table
 
 from auxo.engines.in_process import InProcess
 from auxo.experiments.config_file import parse_config, to_toml
-from auxo.experiments.event_log import Mark
 from auxo.experiments.method_runs import local_training, method_runs
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.run_checkpoints import Reached, RunCheckpoints
+from auxo.experiments.run_checkpoints import RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.world import make_world
-from auxo.files.checkpoint_pace import work_between
+from auxo.files.checkpoint_pace import Interval, work_between
 from auxo.protocol.codec import to_bytes, to_parts
 from auxo.runtime.coordinator import start
+from auxo.runtime.recorder import Recorder
 from auxo.simulation.virtual_time import Simulation
 
 COMMITS = 4
@@ -92,7 +92,10 @@ def measure(name: str, seconds: float) -> Record:
     place.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = RunDirectory.create(Path(folder) / "run", to_toml(config))
-        checkpoints = RunCheckpoints(directory, config, print)
+        recorder = Recorder(directory.path, Interval(), print)
+        checkpoints = RunCheckpoints(directory, config, recorder)
+        checkpoints.begin("auxo", (), None)
+        checkpoints.begin_run(0)
         times, sizes, rounds = [], [], []
         for _ in range(COMMITS):
             begin_s, before = time.perf_counter(), closed
@@ -100,11 +103,12 @@ def measure(name: str, seconds: float) -> Record:
                 state = simulation.step(state)
             rounds.append(closed - before)
             begin_s = time.perf_counter()
-            checkpoints.write("auxo", {}, [Mark()], Reached(state))
+            checkpoints.write(state)
             times.append(time.perf_counter() - begin_s)
-            sizes.append(checkpoints.bytes_written / 2**20)
+            sizes.append(recorder.bytes_written / 2**20)
         on_disk = sum(path.stat().st_size for path in directory.checkpoints.iterdir()) / 2**20
-        again = RunCheckpoints(directory, config, print)
+        recorder.close_logs()
+        again = RunCheckpoints(directory, config, Recorder(directory.path, Interval(), print))
         begin_s = time.perf_counter()
         found = again.find({"auxo": run.rules.own_states})
         resume_s = time.perf_counter() - begin_s

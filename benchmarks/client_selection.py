@@ -26,11 +26,11 @@ from rich.table import Table
 from auxo.core.affinity import Requests
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
-from auxo.core.oort import OortMemory
 from auxo.core.own_state import own
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.rng import stream
 from auxo.core.selectors import UsualWork
+from auxo.core.selectors.oort import OortMemory
+from auxo.core.selectors.pyramidfl import PyramidFL
 from auxo.core.turnout import Times, Turnout
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config

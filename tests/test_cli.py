@@ -20,6 +20,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config, parse_config
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
+from auxo.protocol.event_log import RecordedEvents
 from auxo.protocol.events import Event, Partitioned
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
@@ -51,8 +52,7 @@ def replace_runner(monkeypatch: pytest.MonkeyPatch, run_experiment: RunExperimen
 
 def partition_and_finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
     event = Partitioned(7200.0, "0", 10, ("0.0", "0.1"), (5, 5), 0.42)
-    with directory.event_writer("auxo") as write:
-        write(event)
+    directory.replace_events("auxo", [event])
     on_event("auxo", event)
     return replace(SUMMARY, seed=config.seed)
 
@@ -236,13 +236,26 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(result.exception, ValueError)
 
 
+def test_a_run_s_events_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, methods = RunDirectory.events, list[str]()
+
+    def counted(self: RunDirectory, method: str) -> RecordedEvents:
+        methods.append(method)
+        return read(self, method)
+
+    monkeypatch.setattr(RunDirectory, "events", counted)
+    replace_runner(monkeypatch, partition_and_finish)
+    assert auxo("run").exit_code == 0
+    assert methods == ["auxo"]
+
+
 def test_a_run_of_any_methods_shows_the_tree_of_each_and_tells_scripts_under_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def finish(config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote) -> Summary:
         for method in ("base", "own-1"):
-            with directory.event_writer(method) as write:
-                write(Partitioned(7200.0, "0", 10, (f"{method}.0", f"{method}.1"), (5, 5), 0.42))
+            event = Partitioned(7200.0, "0", 10, (f"{method}.0", f"{method}.1"), (5, 5), 0.42)
+            directory.replace_events(method, [event])
         summary = partition_and_finish(config, directory, on_event, on_note)
         return replace(summary, methods={**summary.methods, "own-1": made_method(0.7, cohorts=2)})
 

@@ -17,8 +17,8 @@ from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskF
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
 from auxo.core.affinity import AffinityRecords
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer, Ask, Judgement
-from auxo.core.q_fedavg import QFedAvg
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
@@ -239,3 +239,23 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
     )
     listed = re.findall(r"^\| `([A-Z_]+)` \|", TEXTS["docs/protocol.md"], re.MULTILINE)
     assert sorted(listed) == sorted(rejection.reason for rejection in server.rejections)
+
+
+def test_the_table_of_rooms_is_that_of_the_layers() -> None:
+    spec = importlib.util.spec_from_file_location("rooms", ROOT / "docs" / "rooms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    rooms = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rooms)
+    text = TEXTS["docs/architecture.md"]
+    assert rooms.filled(text) == text, "run python docs/rooms.py"
+    assert "| `core` |" in rooms.table()
+
+
+def test_sentences_of_the_readme_are_short() -> None:
+    prose = re.sub(r"<!--.*?-->|^\|.*$|^ {4}.*$", "", FENCE.sub("", TEXTS["README.md"]), flags=re.MULTILINE)
+    prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose)
+    paragraphs = re.split(r"\n\s*\n|\n(?=[-#*\d])", prose)
+    sentences = [one for each in paragraphs for one in re.split(r"(?<=[.!?])\s+", " ".join(each.split()))]
+    too_long = [one for one in sentences if len(one.split()) > 30]
+    assert not too_long, "\n".join(too_long)

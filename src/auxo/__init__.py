@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from auxo.api.simulate import load, simulate
     from auxo.core.affinity import AffinitySettings
     from auxo.core.aggregators import FedAdagrad, FedAdam, FedAvg, FedYogi
-    from auxo.core.norm_clipping import Clipped
-    from auxo.core.oort import Oort
-    from auxo.core.pyramidfl import PyramidFL
-    from auxo.core.q_fedavg import QFedAvg
-    from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
+    from auxo.core.aggregators.norm_clipping import Clipped
+    from auxo.core.aggregators.q_fedavg import QFedAvg
+    from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
+    from auxo.core.selectors.oort import Oort
+    from auxo.core.selectors.pyramidfl import PyramidFL
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
@@ -63,25 +63,25 @@ _PLACES = {
     "Auxo": "auxo.algorithms.auxo:Auxo",
     "CheckIn": "auxo.protocol.messages:CheckIn",
     "Client": "auxo.runtime.client:Client",
-    "Clipped": "auxo.core.norm_clipping:Clipped",
+    "Clipped": "auxo.core.aggregators.norm_clipping:Clipped",
     "DataColumns": "auxo.api.client_data:DataColumns",
-    "FedAdagrad": "auxo.core.aggregators:FedAdagrad",
-    "FedAdam": "auxo.core.aggregators:FedAdam",
-    "FedAvg": "auxo.core.aggregators:FedAvg",
-    "FedYogi": "auxo.core.aggregators:FedYogi",
+    "FedAdagrad": "auxo.core.aggregators.adaptive:FedAdagrad",
+    "FedAdam": "auxo.core.aggregators.adaptive:FedAdam",
+    "FedAvg": "auxo.core.aggregators.fedavg:FedAvg",
+    "FedYogi": "auxo.core.aggregators.adaptive:FedYogi",
     "FinishedRun": "auxo.api.finished_run:FinishedRun",
-    "Krum": "auxo.core.robust_aggregators:Krum",
-    "Median": "auxo.core.robust_aggregators:Median",
-    "MultiKrum": "auxo.core.robust_aggregators:MultiKrum",
-    "QFedAvg": "auxo.core.q_fedavg:QFedAvg",
-    "Oort": "auxo.core.oort:Oort",
-    "PyramidFL": "auxo.core.pyramidfl:PyramidFL",
+    "Krum": "auxo.core.aggregators.robust:Krum",
+    "Median": "auxo.core.aggregators.robust:Median",
+    "MultiKrum": "auxo.core.aggregators.robust:MultiKrum",
+    "QFedAvg": "auxo.core.aggregators.q_fedavg:QFedAvg",
+    "Oort": "auxo.core.selectors.oort:Oort",
+    "PyramidFL": "auxo.core.selectors.pyramidfl:PyramidFL",
     "Rejection": "auxo.runtime.server:Rejection",
     "Server": "auxo.runtime.server:Server",
     "Task": "auxo.protocol.messages:Task",
     "TaskFailure": "auxo.protocol.messages:TaskFailure",
     "TaskResult": "auxo.protocol.messages:TaskResult",
-    "TrimmedMean": "auxo.core.robust_aggregators:TrimmedMean",
+    "TrimmedMean": "auxo.core.aggregators.robust:TrimmedMean",
     "load": "auxo.api.simulate:load",
     "simulate": "auxo.api.simulate:simulate",
 }

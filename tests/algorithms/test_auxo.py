@@ -169,8 +169,8 @@ def test_auxo_begins_with_one_cohort_that_knows_nothing_and_every_leaf_opens_rou
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("cross_fit_share", 1.1, r"a share in \[0, 1\], got 1.1"),
-        ("cross_fit_share", -0.1, r"a share in \[0, 1\], got -0.1"),
+        ("cross_fit_share", 1.1, r"a value in \[0, 1\], got 1.1"),
+        ("cross_fit_share", -0.1, r"a value in \[0, 1\], got -0.1"),
         ("start_round", 0, "at least 1, got 0"),
     ],
 )

@@ -86,5 +86,5 @@ def test_who_comes_late_is_kept_by_the_centre_it_was_dealt_to() -> None:
 def test_impossible_settings_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="cohorts: expected at least 1"):
         FeSem(cohorts=0)
-    with pytest.raises(ValueError, match="everybody: expected at least 0 rounds, got -1"):
+    with pytest.raises(ValueError, match="everybody: expected at least 0, got -1"):
         FeSem(everybody=-1)

@@ -142,7 +142,7 @@ def test_what_is_no_data_of_clients_is_refused(make: Callable[[], object], words
 
 
 def test_a_share_for_testing_is_a_share() -> None:
-    with pytest.raises(ValueError, match="test_share: expected a number between 0 and 1, got 1"):
+    with pytest.raises(ValueError, match=r"test_share: expected a value in \(0, 1\), got 1"):
         DataColumns(test_share=1.0)
 
 

@@ -14,6 +14,7 @@ from auxo.cli import app
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
+from auxo.files.directory_lock import locked_directory
 from auxo.protocol.events import Event
 from tests.experiments.test_runner import SMALL
 
@@ -109,7 +110,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(stopped: RunDirectory) -> Non
 
 
 def test_a_run_that_is_running_is_refused(stopped: RunDirectory) -> None:
-    with stopped.locked():
+    with locked_directory(stopped.path):
         code, _, err = resume(str(stopped.path))
     assert code == 2
     assert "is running there; wait for it or stop it" in " ".join(err.split())

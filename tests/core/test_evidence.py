@@ -17,7 +17,7 @@ DIRECTIONS = unit_rows(of_two_groups(12).astype(np.float64))
 
 
 def clusters(labels: IntArray, n_clusters: int = 2) -> Clusters:
-    return Clusters(np.eye(n_clusters)[labels], started=False)
+    return Clusters(np.eye(n_clusters)[labels])
 
 
 def test_the_evidence_is_how_alike_those_judged_are() -> None:

@@ -604,7 +604,7 @@ def test_a_criterion_without_rounds_or_judged_participants_is_refused(name: str)
 def test_a_criterion_with_a_share_that_is_none_is_refused(name: str, value: float) -> None:
     setting: dict[str, Any] = {name: value}
 
-    with pytest.raises(ValueError, match=rf"{name}: expected a share in \[0, 1\], got {value}"):
+    with pytest.raises(ValueError, match=rf"{name}: expected a value in \[0, 1\], got {value}"):
         CrossFittedGain(**setting)
 
 
@@ -612,7 +612,7 @@ def test_a_criterion_with_a_share_that_is_none_is_refused(name: str, value: floa
 def test_limits_with_a_share_that_is_none_are_refused(name: str) -> None:
     setting: dict[str, Any] = {name: 1.5}
 
-    with pytest.raises(ValueError, match=rf"{name}: expected a share in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=rf"{name}: expected a value in \[0, 1\], got 1.5"):
         PartitionLimits(**setting)
 
 

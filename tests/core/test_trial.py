@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auxo.core.aggregators import Aggregator, FedAdagrad, FedAdam, FedAvg, FedYogi
+from auxo.core.aggregators.norm_clipping import Clipped
+from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.aggregators.robust import Median
 from auxo.core.dendrogram import Dendrogram
-from auxo.core.norm_clipping import Clipped
-from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rng import stream
-from auxo.core.robust_aggregators import Median
 from auxo.core.trial import Cut, Judgements, Moved, Trial, TrialSettings, _Mean, prune, routes_of
 from auxo.core.types import FloatArray, IntArray
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData
+from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.population_file import population_of
+from auxo.population.synthetic import synthetic_population
 from auxo.simulation.devices import Devices
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
@@ -81,3 +83,16 @@ def test_it_is_charged_by_passes_samples_and_the_speed_of_the_device() -> None:
 @pytest.mark.parametrize("tuning", [None, Tuning(0)])
 def test_without_a_pass_nothing_is_tuned(tuning: Tuning | None) -> None:
     assert PersonalModels.by(tuning, SoftmaxTrainer(1, 2), one_client(), LocalTraining(), seed=0) is None
+
+
+def test_a_clients_own_model_is_the_same_bits_whoever_tunes_beside_it() -> None:
+    data = synthetic_population(clients=9, groups=2, heterogeneity=LabelPermutation(), features=4, classes=3, seed=0)
+    start = np.zeros(15, dtype=np.float32)
+    for tuning in (Tuning(2), Tuning(1, learning_rate=0.2, batch_size=3, proximal=0.5)):
+        personal = PersonalModels.by(tuning, SoftmaxTrainer(4, 3), data, LocalTraining(), seed=0)
+        assert personal is not None
+        together = list(personal.tuned(start, np.arange(9)))
+        assert len({model.tobytes() for model in together}) == 9
+        for client, model in enumerate(together):
+            (alone,) = personal.tuned(start, np.array([client]))
+            np.testing.assert_array_equal(model, alone)

@@ -109,7 +109,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
             "auxo.criterion=lema",
             'auxo.criterion: expected a criterion (gain, lemma) or an import path, got "lema"; did',
         ),
-        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number, got nan"),
+        ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number (above 0), got nan"),
         ("training=3", "training: expected a section [training], got 3; set one of: aggregator, selector, client, per"),
         ("seed.x=3", "seed: expected a whole number (at least 0), got {x = 3}"),
         ("rounds", "--set rounds: expected section.key=value"),

@@ -8,12 +8,12 @@ import pytest
 
 from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
-from auxo.algorithms.fedprox import FedProx
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.client_algorithm import LocalSgd
+from auxo.core.client_algorithms import LocalSgd
+from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.layers import Layer

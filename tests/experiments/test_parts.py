@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from auxo.algorithms.auxo import Auxo
-from auxo.algorithms.fedprox import FedProx
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import meanings
+from auxo.core.settings import about
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.parts import (
@@ -88,7 +88,7 @@ def test_every_setting_of_every_part_says_what_it_means() -> None:
             return
         for one in fields(value):
             inner = getattr(value, one.name)
-            assert is_dataclass(inner) or meanings(value)[one.name], f"{path}.{one.name}"
+            assert is_dataclass(inner) or about(one), f"{path}.{one.name}"
             check(inner, f"{path}.{one.name}")
 
     for registry in KINDS.values():
@@ -250,7 +250,7 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
 
 def test_what_settings_of_parts_mean_is_explained() -> None:
     text = to_toml(Config(methods=("auxo", "ifca")), explain=True)
-    assert "\n# Models (K); the method has to be told. Takes a whole number.\ncohorts = 4\n" in text
+    assert "\n# Models (K); the method has to be told. Takes a whole number (at least 1).\ncohorts = 4\n" in text
     assert '# Which criterion. Takes "gain" or "lemma" or an import path.\nname = "gain"\n' in text
 
 
@@ -289,7 +289,10 @@ def test_a_method_of_ones_own_has_its_settings_in_the_section_of_its_name(files:
         (["methods=['my_method.py:make_method']"], "expected a class with settings as its fields, got a function"),
         (["methods=['absent.py:MyMethod']"], "methods: absent.py: no such file; give its path from the working direct"),
         (["methods=['my_method.py:MyMethod', 'my_method.py:MyMethod']"], "methods: expected each at most once"),
-        (["training.aggregator=my_method.py:MyMethod"], "expected an aggregator as auxo.core.aggregators:Aggregator"),
+        (
+            ["training.aggregator=my_method.py:MyMethod"],
+            "expected an aggregator as auxo.core.aggregators.aggregator:Aggregator",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_method_of_ones_own_is_named(files: Path, overrides: list[str], message: str) -> None:
@@ -475,7 +478,7 @@ def test_names_that_are_taken_are_refused_with_who_has_them(files: Path, overrid
         ("methods=['IFCA']", 'got "IFCA"; did you mean "ifca"?'),
         ("training.client=FedProx", 'got "FedProx"; did you mean "fedprox"?'),
         (
-            "methods=['auxo.core.aggregators:FedAvg']",
+            "methods=['auxo.core.aggregators.fedavg:FedAvg']",
             "it looks like an aggregator, which goes in by training.aggregator",
         ),
         ("training.aggregator=auxo.algorithms.base:OneCohort", "it looks like a method, which goes in by methods"),

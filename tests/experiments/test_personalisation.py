@@ -2,14 +2,16 @@
 
 from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.experiments.config import Config
-from auxo.experiments.config_file import parse_config
+from auxo.experiments.config_file import ConfigError, parse_config
+from auxo.experiments.method_runs import tuning
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.runner import MethodResult, run_method
 from auxo.population.federated_data import FederatedData
@@ -101,3 +103,16 @@ def test_settings_are_a_section_of_the_personalisers_name() -> None:
     assert getattr(part, "tuning", None) == Tuning(3, proximal=0.1)
     with pytest.raises(ValueError, match="expected a personaliser"):
         parse_config('[training]\npersonaliser = "fedyogi"')
+
+
+@pytest.mark.parametrize("said", ["5", "'much'", "Tuning"])
+def test_a_personaliser_that_says_something_else_is_refused(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strange.py").write_text(
+        "from dataclasses import dataclass\n\nfrom auxo.core.personalisers import Tuning\n\n\n"
+        f"@dataclass(frozen=True)\nclass Strange:\n    tuning = {said}\n"
+    )
+    with pytest.raises(ConfigError, match=r"training\.personaliser: expected a Tuning or None as its `tuning`, got "):
+        tuning(small("training.personaliser=strange.py:Strange"))

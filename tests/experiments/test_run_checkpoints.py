@@ -1,25 +1,27 @@
 """A run that was stopped anywhere and goes on leaves the same bytes as one that was not."""
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from auxo.experiments import run_checkpoints
+from auxo.experiments import run_checkpoints, runner
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population
-from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, ResumeRefused, RunCheckpoints
+from auxo.experiments.run_checkpoints import Found, ResumeRefused, RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.experiments.sameness import versions
 from auxo.experiments.seeds import run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.checkpoint_store import Disk
-from auxo.files.directory_lock import DirectoryInUse
+from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.protocol.events import Event, Partitioned
+from auxo.runtime.recorder import Recorder
 from tests.experiments.test_runner import SMALL, ignore
 
 CONFIG = (
@@ -94,14 +96,14 @@ def test_stopped_again_and_again_it_leaves_the_same_bytes(
 ) -> None:
     count, expected = undisturbed
     found: list[str] = []
-    of_method = RunCheckpoints.of_method
+    begin = RunCheckpoints.begin
 
-    def noted(self: RunCheckpoints, method: str, finished: Sequence[str], where: Found | None) -> MethodCheckpoints:
+    def noted(self: RunCheckpoints, method: str, finished: Sequence[str], where: Found | None) -> None:
         if where is not None:
             found.append(f"{method} {len(where.runs)}")
-        return of_method(self, method, finished, where)
+        begin(self, method, finished, where)
 
-    monkeypatch.setattr(RunCheckpoints, "of_method", noted)
+    monkeypatch.setattr(RunCheckpoints, "begin", noted)
     directory = RunDirectory.create(tmp_path / "run", to_toml(config()))
     seen: set[tuple[str, Event]] = set()
 
@@ -230,7 +232,7 @@ def test_events_that_were_changed_make_a_checkpoint_unusable(tmp_path: Path, sto
 
 def test_a_directory_in_use_is_left_alone(stopped: RunDirectory) -> None:
     before = left(stopped)
-    with stopped.locked(), pytest.raises(DirectoryInUse):
+    with locked_directory(stopped.path), pytest.raises(DirectoryInUse):
         run(stopped, small())
     assert left(stopped) == before
 
@@ -252,30 +254,11 @@ class FullDisk(Disk):
 
 def test_a_disk_without_room_for_checkpoints_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDirectory.create(tmp_path / "run", to_toml(small()))
-    monkeypatch.setattr(RunCheckpoints, "__post_init__", _with(FullDisk()))
+    monkeypatch.setattr(runner, "Recorder", partial(Recorder, disk=FullDisk()))
     _, notes = run(directory, small())
-    assert notes
-    assert all("could not be written (No space left on device: " in note for note in notes)
+    (note,) = notes  # although more than one was due
+    assert "could not be written (No space left on device: " in note
     assert not directory.checkpoints.exists()
-
-
-def _with(disk: Disk) -> object:
-    original = RunCheckpoints.__post_init__
-
-    def post_init(self: RunCheckpoints) -> None:
-        self.disk = disk
-        original(self)
-
-    return post_init
-
-
-def test_time_between_checkpoints_is_work(tmp_path: Path) -> None:
-    ticks: Iterator[float] = iter([0.0, 29.0, 31.0])
-    directory = RunDirectory.create(tmp_path / "run", to_toml(small()))
-    settings = small("run.checkpoint_every=30s")
-    checkpoints = RunCheckpoints(directory, settings, print, clock=lambda: next(ticks))
-    assert not checkpoints.is_due
-    assert checkpoints.is_due
 
 
 def test_an_unknown_interval_is_told() -> None:

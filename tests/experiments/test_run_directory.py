@@ -27,10 +27,8 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def record(run: RunDirectory, *events: Event) -> Path:
-    with run.event_writer("auxo") as write:
-        for event in events:
-            write(event)
-    return run.path / "auxo" / "events.jsonl"
+    run.replace_events("auxo", events)
+    return run.events_file("auxo")
 
 
 def test_created_run_opens_with_its_config(run: RunDirectory) -> None:
@@ -71,29 +69,6 @@ def test_events_come_back_in_order(run: RunDirectory) -> None:
     assert not recorded.is_truncated
 
 
-def test_event_can_be_read_while_the_writer_is_open(run: RunDirectory) -> None:
-    with run.event_writer("base") as write:
-        write(EVENTS[0])
-        assert run.events("base").events == EVENTS[:1]
-
-
-def test_events_before_an_interruption_are_kept(run: RunDirectory) -> None:
-    def interrupted() -> None:
-        with run.event_writer("base") as write:
-            write(EVENTS[0])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert run.events("base").events == EVENTS[:1]
-
-
-def test_second_writer_appends(run: RunDirectory) -> None:
-    record(run, EVENTS[0])
-    record(run, *EVENTS[1:])
-    assert run.events("auxo").events == EVENTS
-
-
 @settings(max_examples=20)
 @given(cut=st.integers(1, len(to_json(EVENTS[-1]))))
 def test_half_written_last_line_is_left_out_and_said_so(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -103,15 +78,6 @@ def test_half_written_last_line_is_left_out_and_said_so(cut: int, tmp_path_facto
     recorded = run.events("auxo")
     assert recorded.events == EVENTS[:-1]
     assert recorded.is_truncated == (cut < len(to_json(EVENTS[-1])))
-
-
-@pytest.mark.parametrize("cut", [1, 2, 20])
-def test_writer_mends_what_a_crash_left(run: RunDirectory, cut: int) -> None:
-    path = record(run, *EVENTS)
-    path.write_bytes(path.read_bytes()[:-cut])
-    record(run, EVENTS[0])
-    kept = EVENTS if cut == 1 else EVENTS[:-1]  # without its line's end alone, an event is still whole
-    assert run.events("auxo").events == (*kept, EVENTS[0])
 
 
 @pytest.mark.parametrize(
@@ -142,8 +108,7 @@ def test_method_that_has_not_begun_has_no_events(run: RunDirectory) -> None:
 def test_methods_are_those_that_have_begun_in_the_order_of_the_configuration(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", 'methods = ["late+1", "base", "fedavg-2", "auxo"]\n')
     for method in ("base", "another", "fedavg-2", "a.b", "late+1"):
-        with run.event_writer(method):
-            pass
+        run.replace_events(method, [])
     (run.path / "notes").mkdir()
     assert run.methods() == ("late+1", "base", "fedavg-2", "a.b", "another")
 
@@ -156,8 +121,8 @@ def test_a_damaged_configuration_is_an_error_with_its_place(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["../elsewhere", "", ".hidden", "a/b", "a b", "-x", "a\n", "summary.json"])
 def test_a_name_that_is_not_safe_as_a_folder_is_refused(run: RunDirectory, name: str) -> None:
-    with pytest.raises(ValueError, match="method: expected a name of letters, digits"), run.event_writer(name):
-        pass
+    with pytest.raises(ValueError, match="method: expected a name of letters, digits"):
+        run.replace_events(name, [])
     with pytest.raises(ValueError, match="method: expected a name of letters, digits"):
         run.events(name)
     assert [entry.name for entry in run.path.iterdir()] == ["config.toml"]
@@ -275,9 +240,7 @@ def test_nothing_half_written_is_left_behind(run: RunDirectory) -> None:
 
 def test_replaced_events_are_all_that_is_left(run: RunDirectory) -> None:
     first, second = EmptyRound(1.0, "0", 1, "nobody on line"), EmptyRound(2.0, "0", 1, "no usable update")
-    with run.event_writer("oracle") as write:
-        write(first)
-        write(first)
+    run.replace_events("oracle", [first, first])
     run.replace_events("oracle", [second])
     assert run.events("oracle").events == (second,)
 
@@ -288,8 +251,7 @@ def test_a_run_that_never_began_can_be_taken_back(run: RunDirectory) -> None:
 
 
 def test_a_run_that_has_begun_is_never_discarded(run: RunDirectory) -> None:
-    with run.event_writer("base") as write:
-        write(EmptyRound(1.0, "0", 1, "nobody on line"))
+    run.replace_events("base", [EmptyRound(1.0, "0", 1, "nobody on line")])
     run.discard()
     assert len(RunDirectory.open(run.path).events("base").events) == 1
 

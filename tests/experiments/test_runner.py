@@ -19,14 +19,16 @@ from auxo.experiments import runner
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.populations import make_population, trainer_for
-from auxo.experiments.run_checkpoints import MethodCheckpoints
+from auxo.experiments.run_checkpoints import RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import MethodResult, Stage, has_groups, run_experiment, run_method
 from auxo.experiments.summary import Summary
 from auxo.population.federated_data import FederatedData
 from auxo.population.population_file import save_population
 from auxo.protocol.codec import to_bytes
+from auxo.protocol.event_log import RecordedEvents
 from auxo.protocol.events import Evaluated, Event, Partitioned
+from auxo.reporting.facts import gather
 from auxo.reporting.progress import OnEvent
 from auxo.reporting.report import write_report
 from tests.registry.own_parts import METHOD
@@ -254,12 +256,12 @@ def test_the_better_one_of_the_oracles_two_runs_counts(tmp_path: Path) -> None:
 def test_events_of_the_second_oracle_replace_those_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: FederatedData
 ) -> None:
-    second = run_method("base", small("training.rounds=2"), data)
+    second = replace(run_method("base", small("training.rounds=2"), data), number=1)
 
     def run_two(
-        method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: MethodCheckpoints
+        method: str, config: Config, data: FederatedData, on_event: OnEvent, stage: Stage, kept: RunCheckpoints
     ) -> MethodResult:
-        kept.begin(0)
+        kept.begin_run(0)
         kept.note(second.events[0])
         on_event("first", second.events[0])
         for event in second.events:
@@ -269,6 +271,21 @@ def test_events_of_the_second_oracle_replace_those_of_the_first(
     monkeypatch.setattr(runner, "run_method", run_two)
     directory, _ = run(tmp_path / "run", small('methods=["oracle"]'))
     assert directory.events("oracle").events == second.events
+
+
+def test_a_run_writes_its_summary_without_reading_its_events_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def events(self: RunDirectory, method: str) -> RecordedEvents:
+        raise AssertionError(method)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "events", events)
+        directory, summary = run(tmp_path / "run", small("training.rounds=2"))
+    ends = {method: evaluations(directory.events(method).events)[-1] for method in directory.methods()}
+    assert {method: end.accuracy for method, end in ends.items()} == {
+        method: end.final_accuracy for method, end in summary.methods.items()
+    }
 
 
 @pytest.mark.parametrize("has_one_group", [False, True])
@@ -313,7 +330,7 @@ def test_an_interrupted_run_keeps_all_that_was_done(tmp_path: Path) -> None:
     assert directory.events("auxo").events == tuple(told)
     assert directory.read_clients("base") is not None
     assert directory.read_clients("auxo") is None
-    assert "This run did not finish" in write_report(directory).read_text(encoding="utf-8")
+    assert "This run did not finish" in write_report(directory, gather(directory)).read_text(encoding="utf-8")
 
 
 def test_an_interrupted_oracle_leaves_its_first_run(tmp_path: Path) -> None:

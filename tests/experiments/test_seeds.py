@@ -172,7 +172,7 @@ def test_a_live_run_in_a_seeds_directory_stays(tmp_path: Path) -> None:
     before = sorted(path.name for path in (tmp_path / "seed-0").iterdir())
 
     def refused(config: Config, directory: RunDirectory) -> Summary:
-        with directory.locked():
+        with locked_directory(directory.path):
             raise AssertionError("somebody runs there")
 
     with locked_directory(tmp_path / "seed-0"), pytest.raises(DirectoryInUse):

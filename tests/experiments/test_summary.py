@@ -1,8 +1,10 @@
 """The summary: where methods end, how much sooner they are as good as the base, and what an unfinished run tells."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from auxo.experiments.summary import best_accuracy, method_summaries, reach, speedup, summarise
+from auxo.experiments.summary import MethodSummary, best_accuracy, reach, speedup, summarise
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 
 
@@ -16,6 +18,10 @@ def evaluated(time_s: float, accuracy: float, ari: float | None = None, cohorts:
 BASE = [evaluated(10, 0.2), evaluated(20, 0.6), evaluated(30, 0.5)]
 AUXO = [evaluated(10, 0.4, 0.0), evaluated(20, 0.8, 1.0)]
 PARTITION = Partitioned(12.0, "0", 2, ("0.0", "0.1", "0.2"), (1, 1, 1), 0.3)
+
+
+def method_ends(events: Mapping[str, Sequence[Event]], finished: list[str]) -> dict[str, MethodSummary]:
+    return summarise("digits", 0, "finished", events, finished).methods
 
 
 def test_speedup_is_to_the_best_accuracy_of_the_base() -> None:
@@ -67,7 +73,7 @@ def test_any_methods_are_summed_up_in_the_order_they_ran() -> None:
 
 
 def test_without_a_base_nothing_is_held_against_it() -> None:
-    methods = method_summaries({"auxo": AUXO, "oracle": AUXO}, ["auxo", "oracle"])
+    methods = method_ends({"auxo": AUXO, "oracle": AUXO}, ["auxo", "oracle"])
     assert [method.against_base for method in methods.values()] == [None, None]
 
 
@@ -82,8 +88,8 @@ def test_an_unfinished_method_says_so_and_what_it_has_found_is_told() -> None:
 
 def test_no_share_of_a_gain_is_told_before_all_three_have_finished() -> None:
     events = {"base": BASE, "auxo": AUXO, "oracle": [evaluated(30, 0.9)]}
-    assert method_summaries(events, ["base", "auxo"])["auxo"].brought.oracle_gain_share is None
-    assert method_summaries(events, ["base", "oracle"])["auxo"].brought.oracle_gain_share is None
+    assert method_ends(events, ["base", "auxo"])["auxo"].brought.oracle_gain_share is None
+    assert method_ends(events, ["base", "oracle"])["auxo"].brought.oracle_gain_share is None
 
 
 def test_nothing_is_compared_with_an_unfinished_base() -> None:
@@ -98,9 +104,9 @@ def test_a_run_that_has_not_begun_tells_nothing() -> None:
 
 
 def test_cohorts_without_clients_count_and_so_do_those_a_method_begins_with() -> None:
-    found = method_summaries({"auxo": [AUXO[0], PARTITION, evaluated(20, 0.8, None, ("0.1",))]}, ["auxo"])
+    found = method_ends({"auxo": [AUXO[0], PARTITION, evaluated(20, 0.8, None, ("0.1",))]}, ["auxo"])
     assert found["auxo"].cohorts == 3
-    several = method_summaries({"own": [evaluated(20, 0.8, None, ("a", "b"))]}, ["own"])
+    several = method_ends({"own": [evaluated(20, 0.8, None, ("a", "b"))]}, ["own"])
     assert several["own"].cohorts == 2
 
 
@@ -110,6 +116,6 @@ def test_of_cohorts_that_share_the_root_s_rounds_those_in_use_are_counted_and_ca
         evaluated(10, 0.4, None, ("0.0", "0.1", "0.3")),
         evaluated(20, 0.8, None, ("0.0", "0.3")),
     ]
-    found = method_summaries({"ifca": events}, ["ifca"])["ifca"]
+    found = method_ends({"ifca": events}, ["ifca"])["ifca"]
     assert (found.cohorts, found.are_cohorts_in_use) == (2, True)
-    assert not method_summaries({"auxo": [AUXO[0], PARTITION, AUXO[1]]}, ["auxo"])["auxo"].are_cohorts_in_use
+    assert not method_ends({"auxo": [AUXO[0], PARTITION, AUXO[1]]}, ["auxo"])["auxo"].are_cohorts_in_use

@@ -59,7 +59,7 @@ def test_a_run_that_diverges_has_failed_and_names_the_cause(tmp_path: Path) -> N
     assert notes == [f"base: {words}"]
     facts = gather(RunDirectory.open(tmp_path / "run"))
     assert headline(facts) == "This run failed: base did not train the rounds asked for."
-    assert "1000 updates were refused" in write_report(RunDirectory.open(tmp_path / "run")).read_text()
+    assert "1000 updates were refused" in write_report(RunDirectory.open(tmp_path / "run"), facts).read_text()
 
 
 @pytest.mark.parametrize(

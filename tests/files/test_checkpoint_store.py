@@ -20,8 +20,8 @@ class Crashed(BaseException):
     """The process has died here."""
 
 
-def anything(kept: Kept) -> None:
-    pass
+def anything(kept: Kept) -> Kept:
+    return kept
 
 
 def no_problem(problem: str) -> None:
@@ -370,9 +370,10 @@ def test_one_that_its_reader_refuses_is_put_aside(tmp_path: Path) -> None:
     commit(store, 2)
     problems: list[str] = []
 
-    def refuse(kept: Kept) -> None:
+    def refuse(kept: Kept) -> Kept:
         if kept.about["number"] == 2:
             raise Unusable("its events are not those of the run")
+        return kept
 
     kept = CheckpointStore(tmp_path).newest(refuse, problems.append)
     assert kept is not None

@@ -1,5 +1,6 @@
 """Cohorts over one grid: they are found, each with a strategy of its own; nothing that a node sends ends the run."""
 
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -23,12 +24,14 @@ from flwr.serverapp.strategy import (
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.types import CohortId
+from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.flower.client import AuxoClientApp, AuxoMod
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.strategy import AuxoStrategy
 from auxo.flower.wire import ANSWER, CHECK_IN
 from auxo.protocol.codec import to_parts
+from auxo.protocol.event_log import EventLog, read_events
 from auxo.protocol.events import EmptyRound, Measured, Partitioned, RoundClosed, UpdateRejected, from_json
 from auxo.protocol.messages import AffinityRequest, CheckIn
 from tests.flower.linear_app import auxo_app, fill, initial
@@ -481,6 +484,30 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_used(tmp_path: 
     newest.write_bytes(newest.read_bytes()[:-7])
     result, _, _ = federation(rounds=6, grid=grid, directory=tmp_path)
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_full_disk_costs_the_record_and_not_the_run_and_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: object, *written: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(EventLog, "write", full)
+    monkeypatch.setattr(Disk, "write", full)
+    result, _, _ = federation(rounds=4, directory=tmp_path)
+    assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4]
+    for what in ("a checkpoint", "an event"):
+        assert caplog.text.count(f"{what} could not be written (No space left on device: {tmp_path})") == 1
+
+
+def test_events_that_somebody_has_changed_are_written_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    grid = LocalGrid(auxo_app(2), NODES)
+    federation(rounds=2, grid=grid, directory=tmp_path)
+    (tmp_path / "events.jsonl").write_text("something else\n" * 99)
+    federation(rounds=3, grid=grid, directory=tmp_path)
+    assert "events are written anew" in caplog.text
+    written = read_events(tmp_path / "events.jsonl").events
+    assert [one.round for one in written if isinstance(one, RoundClosed)] == [3]
 
 
 def test_a_run_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:

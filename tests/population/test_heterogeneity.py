@@ -276,10 +276,10 @@ def test_no_groups_are_one_group_whatever_their_number() -> None:
     [
         (lambda: AffineShift(1.5), "degree: expected a value in"),
         (lambda: AffineShift(float("nan")), "degree: expected a value in"),
-        (lambda: LabelSkew(concentration=-0.1), "concentration: expected a share"),
+        (lambda: LabelSkew(concentration=-0.1), "concentration: expected a value"),
         (lambda: NestedConcepts(branches=1), "branches: expected at least 2, got 1; without branches"),
         (lambda: NestedConcepts(pairs=0), "pairs: expected at least 1, got 0; without pairs"),
-        (lambda: LabelSkew(overlap=-1), "overlap: expected a number of classes"),
+        (lambda: LabelSkew(overlap=-1), "overlap: expected at least 0"),
     ],
 )
 def test_values_out_of_range_are_refused(make: type[Heterogeneity], message: str) -> None:

@@ -84,7 +84,7 @@ SMALL_PARTS = '''
 from dataclasses import dataclass
 
 from auxo.core.aggregators import FedAvg
-from auxo.core.client_algorithm import LocalSgd
+from auxo.core.client_algorithms import LocalSgd
 from auxo.core.selectors import Uniform
 
 
@@ -129,7 +129,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from auxo.core.client_algorithm import LocalSgd
+from auxo.core.client_algorithms import LocalSgd
 from auxo.core.settings import setting
 
 

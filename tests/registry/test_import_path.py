@@ -37,8 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_module_of_a_package_is_imported() -> None:
-    assert load_callable("auxo.core.aggregators:FedAvg") is FedAvg
-    assert load_callable("auxo.core.aggregators:FedAvg.step") is FedAvg.step
+    assert load_callable("auxo.core.aggregators.fedavg:FedAvg") is FedAvg
+    assert load_callable("auxo.core.aggregators.fedavg:FedAvg.step") is FedAvg.step
 
 
 def test_a_file_is_run_once_and_does_not_become_a_module(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from auxo.core.partition import CrossFittedGain, Lemma, PartitionCriterion, PartitionLimits
-from auxo.core.settings import setting
+from auxo.core.settings import Fraction, setting
 from auxo.registry.part_settings import Line, PartMaker
 from auxo.registry.registry import Entry, Registry
 from tests.registry.own_parts import CRITERION
@@ -27,7 +27,7 @@ LIMITS = PartitionLimits(begin=0.1, end=0.9)
 @dataclass(frozen=True)
 class Inner:
     size: int = setting(4, "How large.")
-    share: float = setting(0.5, "How much.")
+    share: Fraction = setting(0.5, "How much.")  # held to its bounds, although the class itself is not checked
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -106,6 +106,8 @@ def test_the_part_itself_may_stand_in_place_of_its_section() -> None:
         ({"rates": 3}, "outer.rates: expected a list of values, each a number, got 3"),
         ({"inner": 3}, "outer.inner: expected a section [outer.inner], got 3; set its keys"),
         ({"inner": {"size": 0}}, "outer.inner.size: expected at least 1, got 0"),
+        ({"inner": {"share": 1.5}}, "outer.inner.share: expected a value in [0, 1], got 1.5"),
+        ({"inner": {"share": "1"}}, 'outer.inner.share: expected a number (at least 0, at most 1), got "1"'),
         ({"inner": {"size": 2.5}}, "outer.inner.size: expected a whole number, got 2.5"),
         ({"criterion": "lema"}, "outer.criterion: expected a criterion (gain, lemma) or an import path, got "),
         ({"criterion": 3}, "outer.criterion: expected the name of a criterion, got 3"),

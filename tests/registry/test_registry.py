@@ -12,8 +12,8 @@ from tests.registry.own_parts import METHOD, SMALL_PARTS
 AGGREGATORS = Registry(
     "aggregator",
     (
-        Entry("fedavg", "Adds the mean update.", "auxo.core.aggregators:FedAvg"),
-        Entry("fedyogi", "Adapts the rate.", "auxo.core.aggregators:FedYogi"),
+        Entry("fedavg", "Adds the mean update.", "auxo.core.aggregators.fedavg:FedAvg"),
+        Entry("fedyogi", "Adapts the rate.", "auxo.core.aggregators.adaptive:FedYogi"),
     ),
     (Aggregator,),
 )
@@ -34,7 +34,7 @@ def test_a_name_stands_for_a_class() -> None:
 
 
 def test_an_import_path_stands_for_a_class_in_a_package_or_in_a_file(files: Path) -> None:
-    assert AGGREGATORS.find("auxo.core.aggregators:FedAvg") is FedAvg
+    assert AGGREGATORS.find("auxo.core.aggregators.fedavg:FedAvg") is FedAvg
     doubled = AGGREGATORS.find("my_parts.py:Doubled")
     assert doubled is AGGREGATORS.find("my_parts.py:Doubled")
     AGGREGATORS.check(doubled(), "my_parts.py:Doubled")
@@ -73,8 +73,8 @@ def test_a_part_that_lacks_something_is_refused_by_naming_it() -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is below
         AGGREGATORS.check(Lacking(), "mine.py:Lacking")
     assert str(error.value) == (
-        "mine.py:Lacking: expected an aggregator as auxo.core.aggregators:Aggregator describes it, got one without "
-        "accumulate, step; add what is missing"
+        "mine.py:Lacking: expected an aggregator as auxo.core.aggregators.aggregator:Aggregator describes it, got one "
+        "without accumulate, step; add what is missing"
     )
 
 

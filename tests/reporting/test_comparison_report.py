@@ -52,9 +52,7 @@ def folder(tmp_path: Path) -> Path:
     for seed in range(3):
         run = RunDirectory.create(tmp_path / f"seed-{seed}", 'methods = ["base", "auxo"]\n')
         for method, gain in (("base", 0.0), ("auxo", 0.1)):
-            with run.event_writer(method) as write:
-                for at in (5, 10, 15):
-                    write(evaluated(at, 0.3 + 0.01 * at + gain))
+            run.replace_events(method, [evaluated(at, 0.3 + 0.01 * at + gain) for at in (5, 10, 15)])
     return tmp_path
 
 

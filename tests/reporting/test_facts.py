@@ -3,7 +3,8 @@
 import pytest
 
 from auxo.experiments.run_directory import RunDirectory
-from auxo.reporting.facts import gather
+from auxo.protocol.events import Evaluated
+from auxo.reporting.facts import RunFacts, gather
 from tests.reporting.made_runs import AUXO, AUXO_END, BASE, finished, record, several
 
 
@@ -12,6 +13,19 @@ def test_speedups_of_an_unfinished_run_come_from_its_evaluations(run: RunDirecto
     assert facts.methods["auxo"].brought.speedup == pytest.approx(8 / (1 + 3 * 22 / 53))
     # The 18 participations that were wasted were spent, too.
     assert facts.methods["auxo"].brought.resource_speedup == pytest.approx(218 / (118 + 300 * 22 / 53))
+
+
+def test_events_folded_one_by_one_tell_at_any_time_what_reading_all_of_them_tells(run: RunDirectory) -> None:
+    facts = RunFacts("run", run.config_text())
+    told = {"base": BASE, "auxo": AUXO, "oracle": BASE[:2]}
+    for method, events in told.items():
+        for event in events:
+            facts = facts.after(method, event)
+            assert facts == gather(record(run, **{method: (event,)}))
+    assert facts.methods["auxo"].brought.speedup is not None
+    assert [len(one.evaluations) for one in facts.methods.values()] == [
+        sum(isinstance(event, Evaluated) for event in events) for events in told.values()
+    ]
 
 
 def test_what_the_summary_says_counts_where_there_is_one(run: RunDirectory) -> None:

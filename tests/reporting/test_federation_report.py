@@ -17,7 +17,7 @@ from auxo.protocol.events import (
     UpdateRejected,
     to_json,
 )
-from auxo.reporting.facts import method_facts
+from auxo.reporting.facts import MethodFacts
 from auxo.reporting.federation_report import federation_headline, is_federation, write_federation_report
 
 
@@ -82,7 +82,7 @@ def test_a_federation_without_a_partition_says_so(tmp_path: Path) -> None:
 def test_a_federation_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
     html = written(tmp_path, [])
     assert "No round has closed yet." in html
-    assert federation_headline(method_facts("auxo", (), False)) == "No round has closed yet."
+    assert federation_headline(MethodFacts("auxo")) == "No round has closed yet."
 
 
 def test_half_an_event_at_the_end_is_left_out_and_told(tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:
     for seed in (0, 1):
         run = RunDirectory.create(tmp_path / "aggregator-fedavg" / f"seed-{seed}", 'methods = ["base", "auxo"]\n')
         for method, gain in (("base", 0.0), ("auxo", 0.1)):
-            with run.event_writer(method) as write:
-                for at in (5, 10, 15):
-                    write(evaluated(at, 0.3 + 0.01 * at + gain))
+            run.replace_events(method, [evaluated(at, 0.3 + 0.01 * at + gain) for at in (5, 10, 15)])
     page = write_grid_report(tmp_path, GRID).read_text(encoding="utf-8")
     assert "and &lt;some&gt; are away" in page
     assert 'href="aggregator-fedavg/seed-1/report.html"' in page

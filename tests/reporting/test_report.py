@@ -27,7 +27,7 @@ from tests.reporting.made_runs import (
 
 
 def page(run: RunDirectory) -> str:
-    return write_report(run).read_text(encoding="utf-8")
+    return write_report(run, gather(run)).read_text(encoding="utf-8")
 
 
 class Nesting(HTMLParser):
@@ -66,7 +66,7 @@ def test_nothing_is_said_of_matching_where_nobody_is_lost(run: RunDirectory) -> 
 
 
 def test_report_is_written_into_the_run(run: RunDirectory) -> None:
-    path = write_report(finished(run))
+    path = write_report(run, gather(finished(run)))
     assert path == run.path / "report.html"
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 
 from auxo.experiments.summary import MethodSummary
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
+from auxo.reporting.facts import MethodFacts
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
@@ -28,6 +29,11 @@ def evaluated(*cohorts: CohortScore) -> Evaluated:
     return Evaluated(9.0, 1.0, 10, 0, 1.0, 0.0, 10, 0.9, 0.8, 1.0, 3.0, 2.0, cohorts, None, 0, 0.9, None, None, 0.0)
 
 
+def tree_lines(*events: Event) -> list[str]:
+    tree = cohort_tree_text(MethodFacts("auxo").after(*events))
+    return [line.lstrip("│├└─ ").rstrip() for line in rendered(tree).splitlines()]
+
+
 def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> None:
     events: list[Event] = [
         evaluated(CohortScore("0", 100, 0.5)),
@@ -35,8 +41,7 @@ def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> No
         Partitioned(9000.0, "0.1", 15, ("0.1.0", "0.1.1"), (3, 2), 0.12),
         evaluated(CohortScore("0.0", 60, 0.9), CohortScore("0.1.0", 39, 0.95), CohortScore("0.1.1", 1, 0.85)),
     ]
-    lines = [line.lstrip("│├└─ ") for line in rendered(cohort_tree_text(events)).splitlines()]
-    assert lines == [
+    assert tree_lines(*events) == [
         "0  partitioned in round 10 (2.0 h), gain 0.42",
         "0.0  60 clients, accuracy 90.0 %",
         "0.1  partitioned in round 15 (2.5 h), gain 0.12",
@@ -46,13 +51,9 @@ def test_the_tree_shows_partitions_in_order_and_leaves_as_last_evaluated() -> No
 
 
 def test_one_model_needs_no_tree() -> None:
-    assert rendered(cohort_tree_text([])).strip() == "one model"
-    told = rendered(cohort_tree_text([CohortEnded(9.0, "0", 1), evaluated(CohortScore("0", 60, 0.9))]))
-    assert told.strip() == "one model: 60 clients, accuracy 90.0 %"
-
-
-def tree_lines(*events: Event) -> list[str]:
-    return [line.lstrip("│├└─ ").rstrip() for line in rendered(cohort_tree_text(events)).splitlines()]
+    assert tree_lines() == ["one model"]
+    told = tree_lines(CohortEnded(9.0, "0", 1), evaluated(CohortScore("0", 60, 0.9)))
+    assert told == ["one model: 60 clients, accuracy 90.0 %"]
 
 
 def test_leaves_that_share_the_root_s_rounds_hang_from_it() -> None:
@@ -78,8 +79,7 @@ def test_a_partition_without_a_gain_shows_none() -> None:
 
 
 def test_a_method_that_begins_with_several_cohorts_shows_them_all() -> None:
-    text = rendered(cohort_tree_text([evaluated(CohortScore("a", 60, 0.9), CohortScore("b", 1, 0.5))]))
-    assert [line.lstrip("│├└─ ") for line in text.splitlines()] == [
+    assert tree_lines(evaluated(CohortScore("a", 60, 0.9), CohortScore("b", 1, 0.5))) == [
         *("2 cohorts", "a  60 clients, accuracy 90.0 %", "b  1 client, accuracy 50.0 %")
     ]
 

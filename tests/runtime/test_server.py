@@ -27,13 +27,13 @@ from auxo.algorithms.cfl import Cfl
 from auxo.algorithms.flex_cfl import FlexCfl
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.kfed import KFed
+from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
 from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
-from auxo.core.q_fedavg import QFedAvg
 from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector

@@ -108,9 +108,8 @@ def test_one_is_due_after_the_time_asked_for_or_less_often_where_it_takes_long(t
     kept.save(new_server())
     assert [kept.is_due for _ in range(2)] == [False, True]
 
-    times = iter([20.0, 22.0, 100.0, 119.9, 120.1])  # one that takes two seconds: 98 of work after it
-    slow = ServerCheckpoints(tmp_path, every_s=10.0, clock=lambda: 0.0)
-    slow.clock = lambda: next(times)
+    times = iter([0.0, 20.0, 22.0, 100.0, 119.9, 120.1])  # one that takes two seconds: 98 of work after it
+    slow = ServerCheckpoints(tmp_path, every_s=10.0, clock=lambda: next(times))
     slow.save(new_server())
     assert [slow.is_due for _ in range(3)] == [False, False, True]
 

@@ -8,11 +8,11 @@ import pytest
 
 from auxo.algorithms.base import OneCohort
 from auxo.core.asking import Answer, Ask
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import own
 from auxo.core.partial_uploads import without
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.selectors import Asked, Selector, UsualWork
+from auxo.core.selectors.oort import Oort, OortMemory
+from auxo.core.selectors.pyramidfl import PyramidFL
 from auxo.core.types import ROOT, IntArray
 from auxo.protocol.codec import from_bytes
 from auxo.protocol.messages import CheckIn, Task, TaskFailure, TaskResult

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.base import OneCohort
-from auxo.algorithms.fedprox import FedProx
 from auxo.core.aggregators import Aggregator, FedAvg
+from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
 from auxo.core.asking import Answer
-from auxo.core.q_fedavg import QFedAvg
-from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
+from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
 from auxo.population.heterogeneity import LabelPermutation

@@ -14,11 +14,11 @@ from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.matching import CheckIns
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.partial_uploads import sent_share
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.selectors import Asked, Selector, UsualWork
+from auxo.core.selectors.oort import Oort, OortMemory
+from auxo.core.selectors.pyramidfl import PyramidFL
 from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, IntArray
 from auxo.engines.in_process import InProcess

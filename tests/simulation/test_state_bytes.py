@@ -16,7 +16,6 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
-from auxo.core.oort import Oort, OortMemory
 from auxo.core.own_state import own
 from auxo.core.partition import (
     CrossFittedGain,
@@ -28,9 +27,10 @@ from auxo.core.partition import (
     RoundEvidence,
     Verdict,
 )
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.rewards import RewardSettings
 from auxo.core.selectors import Selector, Uniform
+from auxo.core.selectors.oort import Oort, OortMemory
+from auxo.core.selectors.pyramidfl import PyramidFL
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population

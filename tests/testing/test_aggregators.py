@@ -14,9 +14,9 @@ from auxo.core.aggregators import (
     Report,
     ServerState,
 )
-from auxo.core.norm_clipping import Clipped
-from auxo.core.q_fedavg import QFedAvg
-from auxo.core.robust_aggregators import Krum, Median, MultiKrum, TrimmedMean
+from auxo.core.aggregators.norm_clipping import Clipped
+from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
 from auxo.core.types import Float32Array, FloatArray
 from auxo.experiments.parts import AGGREGATORS
 from auxo.testing import ContractBroken, aggregators, check_aggregator

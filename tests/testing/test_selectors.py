@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from auxo.core.matching import CheckIns
-from auxo.core.oort import Oort
 from auxo.core.own_state import NOTHING, OwnState, own
-from auxo.core.pyramidfl import PyramidFL
 from auxo.core.selectors import Asked, Selector, Uniform, UsualWork
+from auxo.core.selectors.oort import Oort
+from auxo.core.selectors.pyramidfl import PyramidFL
 from auxo.core.turnout import Turnout
 from auxo.core.types import IntArray
 from auxo.experiments.parts import SELECTORS

@@ -40,7 +40,7 @@ from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCrite
 from auxo.core.pool import are_in_first_half
 from auxo.core.rewards import RewardSettings
 from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
-from auxo.core.settings import setting
+from auxo.core.settings import Fraction, PositiveInt, checked, setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.trial import Judgements, Moved, TrialSettings, prune
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
@@ -88,6 +88,7 @@ class AuxoMemory:
 
 
 @dataclass(frozen=True)
+@checked
 class Auxo:
     """Finds cohorts of alike clients while they train, and partitions a cohort when its groups are better off alone."""
 
@@ -100,7 +101,7 @@ class Auxo:
     )
     trial: TrialSettings = field(default_factory=TrialSettings)
     criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
-    start_round: int = setting(
+    start_round: PositiveInt = setting(
         5,
         "First round in which a cohort clusters its participants, where a criterion decides; our choice.",
     )
@@ -109,7 +110,7 @@ class Auxo:
         "Where a criterion decides: participants alternate between halves of their samples while partitions are "
         "possible, labels come from one half and are judged on the other.",
     )
-    cross_fit_share: float = setting(
+    cross_fit_share: Fraction = setting(
         0.2,
         "Share of the clients, always the same ones, that judge a partition on trial; they train no branch meanwhile. "
         "Above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion decides, these "
@@ -135,12 +136,6 @@ class Auxo:
     )
 
     own_states = (AuxoMemory, Claims)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.cross_fit_share <= 1:
-            raise ValueError(f"cross_fit_share: expected a share in [0, 1], got {self.cross_fit_share}")
-        if self.start_round < 1:
-            raise ValueError(f"start_round: expected at least 1, got {self.start_round}")
 
     def why_no_partition(self, participants: int, rounds: int) -> str | None:
         """Return what is missing: enough participants for two cohorts, or rounds for a pool and a trial."""

@@ -36,7 +36,7 @@ from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
 from auxo.core.pairwise import sketched_updates, too_many
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, Fraction, NonNegativeFloat, NonNegativeInt, checked, setting
 from auxo.core.shares import member_shares
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
@@ -49,16 +49,17 @@ class LargestMean:
 
 
 @dataclass(frozen=True)
+@checked
 class Cfl:
     """Bipartitions of cohorts at stationary points, with all clients in all rounds."""
 
     # The paper's rule of thumb is a tenth of the longest mean update for eps_1, and one to ten times that for eps_2.
     # The longest of many updates grows with their number: of 2,000 clients without groups it is 2.0 to 2.6 times the
     # longest mean, in every round, so that the default, which suits a hundred clients, cuts them into cohorts of a few.
-    eps_1: float = setting(
+    eps_1: NonNegativeFloat = setting(
         0.4, "A cohort is stationary when the norm of its mean update is below this; the number is the authors'."
     )
-    eps_2: float = setting(
+    eps_2: NonNegativeFloat = setting(
         2.0,
         "A stationary cohort is cut when a member's update is longer than this; our choice, the authors have 1.6. "
         "Thousands of clients need 2.5 to 3.",
@@ -68,9 +69,9 @@ class Cfl:
         "Thresholds are in units of the cohort's longest mean update so far, because norms depend on the model. "
         "false: they are norms, as in the authors' code.",
     )
-    first_split: int = setting(20, "Rounds before any cohort is cut; the default is the authors'.")
-    smallest: int = setting(3, "Fewest participants of a cohort that is cut; the default is the authors'.")
-    gamma_max: float | None = setting(
+    first_split: NonNegativeInt = setting(20, "Rounds before any cohort is cut; the default is the authors'.")
+    smallest: AtLeastTwo = setting(3, "Fewest participants of a cohort that is cut; the default is the authors'.")
+    gamma_max: Fraction | None = setting(
         None,
         "Largest approximation error of members, in [0, 1]: a cohort is cut only where the largest cosine across is "
         "below sqrt((1 - gamma_max) / 2) (paper). Not set: without that guard, as in the authors' code.",
@@ -78,17 +79,6 @@ class Cfl:
 
     own_states = (CohortTable, LargestMean)
     client_half = None
-
-    def __post_init__(self) -> None:
-        for name in ("eps_1", "eps_2"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
-        if self.first_split < 0:
-            raise ValueError(f"first_split: expected at least 0 rounds, got {self.first_split}")
-        if self.smallest < 2:
-            raise ValueError(f"smallest: expected at least 2, got {self.smallest}")
-        if self.gamma_max is not None and not 0 <= self.gamma_max <= 1:
-            raise ValueError(f"gamma_max: expected a value in [0, 1], got {self.gamma_max}")
 
     @property
     def matching(self) -> Matching:

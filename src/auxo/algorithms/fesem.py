@@ -25,28 +25,23 @@ from auxo.core.matching import Matching
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.partition import Partition
 from auxo.core.rng import random_bits
-from auxo.core.settings import setting
+from auxo.core.settings import NonNegativeInt, PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, CohortId, Float32Array
 
 
 @dataclass(frozen=True)
+@checked
 class FeSem:
     """Stochastic expectation maximisation over a fixed number of centres, with one round for all of them."""
 
-    cohorts: int = setting(4, "Centres (K); the method has to be told.")
-    everybody: int = setting(
+    cohorts: PositiveInt = setting(4, "Centres (K); the method has to be told.")
+    everybody: NonNegativeInt = setting(
         5, "First rounds, in which all clients take part, as they do in the paper in all rounds; our choice."
     )
 
     own_states = (CohortTable,)
     client_half = None
-
-    def __post_init__(self) -> None:
-        if self.cohorts < 1:
-            raise ValueError(f"cohorts: expected at least 1, got {self.cohorts}")
-        if self.everybody < 0:
-            raise ValueError(f"everybody: expected at least 0 rounds, got {self.everybody}")
 
     def wants(self, state: CohortState, share: int) -> int:
         """Return that everybody takes part until centres stand apart, and later as many train as ever."""

@@ -39,7 +39,7 @@ from auxo.core.matching import Matching
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.pairwise import sketched_updates, too_many
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked, setting
 from auxo.core.shares import member_shares
 from auxo.core.types import CohortId, FloatArray, IntArray
 
@@ -53,16 +53,19 @@ _METRICS = {"cosine": "cosine", "l2": "euclidean", "l1": "manhattan"}
 
 
 @dataclass(frozen=True)
+@checked
 class FlHc:
     """Fixed cohorts by the dendrogram of everybody's updates after a few rounds."""
 
-    after: int = setting(10, "Rounds of one model before clients are clustered (n); the paper tries 1, 3, 5 and 10.")
-    threshold: float = setting(
+    after: NonNegativeInt = setting(
+        10, "Rounds of one model before clients are clustered (n); the paper tries 1, 3, 5 and 10."
+    )
+    threshold: PositiveFloat = setting(
         1.0,
         "Distance up to which clusters are joined (T); the paper tunes it. The default joins those whose updates agree "
         "on average, and is our choice.",
     )
-    groups: int | None = setting(
+    groups: PositiveInt | None = setting(
         None, "Cohorts to make instead, if their number is told. Not set: what the threshold leads to."
     )
     metric: Metric = setting(
@@ -72,18 +75,12 @@ class FlHc:
     )
     linkage: Linkage = setting("average", "How far apart clusters are; ward goes with l2 only.")
 
-    own_states = (CohortTable,)
-    client_half = None
-
     def __post_init__(self) -> None:
-        if self.after < 0:
-            raise ValueError(f"after: expected at least 0 rounds, got {self.after}")
-        if not 0 < self.threshold < float("inf"):
-            raise ValueError(f"threshold: expected a positive distance, got {self.threshold}")
-        if self.groups is not None and self.groups < 1:
-            raise ValueError(f"groups: expected at least 1, got {self.groups}")
         if self.linkage == "ward" and self.metric != "l2":
             raise ValueError(f'linkage: "ward" needs metric = "l2", got "{self.metric}"; change one of them')
+
+    own_states = (CohortTable,)
+    client_half = None
 
     @property
     def matching(self) -> Matching:

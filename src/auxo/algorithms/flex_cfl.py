@@ -16,6 +16,7 @@ the authors' code goes through all clients once first. A client that never took 
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -30,7 +31,7 @@ from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
 from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import Bounds, NonNegativeFloat, PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 
@@ -56,27 +57,21 @@ class Directions:
 
 
 @dataclass(frozen=True)
+@checked
 class FlexCfl:
     """A fixed number of groups by pre-training, with one round for all of them."""
 
-    groups: int = setting(3, "Groups to make (m); the method has to be told. The authors have 3 or 5.")
-    sample: int = setting(20, "Clients for each group in the cold start (alpha); the default is the authors'.")
-    steps: int = setting(50, "Steps of SGD in pre-training; the default is the authors'.")
-    group_rate: float = setting(
+    groups: PositiveInt = setting(3, "Groups to make (m); the method has to be told. The authors have 3 or 5.")
+    sample: PositiveInt = setting(20, "Clients for each group in the cold start (alpha); the default is the authors'.")
+    steps: Annotated[int, Bounds(ge=1, le=MOST_STEPS)] = setting(
+        50, "Steps of SGD in pre-training; the default is the authors'."
+    )
+    group_rate: NonNegativeFloat = setting(
         0.0, "How much of the other groups' models is mixed into a group's after a round (eta_G); 0: nothing."
     )
 
     own_states = (CohortTable, Directions)
     client_half = None
-
-    def __post_init__(self) -> None:
-        for name in ("groups", "sample"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 1 <= self.steps <= MOST_STEPS:
-            raise ValueError(f"steps: expected a number from 1 to {MOST_STEPS}, got {self.steps}")
-        if not 0 <= self.group_rate < float("inf"):
-            raise ValueError(f"group_rate: expected a number >= 0, got {self.group_rate}")
 
     @property
     def matching(self) -> Matching:

@@ -18,6 +18,7 @@ Clusters are leaves that are there from the beginning, ``most`` of them, and idl
 
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 from sklearn.cluster import AgglomerativeClustering
@@ -31,9 +32,11 @@ from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
 from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, Bounds, PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
+
+_UpToTwo = Annotated[float, Bounds(ge=0, le=2)]  # as far as cosines can be apart
 
 
 @dataclass(frozen=True)
@@ -55,29 +58,21 @@ class Clusters:
 
 
 @dataclass(frozen=True)
+@checked
 class Icfl:
     """Clusters that clients are attached to one by one, and that split and merge, with one round for all of them."""
 
-    most: int = setting(10, "Clusters at most.")
-    attach: float = setting(0.2, "Cosine of an update and the way to another cluster from which a client moves there.")
-    gap: float = setting(0.3, "How far the mean cosine within two sides exceeds that across for a cluster to split.")
-    smallest: int = setting(5, "Fewest participants of a side.")
-    merge: float = setting(0.9, "Cosine of two clusters' ways since the later was made, from which they are one.")
-    wait: int = setting(5, "Rounds before a cluster can split or merge.")
+    most: AtLeastTwo = setting(10, "Clusters at most.")
+    attach: _UpToTwo = setting(
+        0.2, "Cosine of an update and the way to another cluster from which a client moves there."
+    )
+    gap: _UpToTwo = setting(0.3, "How far the mean cosine within two sides exceeds that across for a cluster to split.")
+    smallest: PositiveInt = setting(5, "Fewest participants of a side.")
+    merge: _UpToTwo = setting(0.9, "Cosine of two clusters' ways since the later was made, from which they are one.")
+    wait: PositiveInt = setting(5, "Rounds before a cluster can split or merge.")
 
     own_states = (CohortTable, Clusters)
     client_half = None
-
-    def __post_init__(self) -> None:
-        if self.most < 2:
-            raise ValueError(f"most: expected at least 2, got {self.most}")
-        for name in ("attach", "gap", "merge"):
-            if not 0 <= getattr(self, name) <= 2:
-                raise ValueError(f"{name}: expected a value in [0, 2], got {getattr(self, name)}")
-        if self.smallest < 1:
-            raise ValueError(f"smallest: expected at least 1, got {self.smallest}")
-        if self.wait < 1:
-            raise ValueError(f"wait: expected at least 1 round, got {self.wait}")
 
     @property
     def matching(self) -> Matching:

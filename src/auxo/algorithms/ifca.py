@@ -18,29 +18,24 @@ from auxo.core.matching import Matching, ToTheRoot
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Partition
 from auxo.core.rng import random_bits
-from auxo.core.settings import setting
+from auxo.core.settings import NonNegativeInt, PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import ROOT, CohortId
 
 
 @dataclass(frozen=True)
+@checked
 class Ifca:
     """A fixed number of models, of which each client trains and uses the one with the least loss on its samples."""
 
-    cohorts: int = setting(4, "Models (K); the method has to be told.")
+    cohorts: PositiveInt = setting(4, "Models (K); the method has to be told.")
     # Models that begin alike would all be alike for ever. The authors' code does the same on FEMNIST, for 20 rounds.
-    warm_start: int = setting(
+    warm_start: NonNegativeInt = setting(
         5, "Rounds in which clients train a model that is drawn for them once and for all, and are sent no other."
     )
 
     own_states = ()
     client_half = None
-
-    def __post_init__(self) -> None:
-        if self.cohorts < 1:
-            raise ValueError(f"cohorts: expected at least 1, got {self.cohorts}")
-        if self.warm_start < 0:
-            raise ValueError(f"warm_start: expected at least 0 rounds, got {self.warm_start}")
 
     @property
     def matching(self) -> Matching:

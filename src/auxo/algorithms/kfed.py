@@ -34,29 +34,25 @@ from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
 from auxo.core.matching import Matching
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import PositiveInt, checked, setting
 from auxo.core.shares import member_shares
 from auxo.core.types import CohortId, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
+@checked
 class KFed:
     """Fixed cohorts by one-shot clustering of clients' inputs."""
 
-    cohorts: int = setting(4, "Clusters (k); the method has to be told.")
-    centres: int = setting(1, "Centres that each client sends (k'); with 1, its samples' mean.")
-    steps: int = setting(
+    cohorts: PositiveInt = setting(4, "Clusters (k); the method has to be told.")
+    centres: PositiveInt = setting(1, "Centres that each client sends (k'); with 1, its samples' mean.")
+    steps: PositiveInt = setting(
         300,
         "Most steps of K-means on the server, which ends when nothing changes; the default is the authors', paper: 1.",
     )
 
     own_states = (CohortTable,)
     client_half = None
-
-    def __post_init__(self) -> None:
-        for name in ("cohorts", "centres", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
 
     @property
     def matching(self) -> Matching:

@@ -34,7 +34,7 @@ from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Keep, Lemma, Partition, PartitionCriterion, PartitionLimits, RoundEvidence
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import setting
+from auxo.core.settings import PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId, FloatArray
 
@@ -53,6 +53,7 @@ class PaperMemory:
 
 
 @dataclass(frozen=True)
+@checked
 class Paper:
     """Algorithm 1 and Lemma 1 as the paper prints them."""
 
@@ -60,17 +61,15 @@ class Paper:
     clustering: ClusteringSettings = _CLUSTERING
     rewards: RewardSettings = _REWARDS
     criterion: PartitionCriterion = _CRITERION
-    start_round: int = setting(5, "First round in which a cohort clusters its participants; the paper does not say.")
+    start_round: PositiveInt = setting(
+        5, "First round in which a cohort clusters its participants; the paper does not say."
+    )
     rate_scaling: RateScaling = setting(
         "linear",
         "How the server's learning rate follows the share of participants a cohort has (section 4.4).",
     )
 
     own_states = (PaperMemory, Claims)
-
-    def __post_init__(self) -> None:
-        if self.start_round < 1:
-            raise ValueError(f"start_round: expected at least 1, got {self.start_round}")
 
     @property
     def matching(self) -> Matching:

@@ -17,23 +17,20 @@ from auxo.core.matching import CheckIns, Matched, Matching
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Partition
 from auxo.core.rng import random_bits
-from auxo.core.settings import setting
+from auxo.core.settings import PositiveInt, checked, setting
 from auxo.core.shares import equal_shares
 from auxo.core.types import CohortId
 
 
 @dataclass(frozen=True)
+@checked
 class RandomGroups:
     """A fixed number of cohorts, and a client's is drawn by its number; nothing is remembered."""
 
-    cohorts: int = setting(4, "Groups to draw (K).")
+    cohorts: PositiveInt = setting(4, "Groups to draw (K).")
 
     own_states = ()
     client_half = None
-
-    def __post_init__(self) -> None:
-        if self.cohorts < 1:
-            raise ValueError(f"cohorts: expected at least 1, got {self.cohorts}")
 
     @property
     def matching(self) -> Matching:

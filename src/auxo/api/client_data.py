@@ -6,11 +6,12 @@ whose a row is; a partitioner of flwr-datasets; or a population that is one alre
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.core.settings import Bounds, checked
 from auxo.core.types import BoolArray
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, draw_held_out
 from auxo.datasets.hugging_face import HubColumns, from_hugging_face
@@ -27,19 +28,17 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
+@checked
 class DataColumns:
     """How data are to be read that do not say it themselves."""
 
     client: str = "client"  # column of a Hugging Face data set that says whose a row is
     features: str = "features"  # its column of inputs
     label: str = "label"
-    test_share: float = TEST_SHARE  # of a client's samples, where none are said to be for testing
+    # Of a client's samples, where none are said to be for testing.
+    test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE
     tokens: bool = False  # whether whole numbers in arrays are tokens of a text
     task: Task = "classification"  # of arrays and torch data sets; else y holds numbers, (n,) or (n, several), or flags
-
-    def __post_init__(self) -> None:
-        if not 0 < self.test_share < 1:
-            raise ValueError(f"test_share: expected a number between 0 and 1, got {self.test_share}")
 
 
 def population_from(data: object, columns: DataColumns | None = None, name: str = "clients") -> FederatedData:

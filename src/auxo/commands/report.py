@@ -7,6 +7,7 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.experiments.run_directory import RunDirectory
+from auxo.reporting.facts import gather
 from auxo.reporting.federation_report import is_federation, write_federation_report
 from auxo.reporting.report import write_report
 
@@ -24,4 +25,5 @@ def report(
     if is_federation(run_directory):
         typer.echo(str(write_federation_report(run_directory)))
         return
-    typer.echo(str(write_report(RunDirectory.open(run_directory))))
+    run = RunDirectory.open(run_directory)
+    typer.echo(str(write_report(run, gather(run))))

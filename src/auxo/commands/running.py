@@ -22,9 +22,8 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event
 from auxo.registry.registry import short_name
+from auxo.reporting.facts import RunFacts, gather
 from auxo.reporting.message_console import MessageConsole
-from auxo.reporting.method_names import contenders
-from auxo.reporting.method_names import words_for as words_for_method
 from auxo.reporting.progress import Budget, OnEvent, show_progress
 from auxo.reporting.report import write_report
 from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
@@ -45,10 +44,11 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
 
 def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json_file: Path | None) -> None:
     """Write the report of what a run has come to, show it, and write it as JSON."""
-    report = write_report(directory)  # first of all: what follows can fail, by a full disk or a closed pipe
+    facts = gather(directory)
+    report = write_report(directory, facts)  # first of all: what follows can fail, by a full disk or a closed pipe
     if json_file is not None:
         write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
-    _show_result(summary, directory)
+    _show_result(summary, facts)
     for method in map(short_name, config.methods):
         if method in summary.refused:
             typer.echo(f"{method}: left out: {summary.refused[method]}")
@@ -145,7 +145,7 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
 def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
     """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
     if directory.methods() or is_resumed:
-        done = f"the report of what was done so far: {write_report(directory)}"
+        done = f"the report of what was done so far: {write_report(directory, gather(directory))}"
         return f"{done}; to go on: auxo resume {directory.path}"
     directory.discard()
     return "nothing had been done yet, and nothing is left"
@@ -213,12 +213,11 @@ def _announcing(show: OnEvent, messages: Console, words: str) -> OnEvent:
     return on_event
 
 
-def _show_result(summary: Summary, directory: RunDirectory) -> None:
+def _show_result(summary: Summary, facts: RunFacts) -> None:
     console = Console()
-    trees = {name: directory.events(name).events for name in contenders(directory.methods())}
-    for name, events in trees.items():
-        heading = f"\n{words_for_method(name).name}" if len(trees) > 1 else ""
-        console.print(heading, cohort_tree_text(events), sep="\n", highlight=False, markup=False)
+    for run in facts.contenders:
+        heading = f"\n{run.name}" if len(facts.contenders) > 1 else ""
+        console.print(heading, cohort_tree_text(run), sep="\n", highlight=False, markup=False)
     if summary.finished:
         console.print("", comparison_table(summary), sep="\n")
 

@@ -5,13 +5,13 @@ The server never sees a record: only the request a client chooses to send.
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.cohort_tree import Branch, CohortTree
-from auxo.core.settings import setting
+from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, checked, setting
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
 Int8Array = NDArray[np.int8]
@@ -27,23 +27,26 @@ FOLDS = 2  # halves of a client's samples between which a cross-fitting client a
 
 
 @dataclass(frozen=True)
+@checked
 class AffinitySettings:
     """How clients weigh and explore cohorts."""
 
-    reward_decay: float = setting(0.2, "Weight of the newest reward in a client's record (gamma, section 4.3).")
-    partition_bonus: float = setting(0.1, "Reward on top for the child that holds the client's cluster (Algorithm 1).")
-    exploration: float = setting(
+    reward_decay: Fraction = setting(0.2, "Weight of the newest reward in a client's record (gamma, section 4.3).")
+    partition_bonus: NonNegativeFloat = setting(
+        0.1, "Reward on top for the child that holds the client's cluster (Algorithm 1)."
+    )
+    exploration: Fraction = setting(
         0.1,
         "Probability that a newcomer compares the cohorts' models once more or, without `confirmations`, asks for a "
         "cohort at random (epsilon of section 4.3).",
     )
-    exploration_decay: float = setting(0.8, "What a participation leaves of a client's exploration; our choice.")
-    label_trust: float = setting(
+    exploration_decay: Fraction = setting(0.8, "What a participation leaves of a client's exploration; our choice.")
+    label_trust: NonNegativeFloat = setting(
         1.0,
         "How much the margin of a client's cluster index counts against other children; 0, as in the "
         "paper: not at all.",
     )
-    label_memory: float = setting(
+    label_memory: Fraction = setting(
         0.8,
         "Weight of a client's earlier visits in its cluster index; 0, as in the paper, copies the last one.",
     )
@@ -51,22 +54,11 @@ class AffinitySettings:
         False,
         "Add up predicted rewards of cohorts never visited, as the paper prints it; they outbid what was explored.",
     )
-    confirmations: int = setting(
+    confirmations: Annotated[int, Bounds(ge=0, le=_MOST_CONFIRMED)] = setting(
         2,
         "Comparisons of the cohorts' models on its own samples that must name a cohort before a client trusts it, "
         "and another each time that it has trained twice as often; 0, as in the paper: nobody compares.",
     )
-
-    def __post_init__(self) -> None:
-        for name in ("reward_decay", "exploration", "exploration_decay", "label_memory"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise ValueError(f"{name}: expected a value in [0, 1], got {value}")
-        for name in ("partition_bonus", "label_trust"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
-        if not 0 <= self.confirmations <= _MOST_CONFIRMED:
-            raise ValueError(f"confirmations: expected 0 to {_MOST_CONFIRMED}, got {self.confirmations}")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """Online clustering of a cohort from one round's participants; labels travel with the clients (section 4.2)."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from auxo.core.fingerprint import unit_rows
-from auxo.core.settings import setting
+from auxo.core.settings import Bounds, NonNegativeFloat, NonNegativeInt, PositiveInt, checked, setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _NEGLIGIBLE = 1e-12  # squared length below which a centre has no direction
@@ -14,23 +14,27 @@ _ROUNDING = 1e-12  # length of a block below which it is what rounding has left 
 
 
 @dataclass(frozen=True)
+@checked
 class ClusteringSettings:
     """How participants are clustered."""
 
-    clusters: int = setting(
+    # Every way to group the clusters is judged, and there are thousands of ways beyond 8.
+    clusters: Annotated[int, Bounds(ge=2, le=8)] = setting(
         8,
         "Most clusters of a cohort (the paper's K); a trial may join some, so this is the most children of a "
         "partition.",
     )
-    pool_rounds: int = setting(10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one.")
-    pool_per_cluster: int = setting(50, "Fewest of these updates for each cluster; our choice.")
-    pool_most: int = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
+    pool_rounds: PositiveInt = setting(
+        10, "Rounds whose updates K-means starts from; 1, as in the paper: a single one."
+    )
+    pool_per_cluster: PositiveInt = setting(50, "Fewest of these updates for each cluster; our choice.")
+    pool_most: PositiveInt = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
     views: Literal["both", "plain"] = setting(
         "both",
         "Look at updates also without what class frequencies explain, and begin with that view unless the other shows "
         "much more structure; or only as they are.",
     )
-    min_structure: float = setting(
+    min_structure: NonNegativeFloat = setting(
         1.0,
         "What clusters must explain of updates they were not made from, in parts of what they would explain of a cloud "
         "without clusters, chance taken off; with less the cohort looks again later, and tries no partition.",
@@ -40,33 +44,19 @@ class ClusteringSettings:
         "Take as many clusters as show most structure in the pool, where a trial decides; otherwise always the most.",
     )
     leave_one_out: bool = setting(True, "Compare a participant with centres that do not contain it; the paper's do.")
-    centre_memory: float = setting(
+    centre_memory: NonNegativeFloat = setting(
         10.0,
         "Weight of the last round's centres, in participants; 0, as in the paper: this round's labels only.",
     )
-    restart_after: int = setting(
+    restart_after: PositiveInt = setting(
         20,
         "Rounds in which cluster indices explain nothing before clustering starts anew, where a criterion decides.",
     )
-    most_starts: int = setting(
+    most_starts: NonNegativeInt = setting(
         1,
         "Starts of clustering that explain nothing after which a cohort stops looking; 0: for ever.",
     )
-    kmeans_starts: int = setting(10, "Tries of K-means, of which the best counts.")
-
-    def __post_init__(self) -> None:
-        # Every way to group the clusters is judged, and there are thousands of ways beyond 8.
-        if not 2 <= self.clusters <= 8:
-            raise ValueError(f"clusters: expected 2 to 8, got {self.clusters}")
-        for name in ("restart_after", "kmeans_starts", "pool_rounds", "pool_per_cluster", "pool_most"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0 <= self.centre_memory < float("inf"):
-            raise ValueError(f"centre_memory: expected a number >= 0, got {self.centre_memory}")
-        if not 0 <= self.min_structure < float("inf"):
-            raise ValueError(f"min_structure: expected a number >= 0, got {self.min_structure}")
-        if self.most_starts < 0:
-            raise ValueError(f"most_starts: expected at least 0, got {self.most_starts}")
+    kmeans_starts: PositiveInt = setting(10, "Tries of K-means, of which the best counts.")
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,6 @@ class Clusters:
     """The outcome for one round's participants."""
 
     similarity: FloatArray  # (participants, clusters) cosine to each centre; NaN where a cluster has none
-    started: bool  # K-means ran in this round
 
     @property
     def labels(self) -> IntArray:
@@ -137,13 +126,13 @@ def cluster_round(  # noqa: PLR0913 - one for each thing that clustering depends
         seed = int(rng.integers(2**31))
         start = KMeans(settings.clusters, n_init=settings.kmeans_starts, random_state=seed).fit(points)
         similarity = points @ unit_rows(start.cluster_centers_).T
-        return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity, started=True)
+        return ClusteringState(state.generation + 1, start.cluster_centers_), Clusters(similarity)
     usable = (labels >= 0) & (labels < settings.clusters) & (generation == state.generation)
     member = np.where(usable, labels, -1)[:, None] == np.arange(settings.clusters)[None, :]
     similarity = _similarity(points, member, state.centres, settings)
     if not usable.any():  # nobody vouches for anything yet
         similarity = near_centres(points, state.centres)
-    clusters = Clusters(similarity, started=False)
+    clusters = Clusters(similarity)
     return replace(state, centres=_next_centres(points, clusters, state.centres)), clusters
 
 

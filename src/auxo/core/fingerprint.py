@@ -9,6 +9,7 @@ import numpy as np
 
 from auxo.core.layers import Layer, Units, check_layers, unit_of_parameter, units_of
 from auxo.core.rng import stream
+from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 64  # our choice: signed parameters stay in the cache until they are summed
@@ -19,6 +20,7 @@ _SUMS_HOLD = 1e-25  # the largest of sums in float32 above this, and below its i
 
 
 @dataclass(frozen=True)
+@checked
 class Fingerprint:
     """A seeded count sketch of the flat update (every trainable parameter takes part).
 
@@ -37,16 +39,12 @@ class Fingerprint:
     for, neighbouring ones, each scaled by itself, share buckets. The parts that are scaled are the `blocks`.
     """
 
-    n_params: int
-    size: int = 4096  # our choice; docs/departures.md shows what other sizes cost
+    n_params: PositiveInt
+    size: PositiveInt = 4096  # our choice; docs/departures.md shows what other sizes cost
     seed: int = 0
     layers: tuple[Layer, ...] = ()  # of the model, in the order of the flat weights; none: the update is one block
 
     def __post_init__(self) -> None:
-        if self.n_params < 1:
-            raise ValueError(f"n_params: expected at least 1, got {self.n_params}")
-        if self.size < 1:
-            raise ValueError(f"size: expected at least 1, got {self.size}")
         if self.layers:
             check_layers(self.layers, self.n_params)
 

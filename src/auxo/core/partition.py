@@ -8,7 +8,7 @@ import numpy as np
 
 from auxo.core.aggregators import ServerState
 from auxo.core.grouping import groupings
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, checked, setting
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _FEWEST_ROUNDS = 3  # of evidence before there is anything to say
@@ -85,6 +85,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+@checked
 class PartitionLimits:
     """What any partition must respect."""
 
@@ -93,24 +94,19 @@ class PartitionLimits:
         "Part of the run before which no cohort is partitioned (section 4.4); measured, see docs/departures.md.",
     )
     end: float = setting(0.5, "Part of the run after which no cohort is partitioned (section 4.4); measured.")
-    labelled: float = setting(
+    labelled: Fraction = setting(
         0.97,
         "Share of participants that must bring a cluster index before a partition: the others would have to search.",
     )
-    labelled_until: float = setting(
+    labelled_until: Fraction = setting(
         0.35,
         "Part of the run after which partitions no longer wait for labels, since most clients may never come back.",
     )
-    min_participants: int = setting(10, "Fewest updates a round that a child may have; our choice.")
+    min_participants: AtLeastTwo = setting(10, "Fewest updates a round that a child may have; our choice.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end <= 1:
             raise ValueError(f"begin, end: expected 0 <= begin <= end <= 1, got {self.begin} and {self.end}")
-        for name in ("labelled", "labelled_until"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: expected a share in [0, 1], got {getattr(self, name)}")
-        if self.min_participants < 2:
-            raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
 
     def is_open(self, outlook: Outlook) -> bool:
         """Return whether partitions are allowed at this time of the run."""
@@ -149,6 +145,7 @@ class PartitionCriterion(Protocol):
 
 
 @dataclass(frozen=True)
+@checked
 class CrossFittedGain:
     """Partition when the company of one's own group alone pays, judged on samples the labels have not seen.
 
@@ -161,33 +158,23 @@ class CrossFittedGain:
     """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    rounds: int = setting(15, "Rounds over which the evidence is averaged.")
-    min_judged: int = setting(100, "Participants judged in that window before anything is decided; our choice.")
-    min_gain: float = setting(
+    rounds: PositiveInt = setting(15, "Rounds over which the evidence is averaged.")
+    min_judged: PositiveInt = setting(100, "Participants judged in that window before anything is decided; our choice.")
+    min_gain: Fraction = setting(
         0.3,
         "Gain two children must bring: 0 where groups mean nothing, 1 where all is to be gained; measured.",
     )
-    min_gain_further: float = setting(0.12, "Gain each child beyond the second must bring on top; measured.")
-    horizon: int = setting(10, "Rounds over which the model averages the noise of its steps; our choice.")
-    deviations: float = setting(
+    min_gain_further: Fraction = setting(0.12, "Gain each child beyond the second must bring on top; measured.")
+    horizon: PositiveInt = setting(10, "Rounds over which the model averages the noise of its steps; our choice.")
+    deviations: NonNegativeFloat = setting(
         5.0,
         "Deviations by which groups must be more aligned than everybody, so that it is not chance; our choice.",
     )
-    hopeless: float = setting(
+    hopeless: Fraction = setting(
         0.5,
         "Share of that gain below which a cohort stops looking, for participants train on halves meanwhile; 0: never. "
         "Measured.",
     )
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "min_judged", "horizon"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        for name in ("hopeless", "min_gain", "min_gain_further"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: expected a share in [0, 1], got {getattr(self, name)}")
-        if not 0 <= self.deviations < float("inf"):
-            raise ValueError(f"deviations: expected a number >= 0, got {self.deviations}")
 
     @property
     def window(self) -> int:
@@ -267,6 +254,7 @@ def _clusters(n_groupings: int) -> int:
 
 
 @dataclass(frozen=True)
+@checked
 class Lemma:
     """The paper's criterion to the letter (Lemma 1): heterogeneity falls by sqrt(K), and resources suffice.
 
@@ -274,14 +262,10 @@ class Lemma:
     """
 
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    alpha: float = setting(1.0, "Scale of the participants that Lemma 1 asks for; the paper does not define it.")
-    rounds: int = setting(1, "Rounds over which dispersions are averaged.")
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < float("inf"):
-            raise ValueError(f"alpha: expected a positive number, got {self.alpha}")
-        if self.rounds < 1:
-            raise ValueError(f"rounds: expected at least 1, got {self.rounds}")
+    alpha: PositiveFloat = setting(
+        1.0, "Scale of the participants that Lemma 1 asks for; the paper does not define it."
+    )
+    rounds: PositiveInt = setting(1, "Rounds over which dispersions are averaged.")
 
     @property
     def window(self) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, checked, setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray
 
 _UNUSUAL = 2.0  # deviations above the mean from which an update is unusually long; measured, see docs/departures.md
@@ -13,10 +13,11 @@ _ROUNDING = 1e-12  # distances of unit vectors that are no distances
 
 
 @dataclass(frozen=True)
+@checked
 class RewardSettings:
     """How a cohort turns distances into instant rewards."""
 
-    min_known: int = setting(5, "With fewer known participants than this the centre is that of all; our choice.")
+    min_known: AtLeastTwo = setting(5, "With fewer known participants than this the centre is that of all; our choice.")
     leave_one_out: bool = setting(
         True,
         "Compare a participant with a centre that does not contain it; the paper's does.",
@@ -29,10 +30,6 @@ class RewardSettings:
         True,
         "Scale rewards by the distances of known members alone: newcomers would move the zero, as in the paper.",
     )
-
-    def __post_init__(self) -> None:
-        if self.min_known < 2:
-            raise ValueError(f"min_known: expected at least 2, got {self.min_known}")
 
 
 def instant_rewards(

@@ -17,7 +17,7 @@ from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.dendrogram import Dendrogram
 from auxo.core.own_state import NOTHING, blended
 from auxo.core.partition import Partition
-from auxo.core.settings import setting
+from auxo.core.settings import AtLeastTwo, Fraction, NonNegativeFloat, PositiveInt, ProperFraction, checked, setting
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _NO_MODEL = -1
@@ -28,25 +28,28 @@ _MOST_OF_USUAL = 10.0  # losses count up to as many times the median; our choice
 
 
 @dataclass(frozen=True)
+@checked
 class TrialSettings:
     """How a partition is tried."""
 
-    rounds: int = setting(10, "Rounds that branches train alone before they are judged by the second half of them.")
+    rounds: PositiveInt = setting(
+        10, "Rounds that branches train alone before they are judged by the second half of them."
+    )
     most_rounds: int = setting(
         40,
         "Rounds after which a trial ends; until then one goes on for as many rounds again while branches gain and it "
         "is open whether it is enough, or chance. Our choice.",
     )
-    deviations: float = setting(
+    deviations: NonNegativeFloat = setting(
         3.0,
         "Deviations by which the members of two branches must be better off apart, so that it is not chance.",
     )
-    score_deviations: float = setting(
+    score_deviations: NonNegativeFloat = setting(
         1.0,
         "Deviations by which their score must be better, too, where judges tell one: a smaller loss may be all there "
         "is to knowing which classes are frequent.",
     )
-    min_gain: float = setting(
+    min_gain: ProperFraction = setting(
         0.02,
         "Share of their loss that members of two branches must gain by parting; less is not worth fewer samples.",
     )
@@ -55,32 +58,27 @@ class TrialSettings:
         "Judges are taken to have the model that fits one half of their samples best, and judge by the other half; "
         "false: the model that their cluster index leads to, as those who have validation data of their own do.",
     )
-    min_participants: int = setting(5, "Fewest participants a round that a branch may have; our choice.")
+    min_participants: AtLeastTwo = setting(5, "Fewest participants a round that a branch may have; our choice.")
     looks_from: int = setting(
         20,
         "Participants a round from which on a cohort looks for groups; with fewer, too few would judge what it finds.",
     )
-    horizon: int = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
-    waits_for: float = setting(
+    horizon: PositiveInt = setting(10, "Rounds over which a model averages the noise of its steps; our choice.")
+    waits_for: Fraction = setting(
         0.8,
         "Share of participants that must bring a cluster index before a trial begins: only their models part properly, "
         "and only their updates tell which clusters are alike. Our choice.",
     )
-    patience: int = setting(
+    patience: PositiveInt = setting(
         30,
         "Rounds after which a trial begins all the same, because most clients may never come back.",
     )
-    rest: float = setting(
+    rest: NonNegativeFloat = setting(
         1.0,
         "How long a cohort trains as it is after a trial that did not pay, in parts of the rounds behind it.",
     )
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "horizon", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if self.min_participants < 2:
-            raise ValueError(f"min_participants: expected at least 2, got {self.min_participants}")
         if self.looks_from < 2 * self.min_participants:
             raise ValueError(
                 f"looks_from: expected enough for two branches of min_participants = {self.min_participants}, got "
@@ -88,13 +86,6 @@ class TrialSettings:
             )
         if self.most_rounds < self.rounds:
             raise ValueError(f"most_rounds: expected at least rounds = {self.rounds}, got {self.most_rounds}")
-        if not 0 <= self.waits_for <= 1:
-            raise ValueError(f"waits_for: expected a share in [0, 1], got {self.waits_for}")
-        if not 0 <= self.min_gain < 1:
-            raise ValueError(f"min_gain: expected a share in [0, 1), got {self.min_gain}")
-        for name in ("deviations", "score_deviations", "rest"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.rng import stream
+from auxo.core.settings import Bounds, checked
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, ColumnPlan, SampleSource
 from auxo.datasets.column_looks import ColumnLooks
@@ -38,6 +39,7 @@ _HAS_NO_TYPE = "OUS"  # kinds of arrays that hold text
 
 
 @dataclass(frozen=True)
+@checked
 class TableColumns:
     """Which columns of a table say what, and how they are to be read.
 
@@ -52,14 +54,12 @@ class TableColumns:
     text: Literal["hashed", "characters"] | None = None  # how a column of texts becomes inputs
     tokens: bool = False  # whether inputs are tokens of a text
     shape: tuple[int, ...] | None = None  # of an input; None: as the lists are nested
-    test_share: float = TEST_SHARE  # where no column says what is for testing
+    test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
     task: Task = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between them
 
     def __post_init__(self) -> None:
-        if not 0 < self.test_share < 1:
-            raise ValueError(f"test_share: expected a number between 0 and 1, got {self.test_share}")
         if self.task != "classification" and self.text == "characters":
             raise ValueError("text: the next character is a class, and nothing else can be learned of it")
         if self.task == "classification" and isinstance(self.label, tuple) and len(self.label) > 1:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.personaliser import Tuning
+from auxo.core.personalisers import Tuning
 from auxo.core.rng import random_bits
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData

@@ -16,6 +16,7 @@ from ray import exceptions as ray_errors
 
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.partition import Partition
+from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import CohortId
 from auxo.engines.in_process import InProcess
 from auxo.engines.ray_actors import LOST, TRIES, CohortActor, Crew, Run, TrainerActor, get
@@ -31,6 +32,7 @@ _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell wh
 
 
 @dataclass
+@checked
 class RayCluster:
     """Trains on ``workers`` trainer actors with one CPU each; use as a context manager.
 
@@ -44,7 +46,7 @@ class RayCluster:
     """
 
     inner: InProcess
-    workers: int | None = None
+    workers: PositiveInt | None = None
     address: str | None = None
     on_note: OnNote = field(default=lambda note: None)
     object_store_bytes: int | None = None
@@ -52,10 +54,6 @@ class RayCluster:
     _cohorts: dict[CohortId, Any] = field(default_factory=dict, init=False)  # actors
     _rules: Federation | None = field(default=None, init=False)  # of the federation that the cohorts belong to
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers: expected at least 1, got {self.workers}")
 
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
         """Return what `close_round` makes of the participants' updates, in the cohort's actor.

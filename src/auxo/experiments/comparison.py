@@ -23,7 +23,6 @@ class Measure:
     scale: float  # to what is shown
     unit: str
     digits: int
-    is_better_higher: bool = True
 
     def of(self, method: MethodSummary) -> float | None:
         """Return what a method's summary says, in the units that it is shown in; None where it was not measured."""
@@ -34,11 +33,11 @@ class Measure:
 MEASURES = (
     Measure("final_accuracy", "final accuracy", 100, "%", 2),
     Measure("matched_accuracy", "... as matched", 100, "%", 2),
-    Measure("perplexity", "perplexity", 1, "", 3, is_better_higher=False),
+    Measure("perplexity", "perplexity", 1, "", 3),
     Measure("worst_10", "worst 10 % of clients", 100, "%", 2),
     Measure("best_10", "best 10 % of clients", 100, "%", 2),
-    Measure("variance", "variance across clients", 1, "%²", 1, is_better_higher=False),
-    Measure("variance_beyond_binomial", "... beyond small test sets", 1, "%²", 1, is_better_higher=False),
+    Measure("variance", "variance across clients", 1, "%²", 1),
+    Measure("variance_beyond_binomial", "... beyond small test sets", 1, "%²", 1),
 )
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from auxo.experiments.checkpoint_interval import parse_interval
 from auxo.experiments.parts import (
     AGGREGATORS,
     CLIENTS,
@@ -22,6 +21,7 @@ from auxo.experiments.parts import (
     registry_of,
     section_names,
 )
+from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
 from auxo.population.preparation import Missing
 from auxo.registry.expectation import nearest

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from auxo.core.aggregators import Aggregator, at_rate
-from auxo.core.client_algorithm import ClientAlgorithm
+from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.layers import Layer
-from auxo.core.personaliser import Personaliser
+from auxo.core.personalisers import Personaliser, Tuning
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
@@ -78,11 +78,18 @@ def client_algorithm(config: Config) -> ClientAlgorithm:
     return client
 
 
-def personaliser(config: Config) -> Personaliser:
-    """Return what clients do to the model of their cohort before they use it."""
+def tuning(config: Config) -> Tuning | None:
+    """Return how clients tune the model of their cohort before they use it; None: they use it as it is.
+
+    Raises:
+        ConfigError: a personaliser of one's own says something else.
+    """
     found = config.maker.make(PERSONALISERS, config.training.personaliser)
     assert isinstance(found, Personaliser)  # noqa: S101
-    return found
+    said: object = found.tuning
+    if said is not None and not isinstance(said, Tuning):
+        raise ConfigError(f"training.personaliser: expected a Tuning or None as its `tuning`, got {said!r}; return one")
+    return said
 
 
 def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.client_algorithm import ClientAlgorithm
+from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
 from auxo.core.partition import PartitionCriterion
-from auxo.core.personaliser import Personaliser
+from auxo.core.personalisers import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
 from auxo.registry.registry import Entry, Registry
@@ -45,22 +45,32 @@ METHODS = Registry(
 AGGREGATORS = Registry(
     "aggregator",
     (
-        Entry("fedavg", "Adds the mean update to the model.", "auxo.core.aggregators:FedAvg"),
-        Entry("fedyogi", "Adapts the rate of each parameter (Reddi et al., 2021).", "auxo.core.aggregators:FedYogi"),
-        Entry("fedadam", "Adapts the rate of each parameter, as Adam does.", "auxo.core.aggregators:FedAdam"),
-        Entry("fedadagrad", "Adapts rates, which only ever fall (Adagrad).", "auxo.core.aggregators:FedAdagrad"),
+        Entry("fedavg", "Adds the mean update to the model.", "auxo.core.aggregators.fedavg:FedAvg"),
         Entry(
-            "qfedavg", "Those with large losses count more (q-FedAvg, Li et al., 2020).", "auxo.core.q_fedavg:QFedAvg"
+            "fedyogi",
+            "Adapts the rate of each parameter (Reddi et al., 2021).",
+            "auxo.core.aggregators.adaptive:FedYogi",
         ),
-        Entry("median", "Moves by the median of each parameter; robust.", "auxo.core.robust_aggregators:Median"),
+        Entry("fedadam", "Adapts the rate of each parameter, as Adam does.", "auxo.core.aggregators.adaptive:FedAdam"),
+        Entry(
+            "fedadagrad", "Adapts rates, which only ever fall (Adagrad).", "auxo.core.aggregators.adaptive:FedAdagrad"
+        ),
+        Entry(
+            "qfedavg",
+            "Those with large losses count more (q-FedAvg, Li et al., 2020).",
+            "auxo.core.aggregators.q_fedavg:QFedAvg",
+        ),
+        Entry("median", "Moves by the median of each parameter; robust.", "auxo.core.aggregators.robust:Median"),
         Entry(
             "trimmed_mean",
             "Moves by each parameter's mean without extremes; robust.",
-            "auxo.core.robust_aggregators:TrimmedMean",
+            "auxo.core.aggregators.robust:TrimmedMean",
         ),
-        Entry("krum", "Moves by the one update nearest to others; robust.", "auxo.core.robust_aggregators:Krum"),
-        Entry("multi_krum", "Moves by the mean of such updates; robust.", "auxo.core.robust_aggregators:MultiKrum"),
-        Entry("clipped", "Shortens long updates, then any of the others.", "auxo.core.norm_clipping:Clipped"),
+        Entry("krum", "Moves by the one update nearest to others; robust.", "auxo.core.aggregators.robust:Krum"),
+        Entry("multi_krum", "Moves by the mean of such updates; robust.", "auxo.core.aggregators.robust:MultiKrum"),
+        Entry(
+            "clipped", "Shortens long updates, then any of the others.", "auxo.core.aggregators.norm_clipping:Clipped"
+        ),
     ),
     (Aggregator,),
     "training.aggregator",
@@ -68,9 +78,15 @@ AGGREGATORS = Registry(
 SELECTORS = Registry(
     "selector",
     (
-        Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors:Uniform"),
-        Entry("oort", "Prefers high losses and the fast, explores (Lai et al., 2021).", "auxo.core.oort:Oort"),
-        Entry("pyramidfl", "Oort; the fast do more, uploads drop out (Li, 2022).", "auxo.core.pyramidfl:PyramidFL"),
+        Entry("uniform", "Everybody who is there has the same chance.", "auxo.core.selectors.uniform:Uniform"),
+        Entry(
+            "oort", "Prefers high losses and the fast, explores (Lai et al., 2021).", "auxo.core.selectors.oort:Oort"
+        ),
+        Entry(
+            "pyramidfl",
+            "Oort; the fast do more, uploads drop out (Li, 2022).",
+            "auxo.core.selectors.pyramidfl:PyramidFL",
+        ),
     ),
     (Selector,),
     "training.selector",
@@ -87,8 +103,12 @@ CRITERIA = Registry(
 CLIENTS = Registry(
     "client algorithm",
     (
-        Entry("sgd", "Plain local SGD.", "auxo.core.client_algorithm:LocalSgd"),
-        Entry("fedprox", "SGD held near the model sent; stragglers send less.", "auxo.algorithms.fedprox:FedProx"),
+        Entry("sgd", "Plain local SGD.", "auxo.core.client_algorithms.client_algorithm:LocalSgd"),
+        Entry(
+            "fedprox",
+            "SGD held near the model sent; stragglers send less.",
+            "auxo.core.client_algorithms.fedprox:FedProx",
+        ),
     ),
     (ClientAlgorithm,),
     "training.client",
@@ -96,9 +116,13 @@ CLIENTS = Registry(
 PERSONALISERS = Registry(
     "personaliser",
     (
-        Entry("none", "Clients use the model of their cohort as it is.", "auxo.core.personaliser:AsItIs"),
-        Entry("ftfa", "Clients fine-tune all layers once training is done (FTFA).", "auxo.algorithms.ftfa:Ftfa"),
-        Entry("fine-tuning", "The same with all settings of its own.", "auxo.algorithms.fine_tuning:FineTuning"),
+        Entry("none", "Clients use the model of their cohort as it is.", "auxo.core.personalisers.personaliser:AsItIs"),
+        Entry(
+            "ftfa", "Clients fine-tune all layers once training is done (FTFA).", "auxo.core.personalisers.ftfa:Ftfa"
+        ),
+        Entry(
+            "fine-tuning", "The same with all settings of its own.", "auxo.core.personalisers.fine_tuning:FineTuning"
+        ),
     ),
     (Personaliser,),
     "training.personaliser",

@@ -2,20 +2,15 @@
 
 A run directory's `checkpoints` folder holds them until the run has finished. What a checkpoint says of the methods that
 are done is in their folders; of the one under way it holds every state, so the next step has the bits that it would
-have had. When they are written follows the clock; what is in them does not.
+have had. When they are written follows the clock (`auxo.runtime.recorder`); what is in them does not.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
-from auxo.experiments.checkpoint_interval import parse_interval
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.evaluation import Scores
-from auxo.experiments.event_log import EventLog, Mark, events_before, mark_of
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import (
     Inputs,
@@ -27,15 +22,14 @@ from auxo.experiments.sameness import (
     versions,
 )
 from auxo.files.atomic_write import write_whole
-from auxo.files.checkpoint_pace import work_between
-from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept, Unusable
+from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.protocol.codec import CodecError, from_parts, to_parts
+from auxo.protocol.event_log import Mark, events_before, mark_of
 from auxo.protocol.events import Event, RoundClosed
+from auxo.runtime.recorder import Parts, Recorder
 from auxo.simulation.virtual_time import SimulationState
 
 _LONG = (".clients.", ".busy_until_s", ".coordinator.table", ".ended[")  # columns of clients, and what does not change
-
-OnNote = Callable[[str], None]
 
 
 class ResumeRefused(ConfigError):  # noqa: N818 - it says what happened
@@ -70,9 +64,9 @@ class FoundRun:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a run goes on: methods that are done, and the runs of the next one."""
+    """Where a run goes on: methods that are done, with their events, and the runs of the next one."""
 
-    finished: tuple[str, ...]
+    finished: Mapping[str, tuple[Event, ...]]
     method: str
     runs: tuple[FoundRun, ...]
 
@@ -85,20 +79,16 @@ class Found:
 
 @dataclass
 class RunCheckpoints:
-    """Finds and writes the checkpoints of one run, whose directory is locked by now."""
+    """Records one run, method by method: says what its checkpoints hold, and whether it can go on from one."""
 
     directory: RunDirectory
     config: Config
-    on_note: OnNote
+    recorder: Recorder
     data_sha256: str = ""  # of the clients' data, which need not come from a file
-    disk: Disk = field(default_factory=Disk)
-    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._store = CheckpointStore(self.directory.checkpoints, self.disk)
-        self._every = parse_interval(self.config.run.checkpoint_every)
-        self._since_s, self._rounds, self._took_s = self.clock(), 0, 0.0
-        self.bytes_written = 0  # by the last one
+        self._method, self._found = "", tuple[FoundRun, ...]()
+        self._done, self._ended = dict[str, dict[str, int | str]](), list[EndedRun]()
         self._origin = {
             "versions": versions(),
             "settings": settings_text(self.config),
@@ -114,93 +104,76 @@ class RunCheckpoints:
         Raises:
             ResumeRefused: another configuration, other files or other versions made what is there.
         """
-        found: list[Found] = []
+        return self.recorder.find(lambda kept: self._read(kept, own))
 
-        def check(kept: Kept) -> None:
-            self._check_origin(kept.about)
-            found[:] = [self._read(kept, own)]
+    def begin(self, method: str, finished: Sequence[str], found: Found | None) -> None:
+        """Begin with a method, after those that have ``finished``; ``found`` is where it goes on, if it has begun."""
+        self.recorder.close_logs()
+        self._method, self._ended = method, []
+        self._done = {name: asdict(mark_of(self.directory.events_file(name))) for name in finished}
+        self._found = () if found is None else found.runs
 
-        kept = self._store.newest(check, self.on_note)
-        return found[0] if kept is not None else None
+    def begin_run(self, number: int) -> FoundRun | None:
+        """Begin with a run of the method, one after another; return where it goes on, if it has begun before."""
+        found = self._found[number] if number < len(self._found) else None
+        path = self.directory.events_file(self._method, number)
+        self.recorder.open_log(path, Mark() if found is None else found.mark)
+        return found
 
-    def of_method(self, method: str, finished: Sequence[str], found: Found | None) -> "MethodCheckpoints":
-        """Return what records the runs of one method; ``found`` is where it goes on, if it has begun."""
-        done = {name: mark_of(self.directory.events_file(name)) for name in finished}
-        return MethodCheckpoints(self, method, done, () if found is None else found.runs)
+    def note(self, event: Event) -> None:
+        """Record an event of the run under way."""
+        self.recorder.event(event)
+        if isinstance(event, RoundClosed):
+            self.recorder.on_round()
 
-    def clear(self) -> None:
-        """Remove all of them: the run has finished."""
-        for path in self.directory.checkpoints.glob("*.jsonl"):
-            path.unlink()
-        self._store.clear()
+    def reached(self, state: SimulationState) -> None:
+        """Write a checkpoint if one is due; ``state`` is not over."""
+        if self.recorder.is_due:
+            self.write(state)
 
-    def note_round(self) -> None:
-        """Take note of a closed round."""
-        self._rounds += 1
+    def write(self, state: SimulationState) -> None:
+        """Write a checkpoint of the run under way."""
 
-    @property
-    def is_due(self) -> bool:
-        """Return whether it is time for another one."""
-        if self._every.rounds is not None:
-            return self._rounds >= self._every.rounds
-        if self._every.seconds is None:
-            return False
-        return self.clock() - self._since_s >= work_between(self._every.seconds, self._took_s)
+        def parts(marks: tuple[Mark, ...]) -> Parts:
+            under_way = {"finished": self._done, "method": self._method, "runs": [asdict(mark) for mark in marks]}
+            return Parts({**self._origin, **under_way}, *to_parts(Reached(state, tuple(self._ended))), _is_long)
 
-    def write(self, method: str, marks: Mapping[str, Mark], runs: Sequence[Mark], reached: Reached) -> None:
-        """Commit a checkpoint; one that the disk has no room for is told, and tried again after the same time."""
-        begin_s = self.clock()
-        about = {
-            **self._origin,
-            "finished": {name: asdict(mark) for name, mark in marks.items()},
-            "method": method,
-            "runs": [asdict(mark) for mark in runs],
-        }
-        text, arrays = to_parts(reached)
-        try:
-            self.bytes_written = self._store.commit(about, text, arrays, _is_long).bytes_written
-        except OSError as error:
-            where = error.filename or self._store.folder
-            self.on_note(
-                f"a checkpoint could not be written ({error.strerror or error}: {where}); the run goes on, and the "
-                "next one is tried in due time"
-            )
-        self._since_s, self._rounds = self.clock(), 0
-        self._took_s = self._since_s - begin_s
+        self.recorder.commit(parts)
+
+    def end(self, state: SimulationState, scores: Scores) -> None:
+        """Take note that the run under way has ended."""
+        self._ended.append(EndedRun(state, scores))
+        self.recorder.sync()
 
     def _inputs(self) -> Inputs:
         return {**inputs_of(self.config), "the clients' data": [self.data_sha256]}
 
     def _check_origin(self, about: Mapping[str, object]) -> None:
         """Refuse to go on with anything else than what the checkpoint was made with."""
-        before, path = dict(about), self.directory.path
-        settings, inputs, made_with = before.get("settings"), before.get("inputs"), before.get("versions")
+        settings, inputs, made_with = (about.get(name) for name in ("settings", "inputs", "versions"))
         if not isinstance(settings, str) or not isinstance(inputs, dict) or not isinstance(made_with, dict):
             raise Unusable("expected the settings, inputs and versions that it was made with")
-        changed = changed_versions(made_with, versions())
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with other versions ({'; '.join(changed)}), and would not end with the "
-                "same bits; install those, or run again in another directory"
-            )
-        changed = changed_settings(settings, settings_text(self.config))
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with another configuration ({', '.join(changed)}); put it back, or run "
-                "again in another directory"
-            )
-        changed = changed_inputs(inputs, self._inputs())
-        if changed:
-            raise ResumeRefused(
-                f"{path}: the run was begun with other content of {', '.join(changed)}; put it back, or run again in "
-                "another directory"
-            )
+        differences = {
+            "other versions ({}), and would not end with the same bits; install those": "; ".join(
+                changed_versions(made_with, versions())
+            ),
+            "another configuration ({}); put it back": ", ".join(
+                changed_settings(settings, settings_text(self.config))
+            ),
+            "other content of {}; put it back": ", ".join(changed_inputs(inputs, self._inputs())),
+        }
+        for words, changed in differences.items():
+            if changed:
+                begun = f"the run was begun with {words.format(changed)}"
+                raise ResumeRefused(f"{self.directory.path}: {begun}, or run again in another directory")
 
     def _read(self, kept: Kept, own: Mapping[str, tuple[type, ...]]) -> Found:
+        self._check_origin(kept.about)
         try:
             about = _About.of(kept.about)
-            for name, mark in about.finished.items():
-                events_before(self.directory.events_file(name), mark)
+            finished = {
+                name: events_before(self.directory.events_file(name), mark) for name, mark in about.finished.items()
+            }
             reached = from_parts(Reached, kept.text, kept.arrays, own.get(about.method, ()))
             events = [self._events_of(about.method, number, mark) for number, mark in enumerate(about.runs)]
             states = [(run.state, run.scores) for run in reached.ended] + [(reached.state, None)]
@@ -210,7 +183,7 @@ class RunCheckpoints:
             )
         except (CodecError, ValueError, KeyError, TypeError) as error:
             raise Unusable(str(error)) from error
-        return Found(tuple(about.finished), about.method, runs)
+        return Found(finished, about.method, runs)
 
     def _events_of(self, method: str, number: int, mark: Mark) -> tuple[Event, ...]:
         """Return the events of a method's run; those of its first, if a better one has taken their place, are put back.
@@ -241,49 +214,6 @@ class _About:
         if not isinstance(finished, dict) or not isinstance(method, str) or not isinstance(runs, list):
             raise TypeError("expected the methods that are done, the one under way and its runs")
         return cls({name: Mark(**mark) for name, mark in finished.items()}, method, tuple(Mark(**one) for one in runs))
-
-
-class MethodCheckpoints:
-    """Records a method's runs, events as they come and checkpoints when they are due; use as a context manager."""
-
-    def __init__(self, run: RunCheckpoints, method: str, done: Mapping[str, Mark], found: tuple[FoundRun, ...]) -> None:
-        self._run, self._method, self._done, self._found = run, method, done, found
-        self._logs: list[EventLog] = []
-        self._ended: list[EndedRun] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the files of events."""
-        for log in self._logs:
-            log.close()
-
-    def begin(self, number: int) -> FoundRun | None:
-        """Begin with a run of the method, one after another; return where it goes on, if it has begun before."""
-        found = self._found[number] if number < len(self._found) else None
-        path = self._run.directory.events_file(self._method, number)
-        self._logs.append(EventLog(path, Mark() if found is None else found.mark))
-        return found
-
-    def note(self, event: Event) -> None:
-        """Record an event of the run under way."""
-        self._logs[-1].write(event)
-        if isinstance(event, RoundClosed):
-            self._run.note_round()
-
-    def reached(self, state: SimulationState) -> None:
-        """Write a checkpoint if one is due; ``state`` is not over."""
-        if self._run.is_due:
-            marks = [log.synced() for log in self._logs]
-            self._run.write(self._method, self._done, marks, Reached(state, tuple(self._ended)))
-
-    def end(self, state: SimulationState, scores: Scores) -> None:
-        """Take note that the run under way has ended."""
-        self._ended.append(EndedRun(state, scores))
-        self._logs[-1].synced()
 
 
 def _is_long(name: str) -> bool:

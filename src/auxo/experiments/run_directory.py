@@ -1,17 +1,16 @@
 """A run directory: the files a run leaves behind, and the only code that reads and writes them."""
 
 import json
-import os
 import re
 import shutil
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,14 @@ from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import is_ours_for_now, new_file, whole_file, write_whole
-from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
 from auxo.population.preparation import Preparation, preparation_from_json
-from auxo.protocol.events import Event, from_json, to_json
+from auxo.protocol.event_log import RecordedEvents, read_events
+from auxo.protocol.events import Event, to_json
 from auxo.registry.registry import short_name
+
+T = TypeVar("T")
 
 _CONFIG = "config.toml"
 _SUMMARY = "summary.json"
@@ -39,6 +40,18 @@ _MODEL = "model.json"
 _CHECKPOINTS = "checkpoints"
 
 _TAKEN = frozenset({_CONFIG, _SUMMARY, _REPORT, _STAMP, _PREPARATION, _MODEL, _CHECKPOINTS})
+
+_COLUMNS = {  # of clients.npz; plain, because numpy would pickle a column of objects
+    "accuracy": np.float64,
+    "test_samples": np.int64,
+    "cohort": np.str_,
+    "lost": np.bool_,
+    "reward": np.float64,
+    "visits": np.int64,
+    "group": np.int64,
+    "client": np.int64,
+}
+_ALWAYS = ("accuracy", "test_samples", "cohort")
 
 _METHOD_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*")  # safe as the name of a folder on every system
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
@@ -71,44 +84,11 @@ class ClientScores:
     visits: IntArray | None = None  # (clients,) how often it took part
 
     def __post_init__(self) -> None:
-        clients = len(self.accuracy)
-        columns = {
-            "test_samples": self.test_samples,
-            "cohort": self.cohort,
-            "group": self.group,
-            "client": self.client,
-            "lost": self.lost,
-            "reward": self.reward,
-            "visits": self.visits,
-        }
-        for name, column in columns.items():
-            if column is not None and len(column) != clients:
-                raise ValueError(f"{name}: expected {clients} entries, one for each client, got {len(column)}")
-
-
-@dataclass(frozen=True)
-class RecordedEvents:
-    """A method's events in order; ``is_truncated`` says that a half-written last line was left out."""
-
-    events: tuple[Event, ...]
-    is_truncated: bool
-
-
-def read_events(path: Path) -> RecordedEvents:
-    """Return the events in a file; none when there is no such file.
-
-    Raises:
-        FileError: a line is not an event; the last one may be half of one.
-    """
-    if not path.is_file():
-        return RecordedEvents((), is_truncated=False)
-    lines = path.read_bytes().split(b"\n")
-    last_line = lines.pop()  # empty when the file is whole: every event ends its line
-    is_truncated = bool(last_line) and _is_half(last_line)
-    if last_line and not is_truncated:
-        lines.append(last_line)
-    events = tuple(_event(line, path, number) for number, line in enumerate(lines, start=1))
-    return RecordedEvents(events, is_truncated)
+        for name, column in vars(self).items():
+            if column is not None and len(column) != len(self.accuracy):
+                raise ValueError(
+                    f"{name}: expected {len(self.accuracy)} entries, one for each client, got {len(column)}"
+                )
 
 
 @dataclass(frozen=True)
@@ -171,19 +151,6 @@ class RunDirectory:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
             self.path.rmdir()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock of whoever writes here; what somebody left half written who was killed is taken away.
-
-        Raises:
-            DirectoryInUse: somebody holds it.
-        """
-        with locked_directory(self.path):
-            for partial in self.path.rglob("*.part"):
-                if is_ours_for_now(partial):
-                    partial.unlink(missing_ok=True)
-            yield
-
     @property
     def checkpoints(self) -> Path:
         """Return the folder for what an interrupted run goes on from."""
@@ -234,23 +201,6 @@ class RunDirectory:
             raise file_error(self.path / _CONFIG, "methods", "a list of names", f"{methods!r:.80}", _REMEDY)
         return tuple(short_name(method) for method in methods)
 
-    @contextmanager
-    def event_writer(self, method: str) -> Iterator[Callable[[Event], None]]:
-        """Yield a function that appends one event; each event is on its way to the disk when the call returns.
-
-        A line that a crash left half written is removed first, so the file stays one event a line.
-        """
-        path = self._method_file(method, _EVENTS)
-        path.parent.mkdir(exist_ok=True)
-        _mend_last_line(path)
-        with path.open("ab") as file:
-
-            def write(event: Event) -> None:
-                file.write(to_json(event).encode() + b"\n")
-                file.flush()
-
-            yield write
-
     def replace_events(self, method: str, events: Iterable[Event]) -> None:
         """Write these events in place of all that were written before, which checkpoints still need."""
         path = self._method_file(method, _EVENTS)
@@ -271,17 +221,11 @@ class RunDirectory:
         """Write every evaluated client's final score."""
         path = self._method_file(method, _CLIENTS)
         path.parent.mkdir(exist_ok=True)
-        # Plain dtypes, because numpy would pickle a column of objects.
         columns: dict[str, NDArray[np.generic]] = {
-            "accuracy": np.asarray(clients.accuracy, dtype=np.float64),
-            "test_samples": np.asarray(clients.test_samples, dtype=np.int64),
-            "cohort": np.asarray(clients.cohort, dtype=np.str_),
+            name: np.asarray(column, dtype)
+            for name, dtype in _COLUMNS.items()
+            if (column := getattr(clients, name)) is not None
         }
-        optional = {"lost": np.bool_, "reward": np.float64, "visits": np.int64, "group": np.int64, "client": np.int64}
-        for name, dtype in optional.items():
-            column = getattr(clients, name)
-            if column is not None:
-                columns[name] = np.asarray(column, dtype=dtype)
         with whole_file(path) as file:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
 
@@ -297,13 +241,8 @@ class RunDirectory:
         try:
             # numpy would leave a damaged file open if it were given the path.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
-                optional = ("group", "client", "lost", "reward", "visits")
-                return ClientScores(
-                    accuracy=columns["accuracy"],
-                    test_samples=columns["test_samples"],
-                    cohort=columns["cohort"],
-                    **{name: columns[name] for name in optional if name in columns.files},
-                )
+                there = [name for name in _COLUMNS if name in _ALWAYS or name in columns.files]
+                return ClientScores(**{name: columns[name] for name in there})
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError) as error:
             columns_named = "accuracy, test_samples, cohort and perhaps group, client, lost, reward and visits"
             raise file_error(path, "columns", columns_named, f"others ({error})", _REMEDY) from error
@@ -323,13 +262,7 @@ class RunDirectory:
         Raises:
             FileError: the file is no summary of this version.
         """
-        path = self.path / _SUMMARY
-        if not path.is_file():
-            return None
-        try:
-            return _read_summary()(path.read_bytes())
-        except ValueError as error:
-            raise FileError(f"{path}: expected the summary of a run as JSON: {error}; {_REMEDY}") from error
+        return self._read(_SUMMARY, _read_summary, "the summary of a run")
 
     def write_inputs(self, stamp: Stamp, preparation: Preparation, inputs: ModelInputs) -> None:
         """Write with what and on what the run is made, what was done to inputs, and what models take."""
@@ -343,11 +276,7 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _STAMP
-        try:
-            return _read_stamp()(path.read_bytes()) if path.is_file() else None
-        except ValueError as error:
-            raise FileError(f"{path}: expected the stamp of a run as JSON: {error}; {_REMEDY}") from error
+        return self._read(_STAMP, _read_stamp, "the stamp of a run")
 
     def read_model_inputs(self) -> ModelInputs | None:
         """Return what the run's models take; None before the first method has begun.
@@ -355,11 +284,7 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _MODEL
-        try:
-            return _read_model_inputs()(path.read_bytes()) if path.is_file() else None
-        except ValueError as error:
-            raise FileError(f"{path}: expected what models take, as JSON: {error}; {_REMEDY}") from error
+        return self._read(_MODEL, _read_model_inputs, "what models take")
 
     def read_preparation(self) -> Preparation | None:
         """Return what was done to the inputs; None before the first method has begun.
@@ -367,11 +292,14 @@ class RunDirectory:
         Raises:
             FileError: the file is damaged.
         """
-        path = self.path / _PREPARATION
+        return self._read(_PREPARATION, lambda: preparation_from_json, "what was done to inputs")
+
+    def _read(self, name: str, reader: Callable[[], Callable[[str], T]], what: str) -> T | None:
+        path = self.path / name
         try:
-            return preparation_from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+            return reader()(path.read_text(encoding="utf-8")) if path.is_file() else None
         except ValueError as error:
-            raise FileError(f"{path}: expected what was done to inputs, as JSON: {error}; {_REMEDY}") from error
+            raise FileError(f"{path}: expected {what} as JSON: {error}; {_REMEDY}") from error
 
     def method_folder(self, method: str) -> Path:
         """Return the folder of a method."""
@@ -388,33 +316,3 @@ class RunDirectory:
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name
-
-
-def _event(line: bytes, path: Path, number: int) -> Event:
-    try:
-        return from_json(line.decode())
-    except ValueError as error:
-        raise FileError(f"{path}, line {number}: expected one event as JSON: {error}; {_REMEDY}") from error
-
-
-def _is_half(line: bytes) -> bool:
-    """Return whether a crash has cut the line short: half of an object is never JSON."""
-    try:
-        json.loads(line)
-    except ValueError:
-        return True
-    return False
-
-
-def _mend_last_line(path: Path) -> None:
-    if not path.is_file():
-        return
-    content = path.read_bytes()
-    whole, newline, rest = content.rpartition(b"\n")
-    if not rest:
-        return
-    if _is_half(rest):
-        os.truncate(path, len(whole) + len(newline))
-    else:
-        with path.open("ab") as file:
-            file.write(b"\n")

@@ -21,24 +21,26 @@ from auxo.experiments.method_runs import (
     local_training,
     method_runs,
     needs_groups,
-    personaliser,
+    tuning,
 )
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.refusals import refusal, refusals
-from auxo.experiments.run_checkpoints import Found, MethodCheckpoints, RunCheckpoints
+from auxo.experiments.run_checkpoints import Found, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise, with_losers
 from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
+from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated, Event, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
+from auxo.runtime.recorder import Recorder
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer, score_name, scoring
@@ -63,6 +65,7 @@ class MethodResult:
     """What a method came to."""
 
     label: str  # which of the method's runs this was
+    number: int  # the same, counted from 0
     final: Evaluated
     curve: tuple[Evaluated, ...]  # every evaluation, ``final`` the last
     scores: Scores
@@ -109,12 +112,17 @@ def run_experiment(
         KeyboardInterrupt: as it came; the directory holds all that was done until then.
         Exception: as it came from a part; the same holds.
     """
-    with directory.locked():
-        return _run_all(config, directory, on_event, on_note, data)
+    with Recorder(directory.path, parse_interval(config.run.checkpoint_every), on_note) as recorder:
+        return _run_all(config, directory, recorder, on_event, on_note, data)
 
 
 def _run_all(
-    config: Config, directory: RunDirectory, on_event: OnEvent, on_note: OnNote, data: FederatedData | None
+    config: Config,
+    directory: RunDirectory,
+    recorder: Recorder,
+    on_event: OnEvent,
+    on_note: OnNote,
+    data: FederatedData | None,
 ) -> Summary:
     data = make_population(config) if data is None else data
     methods, refused = _methods_to_run(config, data)
@@ -131,13 +139,12 @@ def _run_all(
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
     stamp = make_stamp(data)
-    checkpoints = RunCheckpoints(directory, config, on_note, stamp.data_sha256)
+    checkpoints = RunCheckpoints(directory, config, recorder, stamp.data_sha256)
     done = _done_before(directory, runs, stamp)
     found = _found(checkpoints, directory, runs, done, on_note)
-    finished = done if found is None else list(found.finished)
-    troubles = {
-        name: _words(_troubles(runs[name][0], directory.events(name).events, config, data)) for name in finished
-    }
+    told = {name: directory.events(name).events for name in done} if found is None else dict(found.finished)
+    finished = list(told)
+    troubles = {name: _words(_troubles(runs[name][0], events, config, data)) for name, events in told.items()}
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
@@ -148,22 +155,22 @@ def _run_all(
                 if name in finished:
                     continue
                 goes_on = found if found is not None and found.method == name else None
-                kept = checkpoints.of_method(name, finished, goes_on)
-                told = _record(method, config, data, directory, on_event, stage, kept)
-                troubles[name] = _words(told)
+                checkpoints.begin(name, finished, goes_on)
+                result = _record(method, config, data, directory, on_event, stage, checkpoints)
+                told[name], troubles[name] = result.events, _words(result.troubles)
                 for words in troubles[name]:
                     if words not in why_not.values():  # it was told at the start
                         on_note(f"{name}: {words}")
-                if not any(trouble.is_failure for trouble in told):
+                if not any(trouble.is_failure for trouble in result.troubles):
                     finished.append(name)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", finished, troubles, refused)
+                _write_summary(config, data, directory, "interrupted", told, finished, troubles, refused)
         raise
     status: Status = "finished" if len(finished) == len(methods) else "failed"
-    summary = _write_summary(config, data, directory, status, finished, troubles, refused)
-    checkpoints.clear()
+    summary = _write_summary(config, data, directory, status, told, finished, troubles, refused)
+    recorder.clear()
     return summary
 
 
@@ -236,7 +243,7 @@ def run_method(
     data: FederatedData,
     on_event: OnEvent = lambda label, event: None,
     stage: Stage | None = None,
-    kept: MethodCheckpoints | None = None,
+    kept: RunCheckpoints | None = None,
 ) -> MethodResult:
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
@@ -278,10 +285,10 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     data: FederatedData,
     stage: Stage,
     on_event: OnEvent,
-    kept: MethodCheckpoints | None,
+    kept: RunCheckpoints | None,
     number: int,
 ) -> MethodResult:
-    found = None if kept is None else kept.begin(number)
+    found = None if kept is None else kept.begin_run(number)
     events: list[Event] = [] if found is None else list(found.events)
     for event in events:
         on_event(run.label, event)
@@ -297,8 +304,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
-    tuning = personaliser(config).tuning
-    personal = PersonalModels.by(tuning, trainer, data, local_training(config), config.seed)
+    personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
     measured = Measured(config.run.perplexity, personal)
 
     def evaluate() -> Scores:
@@ -324,7 +330,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
         kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     troubles = _troubles(run, events, config, data)
-    return MethodResult(run.label, curve[-1], curve, scores, state, tuple(events), troubles)
+    return MethodResult(run.label, number, curve[-1], curve, scores, state, tuple(events), troubles)
 
 
 def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
@@ -359,29 +365,17 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     directory: RunDirectory,
     on_event: OnEvent,
     stage: Stage,
-    kept: MethodCheckpoints,
-) -> tuple[Trouble, ...]:
-    """Run a method, with its events on the disk as they come: those of its first run until another proves better.
-
-    Returns:
-        What has to be known before its figures are believed.
-    """
-    first: str | None = None
+    kept: RunCheckpoints,
+) -> MethodResult:
+    """Run a method, with its events on the disk as they come: those of its first run until another proves better."""
     folder = short_name(method)
-
-    def tell(label: str, event: Event) -> None:
-        nonlocal first
-        first = first or label
-        on_event(label, event)
-
-    with kept:
-        result = run_method(method, config, data, tell, stage, kept)
-    if result.label != first:
+    result = run_method(method, config, data, on_event, stage, kept)
+    if result.number > 0:
         directory.replace_events(folder, result.events)
     directory.write_clients(folder, result.client_scores(data))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
-    return result.troubles
+    return result
 
 
 def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dict[str, str]]:
@@ -410,15 +404,17 @@ def _write_summary(  # noqa: PLR0913, PLR0917 - one for each thing that it tells
     data: FederatedData,
     directory: RunDirectory,
     status: Status,
+    told: Mapping[str, tuple[Event, ...]],
     finished: list[str],
     troubles: Mapping[str, tuple[str, ...]],
     refused: Mapping[str, str],
 ) -> Summary:
-    events = {method: directory.events(method).events for method in directory.methods()}
+    # Of a method that was interrupted only the disk has the events.
+    events = {method: told.get(method) or directory.events(method).events for method in directory.methods()}
     metric = score_name(data.task, config.training.metric)
-    told = {short_name(method): words for method, words in refused.items()}
+    why_not = {short_name(method): words for method, words in refused.items()}
     summary = summarise(data.name, config.seed, status, events, finished, troubles)
-    summary = replace(summary, metric=metric, refused=told)
+    summary = replace(summary, metric=metric, refused=why_not)
     summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
     directory.write_summary(summary)
     return summary

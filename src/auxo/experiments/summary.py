@@ -106,7 +106,9 @@ def summarise(
     troubles: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Summary:
     """Return the summary of a run; see `method_summaries`."""
-    return Summary(population, seed, status, method_summaries(events, finished, troubles or {}))
+    curves = {name: evaluations(told) for name, told in events.items()}
+    seen = {name: CohortsSeen.of(told) for name, told in events.items()}
+    return Summary(population, seed, status, method_summaries(curves, seen, finished, troubles))
 
 
 def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
@@ -116,19 +118,20 @@ def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
 
 
 def method_summaries(
-    events: Mapping[str, Sequence[Event]],
+    curves: Mapping[str, Sequence[Evaluated]],
+    seen: Mapping[str, CohortsSeen],
     finished: Collection[str],
     troubles: Mapping[str, tuple[str, ...]] | None = None,
 ) -> dict[str, MethodSummary]:
-    """Return what the events recorded for each method come to; those in ``finished`` came to their end."""
-    curves = {name: curve for name, told in events.items() if (curve := evaluations(told))}
+    """Return what each method comes to by its evaluations and cohorts; those in ``finished`` came to their end."""
+    curves = {name: curve for name, curve in curves.items() if curve}
     ends = {name: curve[-1].accuracy for name, curve in curves.items() if name in finished}
     base = curves.get(BASE) if BASE in ends else None
     return {
         name: _method_summary(
             curve[-1],
             is_finished=name in finished,
-            seen=CohortsSeen.of(events[name]),
+            seen=seen[name],
             against_base=None if base is None or name == BASE else _against_base(name, base, curve, ends),
             troubles=(troubles or {}).get(name, ()),
         )

@@ -1,6 +1,41 @@
 """How often checkpoints are written: as often as is wanted, but never so often that they take much of the time."""
 
+import re
+from dataclasses import dataclass
+
 _MOST_SHARE = 0.02  # of the time that goes into checkpoints, however long one takes; our choice
+_FORM = re.compile(r"(\d+(?:\.\d+)?)([smh])|(\d+)r")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Seconds of work or closed rounds between two checkpoints; neither: there are none."""
+
+    seconds: float | None = None
+    rounds: int | None = None
+
+
+def parse_interval(text: str) -> Interval:
+    """Return the interval that a setting says.
+
+    Raises:
+        ValueError: the text says none; it is told what would.
+
+    >>> parse_interval("30s"), parse_interval("1.5m"), parse_interval("50r")
+    (Interval(seconds=30.0, rounds=None), Interval(seconds=90.0, rounds=None), Interval(seconds=None, rounds=50))
+    """
+    if text == _NEVER:
+        return Interval()
+    match = _FORM.fullmatch(text)
+    if match and match[3] and int(match[3]) > 0:
+        return Interval(rounds=int(match[3]))
+    if match and match[1]:
+        return Interval(seconds=float(match[1]) * _SECONDS[match[2]])
+    raise ValueError(
+        f'expected seconds, minutes or hours of work ("30s", "5m", "1h"), rounds ("50r") or "never", got {text!r}'
+    )
 
 
 def work_between(wanted_s: float, took_s: float) -> float:

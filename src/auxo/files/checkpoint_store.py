@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import safetensors
@@ -24,6 +25,8 @@ import safetensors.numpy
 
 from auxo.files.atomic_write import sync_folder
 from auxo.files.row_changes import AnyArray, changed_rows, resized
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Rises when the layout of the files changes."""
@@ -124,11 +127,11 @@ class CheckpointStore:
     _generation: int = field(default=0, init=False)
     _has_looked: bool = field(default=False, init=False)
 
-    def newest(self, check: Callable[[Kept], None], on_problem: Callable[[str], None]) -> Kept | None:
-        """Return the newest checkpoint that is whole and passes ``check``; None if there is none.
+    def newest(self, read: Callable[[Kept], T], on_problem: Callable[[str], None]) -> T | None:
+        """Return what ``read`` makes of the newest checkpoint that is whole; None if there is none.
 
-        One that is damaged, or that ``check`` refuses with `Unusable`, is put aside under another name, and
-        ``on_problem`` is told. Other errors of ``check`` come through, and nothing is put aside.
+        One that is damaged, or that ``read`` refuses with `Unusable`, is put aside under another name, and
+        ``on_problem`` is told. Other errors of ``read`` come through, and nothing is put aside.
         """
         self._has_looked = True
         self._generation = self._last_number()
@@ -146,14 +149,13 @@ class CheckpointStore:
             self._generation = max(self._generation, manifest.generation)
         for slot, manifest in sorted(manifests, key=lambda one: -one[1].generation):
             try:
-                kept = self._read(manifest)
-                check(kept)
+                found = read(self._read(manifest))
             except Unusable as problem:
                 self._slots[slot].names.clear()
                 self._put_aside(self._manifest_path(slot), manifest.files, problem, on_problem)
                 continue
             self._next_slot = 1 - slot
-            return kept
+            return found
         return None
 
     def commit(
@@ -175,7 +177,7 @@ class CheckpointStore:
             OSError: the disk is full or fails; the two checkpoints there were are as good as before.
         """
         if not self._has_looked:
-            self.newest(lambda kept: None, lambda problem: None)
+            self.newest(lambda kept: kept, lambda problem: None)
         number = self._next_slot
         slot = self._slots[number]
         generation = self._generation = self._generation + 1

@@ -1,5 +1,8 @@
 """Auxo on Flower: `AuxoStrategy` around a strategy, `AuxoClientApp` around an app; the extra ``auxo[flower]``.
 
+In it: any strategy as the aggregator and the selector of each cohort, the client half for a ClientApp; `flower/engine`
+runs apps in this process and in virtual time; a partitioner for flwr-datasets with hidden groups.
+
 Each name is imported when it is asked for: a client needs numpy and flwr, and none of what a server needs.
 """
 

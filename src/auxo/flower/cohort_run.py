@@ -16,6 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp.strategy import Result
 
 from auxo.core.cohort_algorithm import held_by
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.flower.foreign_step import CohortSeen, Kept, StrategyTable, fewest_nodes, never_evaluates, weighting_key
@@ -23,7 +24,6 @@ from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.result import AuxoResult, collected
-from auxo.flower.round_events import RoundClock, round_events
 from auxo.flower.stopping import Stopping
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.train_round import TrainRound, configured
@@ -31,6 +31,8 @@ from auxo.flower.wire import CHECK_IN_ACTION, Letterhead, ask, give, says_someth
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
+from auxo.runtime.closing import Closed
+from auxo.runtime.round_events import RoundEnd, children_made, round_events
 from auxo.runtime.server import Server
 
 CheckInBy = Literal["piggyback", "query"]
@@ -289,12 +291,11 @@ class CohortRun:
             feedback = self.server.close_round(cohort, results, replies)
         _log_all(words)
         self.mailbox.feedback.update({int(one.client): one for one in feedback if says_something(one)})
-        clock = RoundClock(self.clock_s, time.monotonic() - exchange.began_s, len(exchange.nodes))
-        for event in round_events(self.server, cohort, exchange.round, before, clock):
-            self.on_event(event)
-        self._say_what_is_tried(cohort, exchange.round)
         closed = self.server.closed
-        if closed is None or closed.outcome is None:
+        assert closed is not None  # noqa: S101 - a round has just closed
+        self._tell_round(cohort, exchange, closed, before)
+        self._say_what_is_tried(cohort, exchange.round)
+        if closed.outcome is None:
             self._wait(cohort, "a round came to nothing")
             self._forget_unused()
             return
@@ -313,6 +314,20 @@ class CohortRun:
         else:
             LOG.info("cohort %s is partitioned into %s", cohort, ", ".join(self.server.tree.leaves_of(cohort)))
             self._finish_round(cohort, exchange.round)
+
+    def _tell_round(self, cohort: CohortId, exchange: Exchange, closed: Closed, before: CohortTree) -> None:
+        end = RoundEnd(
+            cohort=cohort,
+            round=exchange.round,
+            time_s=self.clock_s,
+            duration_s=time.monotonic() - exchange.began_s,
+            asked=len(exchange.nodes),
+            late=0,  # who answers too late is not waited for
+        )
+        rejected = [(str(one.client), one.reason) for one in self.server.rejections]
+        shares = {child: self.server.share(child) for child in children_made(before, self.server.tree)}
+        for event in round_events(closed, end, rejected, shares):
+            self.on_event(event)
 
     def _open_evaluation(self, cohort: CohortId, number: int) -> None:
         """Let the base evaluate on the nodes that use the cohort's model."""

@@ -6,10 +6,9 @@ report.html      what became of it, on a page; written when the run ends, and ag
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +16,19 @@ from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
 from auxo.core.types import CohortId
-from auxo.experiments.checkpoint_interval import Interval
-from auxo.experiments.event_log import EventLog, Mark, events_before
-from auxo.files.checkpoint_store import CheckpointStore, Kept, Unusable
-from auxo.files.directory_lock import locked_directory
+from auxo.files.checkpoint_pace import Interval
+from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
 from auxo.flower.cohort_run import CohortRun
 from auxo.flower.foreign_step import CohortSeen, Entry
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import AnyArray
-from auxo.flower.strategy_state import Plain, Remembered, recall, remembered
+from auxo.flower.strategy_state import Remembered, recall, remembered
 from auxo.protocol.codec import CodecError, from_parts, to_parts
+from auxo.protocol.event_log import Mark
 from auxo.protocol.events import Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.runtime.recorder import EVENT, Parts, Recorder
 from auxo.runtime.server_record import ServerRecord
 
 _OURS = "strategy"  # before the names of arrays that are strategies'
@@ -53,14 +52,8 @@ class RunRecord:
 class RunFiles:
     """A run's directory, or nothing where it has none."""
 
-    folder: Path | None
-    interval: Interval
-    _store: CheckpointStore | None = None
-    _events: EventLog | None = None
+    recorder: Recorder | None = None
     _run: CohortRun | None = None
-    _since: int = 0  # rounds since the last checkpoint
-    _written_s: float = field(default_factory=time.monotonic)
-    _said: set[str] = field(default_factory=set)
 
     @staticmethod
     @contextmanager
@@ -71,11 +64,10 @@ class RunFiles:
             DirectoryInUse: somebody else does.
         """
         if folder is None:
-            yield RunFiles(None, interval)
+            yield RunFiles()
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked_directory(folder):
-            files = RunFiles(folder, interval, CheckpointStore(folder / "checkpoints"))
+        with Recorder(folder, interval, lambda problem: LOG.warning("%s", problem)) as recorder:
+            files = RunFiles(recorder)
             try:
                 yield files
             finally:
@@ -87,88 +79,71 @@ class RunFiles:
         Raises:
             ValueError: it is of another model or of other settings.
         """
-        self._run = run
-        if self._store is None or self.folder is None:
+        if self.recorder is None:
             return
-        kept = self._store.newest(_check_readable(run), lambda problem: LOG.warning("%s", problem))
+        found = self.recorder.find(lambda kept: _read(kept, run))
         mark = Mark()
-        if kept is not None:
-            record = _read(kept, run)
-            _take_up(record, kept.arrays, run)
+        if found is not None:
+            record, arrays = found
+            _take_up(record, arrays, run)
             mark = record.events
             LOG.info("the run goes on from a checkpoint: %s", _where(run))
-        path = self.folder / "events.jsonl"
+        path = self.recorder.directory / "events.jsonl"
         try:
-            events_before(path, mark)
+            self.recorder.open_log(path, mark)
         except ValueError as problem:
             LOG.warning("events are written anew: %s", problem)
-            mark = Mark()
-        self._events = EventLog(path, mark)
+            self.recorder.open_log(path, Mark())
+        self._run = run
 
     def write(self, event: Event) -> None:
-        """Append an event."""
-        if self._events is not None:
+        """Append an event; where the disk has no room the federation goes on without."""
+        if self.recorder is not None:
             try:
-                self._events.write(event)
+                self.recorder.event(event)
             except OSError as error:
-                self._log_once(f"events cannot be written: {error}")
+                self.recorder.on_full_disk(EVENT, error, "the run goes on, and its record has a gap")
 
     def on_round(self) -> None:
         """Write a checkpoint if it is time for one."""
-        self._since += 1
-        due = self.interval.rounds is not None and self._since >= self.interval.rounds
-        waited = time.monotonic() - self._written_s
-        if due or (self.interval.seconds is not None and waited >= self.interval.seconds):
-            self.commit()
+        if self.recorder is not None:
+            self.recorder.on_round()
+            if self.recorder.is_due:
+                self.commit()
 
-    def finish(self) -> None:
-        """Write a last checkpoint."""
-        self.commit()
+    def commit(self) -> None:
+        """Write a checkpoint."""
+        if self.recorder is not None and self._run is not None:
+            run = self._run
+            self.recorder.commit(lambda marks: _parts(run, marks[-1]))
 
     def close(self) -> None:
         """Close what is open; what has happened since the last checkpoint is kept if it can be."""
+        if self.recorder is None or self._run is None:
+            return
         try:
-            if self._since:
+            if self.recorder.has_unsaved:
                 self.commit()
         finally:
-            if self._events is not None:
-                self._events.close()
-                self._write_report()
+            self.recorder.close_logs()
+            _write_report(self.recorder.directory)
 
-    def _write_report(self) -> None:
-        # Pages are for people who look: what draws them is not loaded before.
-        from auxo.reporting.federation_report import write_federation_report  # noqa: PLC0415
 
-        assert self.folder is not None  # noqa: S101 - there are events
-        try:
-            LOG.info("report: %s", write_federation_report(self.folder))
-        except (OSError, FileError) as error:
-            LOG.warning("the report could not be written: %s", error)
+def _write_report(folder: Path) -> None:
+    # Pages are for people who look: what draws them is not loaded before.
+    from auxo.reporting.federation_report import write_federation_report  # noqa: PLC0415
 
-    def commit(self) -> None:
-        """Write a checkpoint; where the disk has no room the run goes on, and the last one is still there."""
-        if self._store is None or self._run is None or self._events is None:
-            return
-        try:
-            record, arrays = _record(self._run, self._events.synced())
-            text, own = to_parts(record)
-            self._store.commit({"rounds": _where(self._run)}, text, {**own, **arrays})
-        except OSError as error:
-            self._log_once(f"a checkpoint could not be written, and the last one is still there: {error}")
-            return
-        self._since, self._written_s = 0, time.monotonic()
-
-    def _log_once(self, words: str) -> None:
-        if words not in self._said:
-            self._said.add(words)
-            LOG.warning("%s", words)
+    try:
+        LOG.info("report: %s", write_federation_report(folder))
+    except (OSError, FileError) as error:
+        LOG.warning("the report could not be written: %s", error)
 
 
 def _where(run: CohortRun) -> str:
     return ", ".join(f"{cohort} at round {run.server.round(cohort)}" for cohort in run.server.cohorts)
 
 
-def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]:
+def _parts(run: CohortRun, mark: Mark) -> Parts:
     arrays: dict[str, AnyArray] = {}
     strategies = {}
     for number, entry in run.table.entries.items():
@@ -202,34 +177,21 @@ def _record(run: CohortRun, mark: Mark) -> tuple[RunRecord, dict[str, AnyArray]]
         clock_s=run.clock_s,
         events=mark,
     )
-    return record, arrays
+    text, own = to_parts(record)
+    return Parts({"rounds": _where(run)}, text, {**own, **arrays})
 
 
-def _check_readable(run: CohortRun) -> "CheckReadable":
-    return CheckReadable(run)
+def _read(kept: Kept, run: CohortRun) -> tuple[RunRecord, Mapping[str, AnyArray]]:
+    """Return the record of a checkpoint, and the arrays of strategies; one of other settings is another matter.
 
-
-@dataclass(frozen=True)
-class CheckReadable:
-    """Refuses a checkpoint that is no record of a run; one of other settings is another matter."""
-
-    run: CohortRun
-
-    def __call__(self, kept: Kept) -> None:
-        """Read it.
-
-        Raises:
-            Unusable: it cannot be read.
-        """
-        try:
-            _read(kept, self.run)
-        except CodecError as error:
-            raise Unusable(str(error)) from error
-
-
-def _read(kept: Kept, run: CohortRun) -> RunRecord:
+    Raises:
+        Unusable: it is no record of a run.
+    """
     own = {name: array for name, array in kept.arrays.items() if not name.startswith(f"{_OURS}/")}
-    return from_parts(RunRecord, kept.text, own, run.server.own_states)
+    try:
+        return from_parts(RunRecord, kept.text, own, run.server.own_states), kept.arrays
+    except CodecError as error:
+        raise Unusable(str(error)) from error
 
 
 def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) -> None:
@@ -249,7 +211,7 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) 
                 f"base: expected {said['kind']}, as in the checkpoint, got {type(strategy).__name__}; make the "
                 "strategy that the run was started with, or use another directory"
             )
-        recall(strategy, Remembered(_states(arrays, f"{prefix}state/"), _plain(said["plain"])))
+        recall(strategy, Remembered(_states(arrays, f"{prefix}state/"), dict(said["plain"])))
         run.table.put(int(number), Entry(strategy, model, seen, said["round"]))
     run.server.take_up(record.server)
     run.mailbox.check_ins = {int(one.client): one for one in record.check_ins}
@@ -267,10 +229,6 @@ def _states(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, dict[str, 
             path, _, place = name.removeprefix(prefix).partition("/")
             states.setdefault(path, {})[place] = array
     return states
-
-
-def _plain(said: Mapping[str, Plain]) -> dict[str, Plain]:
-    return dict(said)
 
 
 def _metrics(history: Mapping[str, Result]) -> dict[str, list[dict[str, dict[str, object]]]]:

@@ -15,7 +15,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import CohortAlgorithm, SaysWhyNot
 from auxo.core.layers import Layer
 from auxo.core.types import ROOT, IntArray
-from auxo.experiments.checkpoint_interval import parse_interval
+from auxo.files.checkpoint_pace import parse_interval
 from auxo.flower.cohort_run import CheckInBy, CohortRun, Evaluate, Work
 from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
 from auxo.flower.logs import LOG
@@ -137,7 +137,7 @@ class AuxoStrategy(Strategy):
             run.stopping = stopping
             files.begin(run)
             result = run.run()
-            files.finish()
+            files.commit()
         return result
 
     def _run(self, grid: Grid, arrays: ArrayRecord, model: ModelArrays, work: Work, files: RunFiles) -> CohortRun:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from auxo.core.rng import stream
+from auxo.core.settings import Fraction, NonNegativeInt, checked
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
 # How far an affine map of degree 1 goes. Our own choices: on 8x8 images more than this loses the digit.
@@ -27,6 +28,7 @@ class Rotation:
 
 
 @dataclass(frozen=True)
+@checked
 class AffineShift:
     """Every group but the first sees its images through its own affine map: turned, sheared, scaled, and moved.
 
@@ -40,11 +42,7 @@ class AffineShift:
     in planes of two features of the group's own, and moved.
     """
 
-    degree: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.degree <= 1:
-            raise ValueError(f"degree: expected a value in [0, 1], got {self.degree}")
+    degree: Fraction = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class NestedConcepts:
 
 
 @dataclass(frozen=True)
+@checked
 class LabelSkew:
     """Each group mostly holds its own block of classes; the blocks overlap.
 
@@ -92,14 +91,8 @@ class LabelSkew:
     no more groups than classes. The defaults are our own choice.
     """
 
-    concentration: float = 0.9
-    overlap: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.concentration <= 1:
-            raise ValueError(f"concentration: expected a share in [0, 1], got {self.concentration}")
-        if self.overlap < 0:
-            raise ValueError(f"overlap: expected a number of classes >= 0, got {self.overlap}")
+    concentration: Fraction = 0.9
+    overlap: NonNegativeInt = 1
 
 
 @dataclass(frozen=True)

@@ -4,40 +4,34 @@ Inputs follow elsewhere: images of digits, or points of a synthetic space.
 """
 
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
 from auxo.core.rng import stream
+from auxo.core.settings import PositiveFloat, PositiveInt, checked
 from auxo.core.types import FloatArray, IntArray
 from auxo.population.federated_data import NumberedNames
 from auxo.population.heterogeneity import Heterogeneity, assign_groups, class_shares, label_maps, relative_sizes
 
 
 @dataclass(frozen=True)
+@checked
 class PopulationPlan:
     """What is to be drawn, whatever the inputs are."""
 
-    clients: int
+    clients: PositiveInt
     groups: tuple[float, ...] | int  # relative sizes, or how many of the same size
     heterogeneity: Heterogeneity
     n_classes: int
     samples: tuple[int, int]  # fewest and most training samples of a client
-    test_samples: int
-    client_label_concentration: float | None  # None: a client's classes are spread as its group's
+    test_samples: PositiveInt
+    client_label_concentration: PositiveFloat | None  # None: a client's classes are spread as its group's
     seed: int
 
     def __post_init__(self) -> None:
-        if self.clients < 1:
-            raise ValueError(f"clients: expected at least 1, got {self.clients}")
         relative_sizes(self.heterogeneity, self.groups)  # raises where they are none
         if not 1 <= self.samples[0] <= self.samples[1]:
             raise ValueError(f"samples: expected (fewest, most) with 1 <= fewest <= most, got {self.samples}")
-        if self.test_samples < 1:
-            raise ValueError(f"test_samples: expected at least 1, got {self.test_samples}")
-        alpha = self.client_label_concentration
-        if alpha is not None and not (isfinite(alpha) and alpha > 0):
-            raise ValueError(f"client_label_concentration: expected a positive number or None, got {alpha}")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def expectation(annotation: object, metadata: Sequence[object] = ()) -> str:
     """Return in words which values a type takes: "a whole number (at least 1)"."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        rules = [rule for extra in arguments[1:] for rule in getattr(extra, "metadata", ())]
+        rules = [rule for extra in arguments[1:] for rule in getattr(extra, "metadata", (extra,))]
         return expectation(arguments[0], [*rules, *metadata])
     if origin is Literal:
         return _either([toml_value(choice) for choice in arguments])
@@ -78,7 +78,7 @@ def expectation(annotation: object, metadata: Sequence[object] = ()) -> str:
         f"{words} {getattr(rule, bound)}"
         for rule in metadata
         for bound, words in _BOUNDS.items()
-        if hasattr(rule, bound)
+        if getattr(rule, bound, None) is not None
     )
     return f"{name} ({bounds})" if bounds else name
 

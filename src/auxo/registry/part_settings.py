@@ -11,7 +11,7 @@ from typing import get_args
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from auxo.core.settings import about, field_types
+from auxo.core.settings import about, check_settings, field_types
 from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_value, unspellable
 from auxo.registry.registry import Registry, short_name
 
@@ -118,9 +118,11 @@ class PartMaker:
             if value is not getattr(default, key):
                 changes[key] = value
         try:
-            return replace(default, **changes)
+            made = replace(default, **changes)
+            check_settings(made)  # which those of one's own need not do themselves
         except Exception as error:
             raise ValueError(_blamed(error, path, names)) from error
+        return made
 
     def _value(self, default: object, hint: object, given: object, path: str, is_given: bool) -> object:
         if not is_given:
@@ -214,7 +216,7 @@ def _settings(part: object) -> list[Field[object]]:
 
 def _field_types(kind: type, path: str) -> dict[str, object]:
     try:
-        return field_types(kind)
+        return field_types(kind, with_bounds=True)
     except (NameError, TypeError) as error:
         raise ValueError(f"{path}: its types cannot be read ({error}); import what they name") from error
 

@@ -1,7 +1,7 @@
 """What a run's files say, gathered for the report: each method's events by kind, and where it ended."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from auxo.experiments.run_directory import ClientScores, RunDirectory
@@ -35,17 +35,34 @@ class MethodFacts:
     """One method's events by kind, in order, and where it stands at their end (None before the first evaluation)."""
 
     method: str
-    is_truncated: bool
-    evaluations: tuple[Evaluated, ...]
-    rounds: tuple[RoundClosed, ...]
-    empty_rounds: tuple[EmptyRound, ...]
-    partitions: tuple[Partitioned, ...]
-    rejections: tuple[UpdateRejected, ...]
-    end: MethodSummary | None
-    clients: ClientScores | None
-    stops: tuple[StoppedLooking, ...]
-    seen: CohortsSeen
+    is_truncated: bool = False
+    evaluations: tuple[Evaluated, ...] = ()
+    rounds: tuple[RoundClosed, ...] = ()
+    empty_rounds: tuple[EmptyRound, ...] = ()
+    partitions: tuple[Partitioned, ...] = ()
+    rejections: tuple[UpdateRejected, ...] = ()
+    end: MethodSummary | None = None
+    clients: ClientScores | None = None
+    stops: tuple[StoppedLooking, ...] = ()
+    seen: CohortsSeen = field(default_factory=CohortsSeen)
     measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
+
+    def after(self, *events: Event) -> "MethodFacts":
+        """Return the facts once these events have happened, one after another; see `RunFacts.after` for the end."""
+        seen = self.seen
+        for event in events:
+            seen = seen.after(event)
+        return replace(
+            self,
+            evaluations=_with(self.evaluations, events, Evaluated),
+            rounds=_with(self.rounds, events, RoundClosed),
+            empty_rounds=_with(self.empty_rounds, events, EmptyRound),
+            partitions=_with(self.partitions, events, Partitioned),
+            rejections=_with(self.rejections, events, UpdateRejected),
+            stops=_with(self.stops, events, StoppedLooking),
+            seen=seen,
+            measured=_with(self.measured, events, Measured),
+        )
 
     @property
     def name(self) -> str:
@@ -76,12 +93,23 @@ class RunFacts:
     """All that the report tells; ``seed`` is None before the run has ended."""
 
     name: str
-    seed: int | None
-    is_finished: bool
-    has_failed: bool  # a method came to its end without having trained its rounds
-    methods: Mapping[str, MethodFacts]  # by name, in the order they ran
-    config_text: str
+    config_text: str = ""
+    seed: int | None = None
+    is_finished: bool = False
+    has_failed: bool = False  # a method came to its end without having trained its rounds
+    methods: Mapping[str, MethodFacts] = field(default_factory=dict)  # by name, in the order they ran
     metric: str = "accuracy"  # what clients' scores are, wherever accuracy is spoken of
+
+    def after(self, method: str, *events: Event) -> "RunFacts":
+        """Return the facts once these events of a method have happened: of a run that goes on, one after another."""
+        run = self.methods.get(method, MethodFacts(method)).after(*events)
+        methods = {**self.methods, method: run}
+        ends = method_summaries(
+            {name: one.evaluations for name, one in methods.items()},
+            {name: one.seen for name, one in methods.items()},
+            finished=tuple(methods)[:-1],  # they run one after the other, so only the last may be unfinished
+        )
+        return replace(self, methods={name: replace(one, end=ends.get(name)) for name, one in methods.items()})
 
     @property
     def base(self) -> MethodFacts | None:
@@ -135,51 +163,25 @@ def gather(run: RunDirectory) -> RunFacts:
     Raises:
         FileError: a file of the run is damaged.
     """
-    summary, methods = run.read_summary(), run.methods()
-    recorded = {method: run.events(method) for method in methods}
-    events = {method: one.events for method, one in recorded.items()}
-    # Methods run one after the other, so of a run without a summary only the last may be unfinished.
-    ends = summary.methods if summary else method_summaries(events, finished=methods[:-1])
-    return RunFacts(
-        name=summary.population if summary else run.path.resolve().name,
-        seed=summary.seed if summary else None,
-        is_finished=summary is not None and summary.status == "finished",
-        has_failed=summary is not None and summary.status == "failed",
-        methods={
-            method: method_facts(
-                method, one.events, one.is_truncated, end=ends.get(method), clients=run.read_clients(method)
-            )
-            for method, one in recorded.items()
-        },
-        config_text=run.config_text(),
-        metric=summary.metric if summary else "accuracy",
+    facts = RunFacts(run.path.resolve().name, run.config_text())
+    for method in run.methods():
+        recorded = run.events(method)
+        facts = facts.after(method, *recorded.events)
+        one = replace(facts.methods[method], is_truncated=recorded.is_truncated, clients=run.read_clients(method))
+        facts = replace(facts, methods={**facts.methods, method: one})
+    summary = run.read_summary()
+    if summary is None:
+        return facts
+    return replace(
+        facts,
+        name=summary.population,
+        seed=summary.seed,
+        is_finished=summary.status == "finished",
+        has_failed=summary.status == "failed",
+        methods={name: replace(one, end=summary.methods.get(name)) for name, one in facts.methods.items()},
+        metric=summary.metric,
     )
 
 
-def method_facts(
-    method: str,
-    events: tuple[Event, ...],
-    is_truncated: bool,
-    *,
-    end: MethodSummary | None = None,
-    clients: ClientScores | None = None,
-) -> MethodFacts:
-    """Return what a method's events tell."""
-    return MethodFacts(
-        method=method,
-        is_truncated=is_truncated,
-        evaluations=_of_kind(events, Evaluated),
-        rounds=_of_kind(events, RoundClosed),
-        empty_rounds=_of_kind(events, EmptyRound),
-        partitions=_of_kind(events, Partitioned),
-        rejections=_of_kind(events, UpdateRejected),
-        end=end,
-        clients=clients,
-        stops=_of_kind(events, StoppedLooking),
-        seen=CohortsSeen.of(events),
-        measured=_of_kind(events, Measured),
-    )
-
-
-def _of_kind(events: tuple[Event, ...], kind: type[_E]) -> tuple[_E, ...]:
-    return tuple(event for event in events if isinstance(event, kind))
+def _with(before: tuple[_E, ...], events: tuple[Event, ...], kind: type[_E]) -> tuple[_E, ...]:
+    return before + tuple(event for event in events if isinstance(event, kind))

@@ -1,11 +1,12 @@
 """The report of a federation on Flower: what its directory knows, on one page, whether it still trains or not."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from auxo.experiments.run_directory import read_events
 from auxo.files.atomic_write import write_whole
 from auxo.protocol.cohorts_seen import in_order
-from auxo.reporting.facts import MethodFacts, RunFacts, method_facts
+from auxo.protocol.event_log import read_events
+from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.figures import measured_charts, participants_chart
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import AUXO
@@ -38,16 +39,15 @@ def write_federation_report(folder: Path) -> Path:
         FileError: its events are damaged.
     """
     recorded = read_events(folder / EVENTS)
-    run = method_facts(AUXO, recorded.events, recorded.is_truncated)
+    facts = RunFacts(folder.name, is_finished=True).after(AUXO, *recorded.events)
+    run = replace(facts.methods[AUXO], is_truncated=recorded.is_truncated)
     sections = (
         _summary_section(folder.resolve().name, run),
         _metrics_section(run),
         section("Cohort tree", *tree_parts(run, federation_tree(run), _NODES_AND_METRIC if run.measured else _NODES)),
         _participants_section(run),
         *([section("What the partition criterion saw", *parts)] if (parts := criterion_parts(run)) else []),
-        rounds_section(
-            RunFacts(folder.name, None, is_finished=True, has_failed=False, methods={AUXO: run}, config_text="")
-        ),
+        rounds_section(facts),
     )
     path = folder / REPORT
     write_whole(path, page(f"Auxo federation: {folder.resolve().name}", sections).encode())

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from auxo.core.settings import PositiveInt, checked
 from auxo.experiments.config import Config
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
@@ -31,17 +32,13 @@ _DAY_S = 24 * _HOUR_S
 
 
 @dataclass(frozen=True)
+@checked
 class Budget:
     """How much there is to do in one method's run."""
 
-    rounds: int
-    participants: int  # a round, over all cohorts
+    rounds: PositiveInt
+    participants: PositiveInt  # a round, over all cohorts
     name_width: int = _LEAST_WIDTH  # characters of the longest name of a run
-
-    def __post_init__(self) -> None:
-        for name, value in (("rounds", self.rounds), ("participants", self.participants)):
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
 
     @classmethod
     def of(cls, config: Config) -> "Budget":

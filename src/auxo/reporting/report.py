@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
-from auxo.reporting.facts import MethodFacts, RunFacts, gather, speedup_doubts
+from auxo.reporting.facts import MethodFacts, RunFacts, speedup_doubts
 from auxo.reporting.figures import (
     WORTH_SAYING,
     accuracy_over_time,
@@ -22,13 +22,8 @@ from auxo.reporting.tables import comparison_table, incidents_table, rounds_tabl
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
 
 
-def write_report(run: RunDirectory) -> Path:
-    """Write the run's report into its directory and return where it is.
-
-    Raises:
-        FileError: a file of the run is damaged.
-    """
-    facts = gather(run)
+def write_report(run: RunDirectory, facts: RunFacts) -> Path:
+    """Write the report of what a run's files say (`gather`) into its directory and return where it is."""
     sections = (
         _summary_section(facts),
         _accuracy_section(facts),

@@ -1,6 +1,6 @@
 """A finished run on the terminal: the cohort tree and the table that compares the methods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,7 +11,8 @@ from rich.tree import Tree
 from auxo.core.types import ROOT
 from auxo.experiments.summary import BASE, ORACLE, MethodSummary, Summary
 from auxo.protocol.cohorts_seen import CohortsSeen
-from auxo.protocol.events import Evaluated, Event
+from auxo.protocol.events import Evaluated
+from auxo.reporting.facts import MethodFacts
 from auxo.reporting.method_names import AUXO, contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.progress import simulated_time_text
@@ -61,16 +62,14 @@ def _findings(method: MethodSummary) -> Figures:
     return dict(zip(_FINDINGS, values, strict=True))
 
 
-def cohort_tree_text(events: Iterable[Event]) -> Tree:
+def cohort_tree_text(run: MethodFacts) -> Tree:
     """Return the cohort tree of one method's run; a line of words where there is but one model.
 
     A partitioned cohort says when, and for which gain if there was one; a leaf says how many clients are matched to it
     and how well it serves them, as of the last evaluation.
     """
-    told = tuple(events)
-    seen = CohortsSeen.of(told)
-    last = next((event for event in reversed(told) if isinstance(event, Evaluated)), None)
-    lines = _lines(seen, last)
+    seen = run.seen
+    lines = _lines(seen, run.evaluations[-1] if run.evaluations else None)
     children, roots = seen.children, seen.roots or (str(ROOT),)
     if len(roots) == 1 and not children:
         line = lines.get(roots[0], "")

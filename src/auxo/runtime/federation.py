@@ -12,34 +12,30 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
+from auxo.core.settings import PositiveInt, checked
 from auxo.core.shares import whole_shares
 from auxo.core.types import CohortId
 
 
 @dataclass(frozen=True)
+@checked
 class Federation:
     """What all cohorts of a federation have in common; `CoordinatorState` is what changes."""
 
     algorithm: CohortAlgorithm
     aggregator: Aggregator
     n_params: int
-    total_participants: int  # updates wanted in a round over all cohorts together
-    total_rounds: int  # that each cohort trains, counted from the root
+    total_participants: PositiveInt  # updates wanted in a round over all cohorts together
+    total_rounds: PositiveInt  # that each cohort trains, counted from the root
     seed: int = 0
     overcommit: float = 0.0  # participants invited beyond those wanted, as a share
     selector: Selector = field(default_factory=Uniform)
     sketch_size: int = 4096  # of fingerprints
     layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
     by_unit: bool = True  # algorithms that see units are shown them
-    epochs: int = 1  # passes over a participant's samples; for selectors that ask some for more
+    epochs: PositiveInt = 1  # passes over a participant's samples; for selectors that ask some for more
 
     def __post_init__(self) -> None:
-        if self.total_participants < 1:
-            raise ValueError(f"total_participants: expected at least 1, got {self.total_participants}")
-        if self.total_rounds < 1:
-            raise ValueError(f"total_rounds: expected at least 1, got {self.total_rounds}")
-        if self.epochs < 1:
-            raise ValueError(f"epochs: expected at least 1, got {self.epochs}")
         if self.layers:
             check_layers(self.layers, self.n_params)
         names = [kind.__name__ for kind in dict.fromkeys(self.own_states)]

@@ -1,42 +1,26 @@
 """A live server on disk: checkpoints while a loop of one's own goes on, and where it goes on after a crash.
 
-It is the store of simulations' checkpoints (`auxo.files.checkpoint_store`): one commit point, checksums, the last two
-kept, a damaged one put aside. Whatever else the loop remembers can be kept with the server.
+It is kept by the recorder of simulations (`auxo.runtime.recorder`): one commit point, checksums, the last two kept, a
+damaged one put aside. Whatever else the loop remembers can be kept with the server.
 """
 
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
-from auxo.files.checkpoint_pace import work_between
-from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept, Unusable
-from auxo.files.directory_lock import locked_directory
+from auxo.files.checkpoint_pace import Interval
+from auxo.files.checkpoint_store import Disk, Kept, Unusable
 from auxo.files.row_changes import AnyArray
+from auxo.protocol.event_log import Mark
+from auxo.runtime.recorder import Parts, Recorder
+from auxo.runtime.server import Server
 
 _SERVER, _MORE = "server", "more/"
-
-
-class Restorable(Protocol):
-    """What goes into bytes and back, such as `Server`."""
-
-    def to_bytes(self) -> bytes:
-        """Return all that must survive a crash."""
-        ...
-
-    def restore(self, data: bytes) -> None:
-        """Take up what `to_bytes` gave.
-
-        Raises:
-            ValueError: it cannot; nothing has changed.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +32,7 @@ class RestoredWith:
 
 
 def _warn(problem: str) -> None:
-    warnings.warn(problem, RuntimeWarning, stacklevel=4)
+    warnings.warn(problem, RuntimeWarning, stacklevel=5)
 
 
 @dataclass
@@ -76,9 +60,8 @@ class ServerCheckpoints:
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
-        self._store = CheckpointStore(self.folder, self.disk)
-        self._since_s, self._took_s = self.clock(), 0.0
-        self._held = ExitStack()
+        interval = Interval(seconds=self.every_s)
+        self._recorder = Recorder(self.folder, interval, self.on_problem, "", self.disk, self.clock)
 
     def __enter__(self) -> Self:
         """Take the folder for this process, and make it if it is not there.
@@ -86,17 +69,14 @@ class ServerCheckpoints:
         Raises:
             DirectoryInUse: another process has it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._held.enter_context(locked_directory(self.folder))
+        self._recorder.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Give the folder back; what is in it stays."""
-        self._held.close()
+        self._recorder.__exit__(*error)
 
-    def restore(self, server: Restorable) -> RestoredWith | None:
+    def restore(self, server: Server) -> RestoredWith | None:
         """Have a server, made with the same arguments as before, go on from the newest checkpoint; None: there is none.
 
         Returns:
@@ -106,24 +86,22 @@ class ServerCheckpoints:
             ValueError: the checkpoint is of a server that was made with other arguments; nothing has changed.
         """
 
-        def check(kept: Kept) -> None:
+        def read(kept: Kept) -> RestoredWith:
             if _SERVER not in kept.arrays:
                 raise Unusable("expected a checkpoint of a server, got one of something else")
             server.restore(kept.arrays[_SERVER].tobytes())
+            more = {name.removeprefix(_MORE): array for name, array in kept.arrays.items() if name.startswith(_MORE)}
+            return RestoredWith(kept.about, more)
 
-        kept = self._store.newest(check, self.on_problem)
-        if kept is None:
-            return None
-        more = {name.removeprefix(_MORE): array for name, array in kept.arrays.items() if name.startswith(_MORE)}
-        return RestoredWith(kept.about, more)
+        return self._recorder.find(read)
 
     def save(
         self,
-        server: Restorable,
+        server: Server,
         about: Mapping[str, object] | None = None,
         arrays: Mapping[str, AnyArray] | None = None,
     ) -> bool:
-        """Write a checkpoint now; return whether it was written: a disk without room is told, and the loop goes on.
+        """Write a checkpoint now; return whether it was written: a disk without room is told once, and stops nothing.
 
         After a partition, do so before the feedback goes out: clients that have heard of cohorts which a crash undoes
         would refuse what the server says then.
@@ -133,22 +111,15 @@ class ServerCheckpoints:
             about: what else to keep, as JSON holds it.
             arrays: the same by name.
         """
-        begin_s, is_written = self.clock(), True
-        kept = {_SERVER: np.frombuffer(server.to_bytes(), dtype=np.uint8)}
-        more = {f"{_MORE}{name}": np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
-        try:
-            self._store.commit(about or {}, "", {**kept, **more})
-        except OSError as error:
-            where = error.filename or self.folder
-            self.on_problem(
-                f"a checkpoint could not be written ({error.strerror or error}: {where}); the last one stays"
-            )
-            is_written = False
-        self._since_s = self.clock()
-        self._took_s = self._since_s - begin_s
-        return is_written
+
+        def parts(marks: tuple[Mark, ...]) -> Parts:
+            kept = {_SERVER: np.frombuffer(server.to_bytes(), dtype=np.uint8)}
+            more = {f"{_MORE}{name}": np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+            return Parts(about or {}, "", {**kept, **more})
+
+        return self._recorder.commit(parts)
 
     @property
     def is_due(self) -> bool:
         """Return whether it is time for another one: `every_s` of work have passed since the last."""
-        return self.clock() - self._since_s >= work_between(self.every_s, self._took_s)
+        return self._recorder.is_due

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, final
+from typing import Annotated, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.rng import stream
+from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, PositiveInt, checked
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.simulation.online_slots import OnlineSlots
 
@@ -46,13 +47,11 @@ class Availability(Protocol):
 
 @final
 @dataclass(frozen=True)
+@checked
 class AlwaysOnline:
     """Every client is on line all the time."""
 
-    n_clients: int
-
-    def __post_init__(self) -> None:
-        _check_population(self.n_clients)
+    n_clients: PositiveInt
 
     def online(self, time_s: float) -> BoolArray:
         """Return True for every client."""
@@ -72,6 +71,7 @@ class AlwaysOnline:
 
 @final
 @dataclass(frozen=True)
+@checked
 class DayNightPattern:
     """Hyperparameters of clients that are on line mostly at night; `draw` makes a population of them.
 
@@ -85,38 +85,26 @@ class DayNightPattern:
     at about 3:30, 2.2 times the trough; the 95th percentile of clients on line about 6 times as often as the median.
     """
 
-    share: float = 0.05  # mean share on line over clients and the day (about 5 %: Auxo, section 2.4); 1: always
-    night_to_day: float = 3.0  # one client's probability at the middle of its night over that at midday
-    night_centre_s: int = 12_600  # time of day of the mean client's night; the simulation starts at midnight
-    night_spread_s: float = 10_800.0  # standard deviation over clients (time zones, habits); flattens the total
-    propensity_sigma: float = 1.0  # of the log-normal over clients; 0: all are on line equally often
-    slot_s: int = 600
+    # Mean share on line over clients and the day (about 5 %: Auxo, section 2.4); 1: always.
+    share: Annotated[float, Bounds(gt=0, le=1)] = 0.05
+    # One client's probability at the middle of its night over that at midday.
+    night_to_day: Annotated[float, Bounds(ge=1)] = 3.0
+    # Time of day of the mean client's night; the simulation starts at midnight.
+    night_centre_s: Annotated[int, Bounds(ge=0, lt=DAY_S)] = 12_600
+    # Standard deviation over clients (time zones, habits); flattens the total.
+    night_spread_s: NonNegativeFloat = 10_800.0
+    propensity_sigma: NonNegativeFloat = 1.0  # of the log-normal over clients; 0: all are on line equally often
+    slot_s: Annotated[int, Bounds(ge=1, le=DAY_S)] = 600
     shortest_stretch_s: int = 1_800  # each client has its own stretch, log-uniform between these two
     longest_stretch_s: int = 28_800
-    persistence: float = 0.9  # share of slots that reuse the stretch's random number
+    persistence: Fraction = 0.9  # share of slots that reuse the stretch's random number
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share: expected a value in (0, 1], got {self.share}")
-        if not 1 <= self.night_to_day < math.inf:
-            raise ValueError(f"night_to_day: expected a number >= 1, got {self.night_to_day}")
-        if not 0 <= self.night_centre_s < DAY_S:
-            raise ValueError(f"night_centre_s: expected a time of day in [0, {DAY_S}), got {self.night_centre_s}")
-        for name, value in (
-            ("night_spread_s", self.night_spread_s),
-            ("propensity_sigma", self.propensity_sigma),
-        ):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name}: expected a number >= 0, got {value}")
-        if not 1 <= self.slot_s <= DAY_S:
-            raise ValueError(f"slot_s: expected whole seconds from 1 to {DAY_S}, got {self.slot_s}")
         if not self.slot_s <= self.shortest_stretch_s <= self.longest_stretch_s <= DAY_S:
             raise ValueError(
                 f"shortest_stretch_s, longest_stretch_s: expected slot_s ({self.slot_s}) <= shortest <= longest "
                 f"<= {DAY_S}, got {self.shortest_stretch_s} and {self.longest_stretch_s}"
             )
-        if not 0 <= self.persistence <= 1:
-            raise ValueError(f"persistence: expected a value in [0, 1], got {self.persistence}")
 
     def draw(self, n_clients: int, seed: int) -> "DayNight":
         """Return a population whose share on line, over a long time, is ``share``."""

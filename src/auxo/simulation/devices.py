@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Protocol, final
+from typing import Annotated, Protocol, final
 
 import numpy as np
 
 from auxo.core.rng import stream
+from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, checked
 from auxo.core.types import FloatArray, IntArray
 
 _BITS_PER_BYTE = 8
@@ -71,6 +72,7 @@ class DeviceSource(Protocol):
 
 @final
 @dataclass(frozen=True)
+@checked
 class SyntheticDevices:
     """Log-normal devices fitted to figures published for mobile populations (FedScale's traces).
 
@@ -79,18 +81,18 @@ class SyntheticDevices:
     6.1 Mbit/s and 26 % of devices have less than 3 Mbit/s.
     """
 
-    spread: float = 1.0  # 0: every device is the median one; 1: as published; scales the sigma of the logarithms
+    # 0: every device is the median one; 1: as published; scales the sigma of the logarithms.
+    spread: NonNegativeFloat = 1.0
     fast_inference_s: float = 0.015  # 5th percentile of the time for one sample, forward pass only
     slow_inference_s: float = 0.199  # 95th percentile
-    training_factor: float = 3.0  # a forward and a backward pass cost this many forward passes, as FedScale has it
+    # A forward and a backward pass cost this many forward passes, as FedScale has it.
+    training_factor: PositiveFloat = 3.0
     median_download_bps: float = 6.1e6
     slow_download_bps: float = 3.0e6
-    slow_share: float = 0.26  # clients with less than slow_download_bps
-    upload_fraction: float = 0.5  # upload over download; our own choice, FedScale has one bandwidth for both
+    slow_share: Annotated[float, Bounds(gt=0, lt=0.5)] = 0.26  # clients with less than slow_download_bps
+    upload_fraction: PositiveFloat = 0.5  # upload over download; our own choice, FedScale has one bandwidth for both
 
     def __post_init__(self) -> None:
-        if not 0 <= self.spread < math.inf:
-            raise ValueError(f"spread: expected a number >= 0, got {self.spread}")
         if not 0 < self.fast_inference_s <= self.slow_inference_s < math.inf:
             raise ValueError(
                 "fast_inference_s, slow_inference_s: expected 0 < fast <= slow, "
@@ -101,11 +103,6 @@ class SyntheticDevices:
                 "slow_download_bps, median_download_bps: expected 0 < slow < median, "
                 f"got {self.slow_download_bps} and {self.median_download_bps}"
             )
-        if not 0 < 2 * self.slow_share < 1:
-            raise ValueError(f"slow_share: expected a value in (0, 0.5), got {self.slow_share}")
-        for name, value in (("training_factor", self.training_factor), ("upload_fraction", self.upload_fraction)):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name}: expected a positive number, got {value}")
 
     @property
     def median_compute_s_per_sample(self) -> float:
@@ -141,21 +138,13 @@ class SyntheticDevices:
 
 @final
 @dataclass(frozen=True)
+@checked
 class EqualDevices:
     """The same device for every client; by default about the median of `SyntheticDevices`."""
 
-    compute_s_per_sample: float = 0.164
-    download_bps: float = 6.1e6
-    upload_bps: float = 3.05e6
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("compute_s_per_sample", self.compute_s_per_sample),
-            ("download_bps", self.download_bps),
-            ("upload_bps", self.upload_bps),
-        ):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name}: expected a positive number, got {value}")
+    compute_s_per_sample: PositiveFloat = 0.164
+    download_bps: PositiveFloat = 6.1e6
+    upload_bps: PositiveFloat = 3.05e6
 
     def draw(self, n_clients: int, seed: int) -> Devices:
         """Return the same device for each client, whatever the seed."""

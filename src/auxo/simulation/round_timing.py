@@ -25,11 +25,6 @@ class RoundTiming:
     spent_s: FloatArray  # (participants,) device-seconds
 
     @property
-    def used_device_s(self) -> float:
-        """Return the device-seconds of the participants kept."""
-        return float(self.spent_s[self.kept].sum())
-
-    @property
     def wasted_device_s(self) -> float:
         """Return the device-seconds of the late, whole, and of the failed, until they failed."""
         return float(self.spent_s[self.late].sum() + self.spent_s[self.failed].sum())

@@ -14,32 +14,23 @@ import numpy as np
 
 from auxo.core.asking import LEAST_LOSS, NEAREST
 from auxo.core.client_mod import ClientMod
-from auxo.core.cohort_algorithm import EVERYBODY, Closing, Outcome, Participants
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Gathered
 from auxo.core.matching import Matched
 from auxo.core.partial_uploads import sent_share
-from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork
 from auxo.core.turnout import Times
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import (
-    CohortEnded,
-    EmptyRound,
-    Event,
-    Partitioned,
-    RoundClosed,
-    StoppedLooking,
-    UpdateRejected,
-)
+from auxo.protocol.events import CohortEnded, EmptyRound, Event
 from auxo.runtime.closing import Closed, Training, closing_of, models_of
 from auxo.runtime.coordinator import act, feedback
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.runtime.opening import Opened, TooFew, match, open_round
+from auxo.runtime.round_events import RoundEnd, children_made, round_events
 from auxo.simulation.availability import Availability
 from auxo.simulation.client_side import ClientRules, ClientSide
 from auxo.simulation.devices import Devices, Work, durations_s, samples_of_steps, uploads_s
@@ -211,7 +202,9 @@ class Simulation:
             assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
         state = replace(state, coordinator=opened.state)
         if len(opened.participants.clients) == 0:
-            return self._try_later(state, cohort, "nobody on line")
+            number = rules.of(state.coordinator, cohort).round + 1
+            self.on_event(EmptyRound(now, cohort, number, "nobody on line"))
+            return self._try_later(state, cohort)
         return self._time(state, cohort, opened)
 
     def _time(self, state: SimulationState, cohort: CohortId, opened: Opened) -> SimulationState:
@@ -288,16 +281,16 @@ class Simulation:
         closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
         state = replace(state, spent=state.spent + _spent(opened, closed))
-        self._report_rejected(state, cohort, opened, closed.gathered)
-        if closed.outcome is None:
-            return self._try_later(state, cohort, "no usable update")
         before = state.coordinator.tree
+        if closed.outcome is None:
+            self._report(state, cohort, opened, closed, before)
+            return self._try_later(state, cohort)
         coordinator = act(self.rules, state.coordinator, closing, closed.outcome)
         told = feedback(closing, closed.outcome, closed.gathered, coordinator.tree)
         receivers = opened.participants.clients[closed.gathered.rows]
         clients = self._client_rules.learn(state.clients, receivers, told)
         state = replace(state, coordinator=coordinator, clients=clients)
-        self._report(state, cohort, opened, closed.gathered, closed.outcome, before)
+        self._report(state, cohort, opened, closed, before)
         return self._go_on(state, cohort)
 
     def _training(self, state: SimulationState, closing: Closing, opened: OpenRound) -> Training:
@@ -312,51 +305,23 @@ class Simulation:
         return Training(rows, jobs, opened.late[rows], models_of(closing), self.world.epochs, self.world.mods)
 
     def _report(
-        self,
-        state: SimulationState,
-        cohort: CohortId,
-        opened: OpenRound,
-        gathered: Gathered,
-        outcome: Outcome,
-        before: CohortTree,
+        self, state: SimulationState, cohort: CohortId, opened: OpenRound, closed: Closed, before: CohortTree
     ) -> None:
-        notes, number = outcome.notes, outcome.states[0].round
-        late = int(opened.late.sum()) - sum(bool(opened.late[row]) for row, _ in gathered.rejected)
-        rejected_in_time = sum(not opened.late[row] for row, _ in gathered.rejected)
-        answered_in_time = int((~gathered.late).sum()) + rejected_in_time
-        self.on_event(
-            RoundClosed(
-                time_s=state.clock_s,
-                cohort=cohort,
-                round=number,
-                participants=gathered.used,
-                late=late,
-                failed=int((~opened.late).sum()) - answered_in_time,
-                rejected=len(gathered.rejected) + len(gathered.unusual),
-                duration_s=state.clock_s - opened.opened_s,
-                known=notes.known,
-                labelled=notes.labelled,
-                judged=notes.judged,
-                gain=notes.gain,
-                gain_needed=notes.gain_needed,
-                heterogeneity=gathered.dispersion,
-                children=notes.children,
-                restarted=notes.restarted,
-                misfits=gathered.misfits,
-            )
+        refused = (*closed.gathered.rejected, *closed.gathered.unusual)
+        names, clients = self.world.data.client_names, opened.participants.clients
+        rejected = [(names[int(clients[row])], reason) for row, reason in refused]
+        end = RoundEnd(
+            cohort=cohort,
+            round=opened.round,
+            time_s=state.clock_s,
+            duration_s=state.clock_s - opened.opened_s,
+            asked=len(clients),
+            late=int(opened.late.sum()) - sum(bool(opened.late[row]) for row, _ in closed.gathered.rejected),
         )
-        if notes.gives_up:
-            self.on_event(StoppedLooking(state.clock_s, cohort, number))
-        if isinstance(outcome.decision, Partition):
-            children = state.coordinator.tree.branches[len(before.branches)].children
-            shares = tuple(self.rules.share(state.coordinator, child) for child in children)
-            self.on_event(Partitioned(state.clock_s, cohort, number, children, shares, notes.gain))
-
-    def _report_rejected(self, state: SimulationState, cohort: CohortId, opened: OpenRound, gathered: Gathered) -> None:
-        number = opened.round
-        for row, reason in (*gathered.rejected, *gathered.unusual):
-            name = self.world.data.client_names[int(opened.participants.clients[row])]
-            self.on_event(UpdateRejected(state.clock_s, cohort, number, name, reason))
+        children = children_made(before, state.coordinator.tree)
+        shares = {child: self.rules.share(state.coordinator, child) for child in children}
+        for event in round_events(closed, end, rejected, shares):
+            self.on_event(event)
 
     def _go_on(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         """Start the next round of the cohort or of its children, or end it."""
@@ -371,7 +336,7 @@ class Simulation:
                     self.on_event(CohortEnded(now, name, self.rules.of(state.coordinator, name).round))
         return replace(state, paces=paces)
 
-    def _try_later(self, state: SimulationState, cohort: CohortId, reason: str) -> SimulationState:
+    def _try_later(self, state: SimulationState, cohort: CohortId) -> SimulationState:
         """Let the clock go on: an empty round is an outcome, and whoever is off line or busy now may be free later."""
         pace, now = state.paces[cohort], state.clock_s
         later = self._later(state)
@@ -380,7 +345,6 @@ class Simulation:
         starved = pace.starved + 1 if pace.open_round is None else 0
         futile = pace.futile + (pace.open_round is not None)
         gives_up = not np.isfinite(later) or starved >= _MAX_STARVED or futile >= _MAX_FUTILE
-        self.on_event(EmptyRound(now, cohort, self.rules.of(state.coordinator, cohort).round + 1, reason))
         after = replace(
             pace,
             next_event_s=now if gives_up else later,

@@ -11,13 +11,11 @@ A promise that is not kept is a `ContractBroken`, which says what was expected, 
 
 from auxo.testing.aggregators import check_aggregator
 from auxo.testing.client_mods import check_client_mod
-from auxo.testing.clients import check_client_algorithm
 from auxo.testing.contract import ContractBroken
 from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
 from auxo.testing.methods import check_method
-from auxo.testing.personalisers import check_personaliser
 from auxo.testing.populations import check_population
 from auxo.testing.selectors import check_selector
 from auxo.testing.trainers import check_trainer, separable_population
@@ -26,13 +24,11 @@ __all__ = [
     "ContractBroken",
     "check_aggregator",
     "check_availability",
-    "check_client_algorithm",
     "check_client_mod",
     "check_criterion",
     "check_devices",
     "check_engine",
     "check_method",
-    "check_personaliser",
     "check_population",
     "check_selector",
     "check_trainer",

@@ -1,9 +1,9 @@
 """Clients with the speeds of the devices of a trace."""
 
-import math
 from dataclasses import dataclass
 from typing import final
 
+from auxo.core.settings import PositiveFloat, checked
 from auxo.simulation.devices import Devices
 from auxo.traces.device_assignment import assign_devices
 from auxo.traces.trace import Speeds
@@ -11,15 +11,13 @@ from auxo.traces.trace import Speeds
 
 @final
 @dataclass(frozen=True)
+@checked
 class TraceDevices:
     """Each client is given a device of a trace, by `assign_devices`."""
 
     speeds: Speeds
-    slowdown: float = 1.0  # factor on the time training takes, for a model heavier than the one that was measured
-
-    def __post_init__(self) -> None:
-        if not 0 < self.slowdown < math.inf:
-            raise ValueError(f"slowdown: expected a positive number, got {self.slowdown}")
+    # Factor on the time training takes, for a model heavier than the one that was measured.
+    slowdown: PositiveFloat = 1.0
 
     def draw(self, n_clients: int, seed: int) -> Devices:
         """Return a device for each client; more clients do not change the devices of the first ones."""

@@ -8,6 +8,7 @@ import safetensors.numpy
 
 from auxo.core.asking import Answer
 from auxo.core.layers import Layer
+from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import cross_entropies, turn_into_gradient
@@ -22,17 +23,13 @@ _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longe
 
 
 @dataclass(frozen=True)
+@checked
 class SoftmaxTrainer:
     """Trains a linear classifier; the flat weights are the matrix (features, classes), then the bias (classes,)."""
 
-    n_features: int
-    n_classes: int
-    participants_at_once: int = 32  # our choice: bounds memory, and the stacked products stay in the cache
-
-    def __post_init__(self) -> None:
-        for name in ("n_features", "n_classes", "participants_at_once"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+    n_features: PositiveInt
+    n_classes: PositiveInt
+    participants_at_once: PositiveInt = 32  # our choice: bounds memory, and the stacked products stay in the cache
 
     @property
     def n_params(self) -> int:

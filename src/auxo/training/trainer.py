@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 from auxo.core.asking import Answer, Ask
 from auxo.core.layers import Layer
+from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.population.preparation import Task
@@ -23,6 +24,7 @@ _WIDEST_BATCH = 1024  # batches are filled up to their size; beyond this, not fu
 
 
 @dataclass(frozen=True)
+@checked
 class LocalTraining:
     """Hyperparameters of a participant's local SGD (paper, section 7.1: batch 6, rate 0.05).
 
@@ -30,26 +32,12 @@ class LocalTraining:
     times the weights minus those that training started from. It keeps long local training near the cohort's model.
     """
 
-    learning_rate: float = 0.05
-    batch_size: int = 6
-    epochs: int = 1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    proximal: float = 0.0  # FedProx's mu
-
-    def __post_init__(self) -> None:
-        if not (0 < self.learning_rate < float("inf")):
-            raise ValueError(f"learning_rate: expected a positive number, got {self.learning_rate}")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {self.batch_size}")
-        if not 1 <= self.epochs <= MOST_EPOCHS:
-            raise ValueError(f"epochs: expected a number from 1 to {MOST_EPOCHS}, got {self.epochs}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum: expected a value in [0, 1), got {self.momentum}")
-        if not (0 <= self.weight_decay < float("inf")):
-            raise ValueError(f"weight_decay: expected a number >= 0, got {self.weight_decay}")
-        if not (0 <= self.proximal < float("inf")):
-            raise ValueError(f"proximal: expected a number >= 0, got {self.proximal}")
+    learning_rate: PositiveFloat = 0.05
+    batch_size: PositiveInt = 6
+    epochs: Annotated[int, Bounds(ge=1, le=MOST_EPOCHS)] = 1
+    momentum: ProperFraction = 0.0
+    weight_decay: NonNegativeFloat = 0.0
+    proximal: NonNegativeFloat = 0.0  # FedProx's mu
 
     def fitting(self, data: FederatedData) -> "LocalTraining":
         """Return what comes to the same for these clients without batches far wider than any has samples."""

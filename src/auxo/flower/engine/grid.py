@@ -14,6 +14,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+from auxo.core.settings import PositiveInt, checked
 from auxo.flower.engine.crew import Crew
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
 from auxo.flower.engine.wire import own_message
@@ -22,6 +23,7 @@ _LOOK_AGAIN_S = 0.05  # that a pull waits for a first reply, in place of the sle
 
 
 @dataclass
+@checked
 class InProcessGrid(Grid):
     """Delivers messages to simulated nodes; use as a context manager.
 
@@ -31,7 +33,7 @@ class InProcessGrid(Grid):
     """
 
     nodes: SimulatedNodes
-    workers: int = 1
+    workers: PositiveInt = 1
     absent: set[int] = field(default_factory=set)
     pull_interval: float = 0.001  # seconds that whoever pulls in a loop should sleep: a pull waits by itself
     _run: Run = field(default_factory=lambda: Run.create_empty(RUN_ID), init=False)
@@ -41,10 +43,6 @@ class InProcessGrid(Grid):
     _messages: int = field(default=0, init=False)
     _before: dict[str, int | None] = field(default_factory=dict, init=False)
     _has_frozen: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"workers: expected at least 1, got {self.workers}")
 
     def __enter__(self) -> Self:
         """Start the workers."""
