@@ -449,7 +449,7 @@ def test_every_promise_can_be_broken() -> None:
 def test_the_message_says_what_came_and_what_was_expected() -> None:
     message = assert_caught(methods.plans_for_the_selected, Bent(planned=third_half))
     assert message.startswith("Bent breaks a promise of a method: A plan's rows are different rows of the selected")
-    assert "plan.fold: expected 0, 1 or -1 for all samples, got [2]" in message
+    assert "asks.fold: expected 0, 1 or -1 for all samples, got [2]" in message
     assert message.endswith("the protocol is described at CohortAlgorithm in auxo.core.cohort_algorithm")
 
 
