@@ -19,6 +19,7 @@ import json
 import logging
 import ssl
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -51,7 +52,10 @@ from auxo.core.clustering import ClusteringSettings
 from auxo.core.rng import stream
 from auxo.core.trial import TrialSettings
 from auxo.flower import AuxoClientApp, AuxoStrategy
-from auxo.flower.loopback.keys import Certificates, make_certificates
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "federation"))
+
+from loopback.keys import Certificates, make_certificates
 
 MODELS = {
     "MLP 784-64-10": [(64, 784), (64,), (10, 64), (10,)],

@@ -32,11 +32,12 @@ from rich.table import Table
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.metrics import oracle_gain_share
+from auxo.datasets.open_dataset import open_dataset
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.populations import make_population
 from auxo.experiments.runner import MethodResult, has_groups, run_method
+from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import PopulationFileError, load_population
 from auxo.protocol.events import Partitioned
 
 # A strong base: softmax regression, the better of FedAvg and FedYogi at the best of the rates 0.05, 0.1 and 0.2.
@@ -165,7 +166,7 @@ WORKLOADS = (
 
 def from_file(path: Path, seeds: int) -> Workload:
     """Return the workload of a population file."""
-    data = load_population(path).standardised()
+    data = open_dataset(path).standardised()
     return Workload(str(path.with_suffix("")), seeds, seeds, lambda seed, folder: (given(data, seed), data))
 
 
@@ -330,7 +331,7 @@ def main(argv: Sequence[str]) -> None:
     try:
         chosen = _chosen(arguments)
         auxo = parse_config("", [f"auxo.{setting}" for setting in arguments.set]).parts["auxo"]
-    except (PopulationFileError, ConfigError, OSError) as error:
+    except (FileError, ConfigError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
     folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
     _workloads.update((workload.name, workload) for workload, _ in chosen)

@@ -14,8 +14,8 @@ from peers import workload as work
 
 from auxo.core.types import IntArray
 from auxo.engines.memory import keep_freed_memory
-from auxo.training.kernels.im2col_conv import Im2colConv
-from auxo.training.kernels.tiled_conv import TiledConv
+from auxo.training.kernels.convolution.im2col_conv import Im2colConv
+from auxo.training.kernels.convolution.tiled_conv import TiledConv
 
 Products = Callable[[], None]
 """Takes the products of one step of one participant."""

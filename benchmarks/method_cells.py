@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from identification import WORKLOADS, Workload
+from natural_clients import natural_population
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from used_code import code_of
@@ -43,21 +44,25 @@ _WORK = {"cfl": 10.0, "kfed": 2.0, "ifca": 5.0, "oracle": 2.0, "auxo": 2.0}
 PLANTED: Mapping[str, Workload] = {_NAMES.get(one.name, one.name): one for one in WORKLOADS}
 
 
-def _reference(name: str) -> Workload:
-    """Return a configuration that comes with Auxo as a workload."""
+def _reference(name: str, dataset: str | None = None) -> Workload:
+    """Return a configuration that comes with Auxo as a workload; those that draw no clients are given a data set's."""
 
     def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
-        config = load_config(Path(name), [f"seed={seed}"])
-        if config.population.dataset is not None:
-            if folder is None:
-                return None
-            config = config.model_copy(update={"population": config.population.model_copy(update={"data": folder})})
-        return config, make_population(config)
+        if dataset is None:
+            config = load_config(Path(name), [f"seed={seed}"])
+            return config, make_population(config)
+        if folder is None:
+            return None
+        config = load_config(Path(name), [f"seed={seed}", "population.source=given"])
+        return config, natural_population(dataset, folder).standardised()
 
     return Workload(name, 1, 0, make)
 
 
-PROTOCOL: Mapping[str, Workload] = {name: _reference(name) for name in ("clustered", "clustered-small")}
+PROTOCOL: Mapping[str, Workload] = {
+    "clustered": _reference("clustered", "writers"),
+    "clustered-small": _reference("clustered-small"),
+}
 """The paper's protocol for its table of clustered methods."""
 
 POPULATIONS: Mapping[str, Workload] = {**PLANTED, **PROTOCOL}

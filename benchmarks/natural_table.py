@@ -1,6 +1,6 @@
 """The table of docs/real-data.md, from what `auxo compare` has left behind; no figure is typed.
 
-`auxo compare writers --data DIR --out build/natural/writers`, and so on for the others; then
+`auxo compare writers --population build/writers.arrow --out build/natural/writers`, and so on for the others; then
 `python benchmarks/natural_table.py build/natural`.
 """
 

@@ -55,10 +55,10 @@ PARTS = {
 }
 # What local training of images does besides.
 PARTS_OF_IMAGES = {
-    "training/kernels/tiled_conv": "convolutions",
-    "training/kernels/im2col_conv": "convolutions",
+    "training/kernels/convolution/tiled_conv": "convolutions",
+    "training/kernels/convolution/im2col_conv": "convolutions",
     "training/kernels/stacked_conv": "convolutions",
-    "training/kernels/hwnc_pooling": "pooling",
+    "training/kernels/convolution/hwnc_pooling": "pooling",
     "training/kernels/stacked_pooling": "pooling",
     "training/kernels/linear_chain": "linear layers",
     "training/kernels/stacked_layers": "linear layers",

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import population_of
+from auxo.population.from_arrays import population_of
 
 _TEST_SHARE = 0.3
 _FEWEST_SAMPLES = 20  # writers with fewer are left out

@@ -1,6 +1,7 @@
 """Are those that Auxo is held against well tuned? The base of a reference, and all methods and FL algorithms.
 
-    python benchmarks/tune_base.py writers --data DIR --rates 0.01 0.02 0.05 --server-rates 0.003 0.006 0.01
+    python benchmarks/tune_base.py writers --set population.file=writers.arrow --rates 0.01 0.02 0.05
+        --server-rates 0.003 0.006 0.01
     python benchmarks/tune_base.py --methods                    # all rivals and FL algorithms, in about 10 minutes
     python benchmarks/tune_base.py --methods ifca fedyogi --only concept
 
@@ -38,8 +39,6 @@ def main() -> None:
         table = arguments.json or TABLE
         tune(arguments.methods or tunable(), arguments.only, arguments.seeds, folder, arguments.jobs, table)
         return
-    if arguments.data is not None:
-        os.environ["AUXO_DATA"] = str(arguments.data)
     data = make_population(load_config(arguments.reference, arguments.set))
     records: list[dict[str, object]] = []
     for server_rate in (None, *arguments.server_rates):
@@ -97,7 +96,7 @@ def _cell(record: dict[str, object] | None) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference", type=Path, nargs="?", help="a reference's name, or a configuration file")
-    parser.add_argument("--data", type=Path, help="folder with the data (default: what AUXO_DATA says)")
+    parser.add_argument("--data", type=Path, help="folder with the data, with --methods (default: AUXO_DATA)")
     parser.add_argument("--rates", type=float, nargs="+", help="clients' learning rates, with a reference")
     parser.add_argument("--server-rates", type=float, nargs="*", default=[], help="FedYogi's learning rates")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="as for auxo run")

@@ -16,6 +16,7 @@ import auxo
 from auxo import AffinityFeedback, AffinityRequest, CheckIn, Server, Task, TaskFailure, TaskResult
 from auxo.algorithms.base import OneCohort
 from auxo.cli import app
+from auxo.commands.options import all_overrides
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer, Ask, Judgement
@@ -87,9 +88,11 @@ def test_every_command_of_auxo_has_the_subcommands_and_options_that_are_shown(do
 def test_every_override_that_is_shown_is_accepted(name: str) -> None:
     for line in code(TEXTS[name]):
         words = shlex.split(line, comments=True) if "--set " in line and not line.startswith("python") else []
+        files = [Path(value) for option, value in pairwise(words) if option == "--population"]
         values = [value for option, value in pairwise(words) if option == "--set"]
         reference = next((word for word in words if word in reference_names()), None)
-        parse_config("" if reference is None else reference_text(reference), values)  # raises otherwise
+        given = all_overrides(values, files[0] if files else None)
+        parse_config("" if reference is None else reference_text(reference), given)  # raises otherwise
 
 
 def all_settings() -> set[str]:
@@ -182,6 +185,15 @@ def test_every_function_is_where_the_documents_say(name: str) -> None:
         source = (ROOT / "src" / "auxo" / path).read_text(encoding="utf-8")
         for part in re.findall(r"\w+", functions):
             assert re.search(rf"^\s*(def|class) {part}\b", source, re.MULTILINE), f"{path}: {part}"
+
+
+def test_the_ways_through_the_code_are_as_long_as_they_say() -> None:
+    ways = re.findall(r"(\d+) functions in (\d+) files\.\n\n((?:\d+\. .*\n)+)", TEXTS["docs/architecture.md"])
+    assert len(ways) == 3
+    for functions, files, way in ways:
+        steps = re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", way)
+        named = {(path, function) for path, some in steps for function in re.findall(r"`([\w.]+)`", some)}
+        assert (len(named), len({path for path, _ in named})) == (int(functions), int(files))
 
 
 def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:

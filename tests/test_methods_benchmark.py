@@ -1,16 +1,12 @@
 """The benchmark of methods: which runs it makes, with which settings, and what their records say."""
 
-import sys
 from dataclasses import asdict, fields
 from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import bench_tables
 import method_cells
 import methods
+import pytest
 import tune_methods
 import tuned_settings
 import used_code

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from loopback import FederationError, LoopbackFederation, Node
+from loopback.looking import cohort_in, participations_in, partitions_in, rounds_in
+
 from auxo.core.types import CohortId
-from auxo.flower.loopback import FederationError, LoopbackFederation, Node
-from auxo.flower.loopback.looking import cohort_in, participations_in, partitions_in, rounds_in
 
 APP = Path(__file__).parent / "app"
 WITHOUT_END = 10_000  # rounds

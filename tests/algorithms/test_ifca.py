@@ -19,9 +19,9 @@ from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, close_round, closing_of, returned_by
-from auxo.runtime.coordinator import act, start
+from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
-from auxo.runtime.opening import Opened, match, open_round
+from auxo.runtime.rounds import end_round, match, open_round, there_for
 from auxo.training.trainer import Job
 from tests.algorithms.short_runs import PARTICIPANTS, run
 from tests.core.made_devices import train_offered
@@ -61,8 +61,7 @@ class Toy:
     def round(self, state: CoordinatorState, clients: Sequence[int] = (0, 1, 2)) -> tuple[CoordinatorState, Closed]:
         here = CheckIns(np.array(clients), Requests.silent(state.tree, np.zeros(len(clients), dtype=np.int64)))
         arrived = match(self.rules, state, here, stream(0, "match"))
-        opened = open_round(self.rules, state, ROOT, arrived, stream(0, "select"))
-        assert isinstance(opened, Opened)
+        opened = open_round(self.rules, state, there_for(self.rules, state, ROOT, arrived), 0)
         asked = opened.participants
         closing = closing_of(self.rules, opened.state, ROOT, asked)
         jobs = [
@@ -74,7 +73,7 @@ class Toy:
         answers = train_offered(models, jobs, train, mean_losses)
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
-        return act(self.rules, opened.state, closing, closed.outcome), closed
+        return end_round(self.rules, opened.state, closing, closed).state, closed
 
 
 def weights(state: CoordinatorState) -> list[float]:
@@ -89,8 +88,8 @@ def plan(ifca: Ifca, clients: Sequence[int], rounds: int) -> Plan:
     state = replace(state, cohorts=mine)
     here = CheckIns(np.array(clients), Requests.silent(state.tree, np.zeros(len(clients), dtype=np.int64)))
     rules = replace(toy.rules, total_participants=len(clients))
-    opened = open_round(rules, state, ROOT, match(rules, state, here, stream(0, "match")), stream(0, "select"))
-    assert isinstance(opened, Opened)
+    arrived = match(rules, state, here, stream(0, "match"))
+    opened = open_round(rules, state, there_for(rules, state, ROOT, arrived), 0)
     asked = opened.participants
     return Plan(
         np.arange(len(clients)),
@@ -185,8 +184,8 @@ def test_a_round_without_a_usable_update_comes_to_nothing() -> None:
     toy = Toy(NO_WARM_START, FedAvg())
     state = toy.start(0.0, 10.0)
     here = CheckIns(np.arange(3), Requests.silent(state.tree, np.zeros(3, dtype=np.int64)))
-    opened = open_round(toy.rules, state, ROOT, match(toy.rules, state, here, stream(0, "match")), stream(0, "select"))
-    assert isinstance(opened, Opened)
+    arrived = match(toy.rules, state, here, stream(0, "match"))
+    opened = open_round(toy.rules, state, there_for(toy.rules, state, ROOT, arrived), 0)
     closing = closing_of(toy.rules, opened.state, ROOT, opened.participants)
 
     assert close_round(toy.rules, closing, iter([])).outcome is None

@@ -14,9 +14,9 @@ from auxo.core.matching import CheckIns
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.closing import Closed, Training, close_round, closing_of, models_of, returned_by
-from auxo.runtime.coordinator import act, start
+from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
-from auxo.runtime.opening import Opened, match, open_round
+from auxo.runtime.rounds import Opened, end_round, match, open_round, there_for
 from auxo.training.trainer import Job
 
 
@@ -41,9 +41,7 @@ class Toy:
         there = np.array(sorted(self.targets) if clients is None else clients)
         here = CheckIns(there, Requests.silent(state.tree, np.zeros(len(there), dtype=np.int64)))
         arrived = match(self.rules, state, here, stream(0, "match"))
-        opened = open_round(self.rules, state, cohort, arrived, stream(0, "select"))
-        assert isinstance(opened, Opened)
-        return opened
+        return open_round(self.rules, state, there_for(self.rules, state, cohort, arrived), 0)
 
     def round(
         self, state: CoordinatorState, cohort: CohortId = ROOT, clients: Sequence[int] | None = None
@@ -56,7 +54,7 @@ class Toy:
         answers = do(asks, ToyDevice(self, closing.participants.clients, models_of(closing)))
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
-        return act(self.rules, opened.state, closing, closed.outcome), closed
+        return end_round(self.rules, opened.state, closing, closed).state, closed
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from auxo.api.client_data import population_from
 from auxo.api.finished_run import FinishedRun, Place
 from auxo.core.types import CohortId
 from auxo.files.errors import FileError
-from auxo.population.population_file import save_population
 from auxo.protocol.messages import AffinityRequest, CheckIn
 from tests.api.small_clients import CLASSES, FEATURES, NAMES, clients, samples
+from tests.population.saved import save_population
 
 
 def cohort_of(run: FinishedRun, number: int) -> str:

@@ -12,8 +12,9 @@ import auxo
 from auxo.api.client_data import population_from
 from auxo.api.finished_run import FinishedRun
 from auxo.cli import app
-from auxo.population.population_file import load_population, save_population
+from auxo.datasets.open_dataset import open_dataset
 from tests.api.small_clients import CLASSES, FEATURES, QUICK, clients, samples
+from tests.population.saved import save_population
 
 torch = pytest.importorskip("torch")
 
@@ -89,7 +90,7 @@ def test_it_gives_the_bits_of_the_command_line(tmp_path: Path) -> None:
     save_population(file, population_from({f"phone {number:03d}": samples(number) for number in range(30)}))
     sizes: dict[str, Any] = {"rounds": 6, "participants": 12}
     auxo.simulate(file, **sizes, settings=QUICK, out=tmp_path / "file")
-    auxo.simulate(load_population(file).standardised(), **sizes, settings=QUICK, out=tmp_path / "python")
+    auxo.simulate(open_dataset(file).standardised(), **sizes, settings=QUICK, out=tmp_path / "python")
     chosen = ['methods=["base", "auxo"]', *(f"training.{key}={value}" for key, value in sizes.items())]
     chosen += [f"{key}={value}" for key, value in QUICK.items()]
     overrides = [word for one in chosen for word in ("--set", one)]

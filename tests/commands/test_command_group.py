@@ -8,7 +8,6 @@ from auxo.cli import app as auxo
 from auxo.commands.command_group import CommandGroup, examples
 from auxo.experiments.config_file import ConfigError
 from auxo.files.errors import FileError
-from auxo.population.population_file import PopulationFileError
 from auxo.runtime.failures import WorkersLost
 
 
@@ -33,7 +32,6 @@ def failing(error: Exception) -> typer.Typer:
     [
         (ConfigError("seed: expected a number"), "seed: expected a number"),
         (FileError("a.csv: damaged"), "a.csv: damaged"),
-        (PopulationFileError("b.npz: damaged"), "b.npz: damaged"),
         (WorkersLost("all workers were lost"), "all workers were lost"),
         (MemoryError("no room"), "no room"),
         (OSError(2, "No such file or directory", "c.csv"), "c.csv: No such file or directory"),

@@ -41,7 +41,6 @@ def auxo(*arguments: str | Path) -> Result:
 @pytest.fixture(autouse=True)
 def _in_a_directory_with_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("AUXO_DATA", raising=False)
     Path("study.toml").write_text(STUDY, encoding="utf-8")
 
 
@@ -105,17 +104,8 @@ def test_a_name_that_is_neither_a_file_nor_a_reference_lists_the_references() ->
 def test_a_reference_without_its_data_says_what_to_do_and_leaves_no_run() -> None:
     result = auxo("compare", "writers", "--out", "out")
     assert result.exit_code == 2
-    assert "--data, population.data or the variable AUXO_DATA" in result.stderr
+    assert "set it (--population FILE)" in result.stderr
     assert not list(Path().glob("out/*"))
-
-
-def test_a_folder_of_data_is_a_setting_of_the_population(tmp_path: Path) -> None:
-    shown = auxo("config", "show", "writers", "--data", tmp_path / "digits")
-    assert shown.exit_code == 0
-    assert f'data = "{tmp_path}/digits"' in shown.stdout
-    missing = auxo("compare", "writers", "--data", tmp_path / "digits", "--out", "out")
-    assert missing.exit_code == 2
-    assert f"{tmp_path}/digits/mnist_by_writer.npz: file: expected an npz archive, got no such file" in missing.stderr
 
 
 def files_of(folder: str) -> dict[str, bytes]:
@@ -162,9 +152,9 @@ def test_a_method_that_is_added_later_leaves_what_it_would_have_left_at_once() -
 
 
 def test_a_run_that_cannot_be_carried_out_in_its_process_says_why() -> None:
-    result = auxo("compare", "writers", "--seeds", "2", "--jobs", "2", "--out", "out")
+    result = auxo("compare", "writers", "--population", "absent.arrow", "--seeds", "2", "--jobs", "2", "--out", "out")
     assert result.exit_code == 2
-    assert "--data, population.data or the variable AUXO_DATA" in result.stderr
+    assert "absent.arrow: file: expected a data set" in result.stderr
     assert not list(Path().glob("out/*"))
 
 

@@ -7,11 +7,10 @@ from auxo.commands.options import all_overrides
 
 def test_options_are_settings_and_what_set_says_comes_last() -> None:
     assert all_overrides(None, None) == []
-    given = all_overrides(["seed=3"], Path("my clients.npz"), "ray", "auto", Path("folder"))
+    given = all_overrides(["seed=3"], Path("my clients.npz"), "ray", "auto")
     assert given == [
         "population.source=file",
         'population.file="my clients.npz"',
-        'population.data="folder"',
         "run.engine=ray",
         'run.ray_address="auto"',
         "seed=3",

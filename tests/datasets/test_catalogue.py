@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from auxo.datasets.catalogue import LOADERS, TABLE
-from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.files.errors import FileError
 
 ON_DISK = [name for name in LOADERS if name != "hugging-face"]
 
 
-def test_tables_come_first_and_natural_data_sets_are_all_there() -> None:
+def test_tables_come_first() -> None:
     assert next(iter(LOADERS)) == TABLE
-    assert set(NATURAL_DATASETS) <= set(LOADERS)
 
 
 @pytest.mark.parametrize("name", ON_DISK)

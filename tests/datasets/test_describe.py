@@ -9,7 +9,7 @@ from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from auxo.datasets.describe import Description, Quartiles, describe
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import population_of
+from auxo.population.from_arrays import population_of
 
 
 def population(client: IntArray, y: IntArray, group: IntArray | None = None) -> FederatedData:

@@ -8,8 +8,8 @@ import pytest
 from auxo.core.personalisers import Tuning
 from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData
+from auxo.population.from_arrays import population_of
 from auxo.population.heterogeneity import LabelPermutation
-from auxo.population.population_file import population_of
 from auxo.population.synthetic import synthetic_population
 from auxo.simulation.devices import Devices
 from auxo.training.softmax import SoftmaxTrainer

@@ -282,11 +282,6 @@ def test_paths_in_a_configuration_are_relative_to_it_and_those_of_options_to_the
     assert other.population.file == here / "mine.arrow"
 
 
-def test_a_trace_that_may_lie_in_the_data_folder_keeps_its_name() -> None:
-    config = load_config(None, ["devices.availability=trace", "devices.availability_file=flash.npz"])
-    assert config.devices.availability_file == Path("flash.npz")
-
-
 @pytest.mark.parametrize(
     "settings",
     ["devices.overcommit=1e308", "training.epochs=1000000000", "training.epochs=10001"],

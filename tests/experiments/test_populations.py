@@ -1,4 +1,4 @@
-"""Populations that a configuration names: natural clients, files, and groups planted among them."""
+"""Populations that a configuration names: files, and groups planted among them."""
 
 from pathlib import Path
 from typing import get_args
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from auxo.core.rng import stream
-from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import write_federated_file
 from auxo.experiments.config import Heterogeneity
@@ -15,10 +14,8 @@ from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
 from auxo.population.heterogeneity import NoGroups
-from auxo.population.population_file import save_population
 from auxo.population.synthetic import synthetic_population
-
-NATURAL = ("population.source=natural", "population.dataset=writers", "training.participants=2")
+from tests.population.saved import save_population
 
 
 def population(*overrides: str) -> FederatedData:
@@ -32,54 +29,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a folder with two writers of 20 digits each."""
-    writer: IntArray = np.repeat([3, 8], 20)
-    np.savez(
-        tmp_path / "mnist_by_writer.npz",
-        x=stream(0, "x").integers(256, size=(40, 4, 4)).astype(np.uint8),
-        y=np.arange(40) % 10,
-        writer=writer,
-        hsf=np.where(writer == 8, 4, 0),
-    )
-    return tmp_path
-
-
 def of_file(file: Path, *overrides: str) -> FederatedData:
     named = ("population.source=file", f"population.file={file}", "training.participants=20")
     return population(*named, "population.standardise=false", *overrides)
 
 
-def test_natural_clients_without_a_folder_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AUXO_DATA", raising=False)
-    with pytest.raises(ConfigError) as error:
-        population(*NATURAL)
-    assert str(error.value) == (
-        'population.dataset: the files of "writers" are not part of Auxo; name the folder that holds them with --data, '
-        "population.data or the variable AUXO_DATA"
-    )
-
-
-def test_the_folder_is_that_of_the_setting_or_else_that_of_the_environment(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AUXO_DATA", str(tmp_path / "absent"))
-    by_setting = population(*NATURAL, f"population.data={folder}")
-    with pytest.raises(ConfigError, match="absent"):
-        population(*NATURAL)
-    monkeypatch.setenv("AUXO_DATA", str(folder))
-    by_environment = population(*NATURAL)
-
-    assert by_setting.client_names == by_environment.client_names == ("writer-0003", "writer-0008")
-    np.testing.assert_array_equal(by_setting.x, by_environment.x)
-
-
-def test_natural_inputs_are_standardised_unless_they_are_to_stay(folder: Path) -> None:
-    scaled, plain = (
-        population(*NATURAL, f"population.data={folder}", f"population.standardise={setting}")
-        for setting in ("true", "false")
-    )
+def test_inputs_of_a_file_are_standardised_unless_they_are_to_stay(tmp_path: Path) -> None:
+    path = tmp_path / "levels.npz"
+    levels = stream(0, "x").integers(256, size=(40, 4, 4)).astype(np.uint8)
+    np.savez(path, x=levels, y=np.arange(40) % 10, client=np.repeat([3, 8], 20), test=np.arange(40) % 2)
+    named = ("population.source=file", f"population.file={path}", "training.participants=2")
+    scaled, plain = (population(*named, f"population.standardise={setting}") for setting in ("true", "false"))
     assert float(scaled.numbers(scaled.train.x_rows).std()) == pytest.approx(1.0, abs=1e-5)
     seen = plain.numbers(plain.train.x_rows)
     assert 0 <= seen.min() < seen.max() <= 1

@@ -4,12 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from auxo.datasets.natural_clients import NATURAL_DATASETS
-from auxo.experiments.config_file import load_config
-from auxo.experiments.references import reference_names
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, load_config
+from auxo.experiments.references import reference_names, reference_text
 from auxo.experiments.refusals import refusals
 
 FOLDER = Path(__file__).parents[2] / "src" / "auxo" / "experiments" / "reference"
+
+
+def loaded(name: str) -> Config:
+    """Return a reference with the files that it needs and that are not part of Auxo."""
+    text = reference_text(name)
+    file = ["population.file=clients.arrow"] if 'source = "file"' in text else []
+    trace = ["devices.availability_file=phones.arrow"] if 'availability = "trace"' in text else []
+    return load_config(Path(name), [*file, *trace])
 
 
 def test_every_file_is_a_reference() -> None:
@@ -19,16 +27,18 @@ def test_every_file_is_a_reference() -> None:
 
 @pytest.mark.parametrize("name", reference_names())
 def test_a_reference_loads_by_its_name_and_compares_auxo_with_the_base(name: str) -> None:
-    config = load_config(Path(name))
+    config = loaded(name)
     assert config.name == name
     assert {"base", "auxo"} <= set(config.methods)
-    if name != "clustered-small":  # which draws its clients
-        assert config.population.source == "natural"
-        assert config.population.dataset in NATURAL_DATASETS
+
+
+def test_a_reference_of_clients_that_are_not_drawn_asks_for_their_file() -> None:
+    with pytest.raises(ConfigError, match=r"population\.file: expected a path .* set it \(--population FILE\)"):
+        load_config(Path("writers"))
 
 
 def test_the_protocol_for_clustered_methods_has_no_traces_and_cfl_has_everybody_of_about_100() -> None:
-    full, small = load_config(Path("clustered")), load_config(Path("clustered-small"))
+    full, small = loaded("clustered"), loaded("clustered-small")
     assert {"fl+hc", "flexcfl", "ifca"} <= set(full.methods)
     assert "cfl" in small.methods
     assert small.population.clients == small.training.participants == 100

@@ -24,13 +24,13 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import MethodResult, Stage, has_groups, run_experiment, run_method
 from auxo.experiments.summary import Summary
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import save_population
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.event_log import RecordedEvents
 from auxo.protocol.events import Evaluated, Event, Partitioned
 from auxo.reporting.facts import gather
 from auxo.reporting.progress import OnEvent
 from auxo.reporting.report import write_report
+from tests.population.saved import save_population
 from tests.registry.own_parts import METHOD
 
 # Two groups that name the classes differently: a partition pays, and is found within a few rounds.

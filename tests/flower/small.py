@@ -10,9 +10,9 @@ from flwr.serverapp.strategy import FedAvg, Strategy
 from auxo.algorithms.auxo import Auxo
 from auxo.core.clustering import ClusteringSettings
 from auxo.core.trial import TrialSettings
-from auxo.flower.cohort_run import CheckInBy
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.result import AuxoResult
+from auxo.flower.roll_call import CheckInBy
 from auxo.flower.strategy import AuxoStrategy
 from auxo.protocol.events import Event
 from tests.flower.linear_app import auxo_app, initial

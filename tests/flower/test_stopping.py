@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("flwr")
 
 from flwr.app import Message
+from loopback.looking import events_in, partitions_in, rounds_in
 
 from auxo.flower import stopping
-from auxo.flower.loopback.looking import events_in, partitions_in, rounds_in
 from auxo.flower.stopping import polite_stopping
 from auxo.protocol.events import RoundClosed
 from tests.flower.small import NODES as FEW_NODES

@@ -23,6 +23,9 @@ from flwr.serverapp.strategy import (
 )
 
 from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.base import OneCohort
+from auxo.algorithms.cfl import Cfl
+from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.types import CohortId
 from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
@@ -32,7 +35,7 @@ from auxo.flower.strategy import AuxoStrategy
 from auxo.flower.wire import ANSWER, CHECK_IN
 from auxo.protocol.codec import to_parts
 from auxo.protocol.event_log import EventLog, read_events
-from auxo.protocol.events import EmptyRound, Measured, Partitioned, RoundClosed, UpdateRejected, from_json
+from auxo.protocol.events import EmptyRound, Event, Measured, Partitioned, RoundClosed, UpdateRejected, from_json
 from auxo.protocol.messages import AffinityRequest, CheckIn
 from tests.flower.linear_app import auxo_app, fill, initial
 from tests.flower.local_grid import LocalGrid
@@ -108,6 +111,17 @@ def test_evaluate_fn_sees_every_cohorts_model() -> None:
     assert seen[:2] == [0, 1]
     assert seen.count(10) == 2
     assert set(result.evaluate_metrics_serverapp[10]) == {"cohort-0.0/norm", "cohort-0.1/norm"}
+
+
+def test_the_share_bounds_whom_the_strategy_samples_unless_the_method_wants_everybody() -> None:
+    def participants(method: CohortAlgorithm) -> set[int]:
+        events: list[Event] = []
+        strategy = AuxoStrategy(FedAvg, participants=4, method=method, on_event=events.append)
+        strategy.start(LocalGrid(auxo_app(groups=2), NODES), initial(), num_rounds=2, timeout=5.0)
+        return {event.participants for event in events if isinstance(event, RoundClosed)}
+
+    assert participants(OneCohort()) == {4}
+    assert participants(Cfl()) == {NODES}
 
 
 def test_one_group_stays_one_cohort() -> None:

@@ -11,15 +11,7 @@ from auxo.experiments.comparison import compare
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.reporting.comparison_report import comparison_page, write_comparison_report
-from auxo.reporting.plain_figure import Dot, Figure, Stroke, Words, as_pdf, as_svg
 from tests.experiments.made_summaries import made_method, made_summary
-
-FIGURE = Figure(
-    200,
-    100,
-    (Stroke([(0, 0), (50, 20)], "#0072b2", 2), Dot(50, 20), Words(60, 24, "a (b) \\ ± \N{MINUS SIGN}1 <", "middle")),
-    "toy",
-)
 
 
 def evaluated(at: int, accuracy: float) -> Evaluated:
@@ -66,7 +58,7 @@ def test_the_page_has_intervals_a_verdict_and_links_to_runs_and_figures(folder: 
     for link in re.findall(r'href="([^"]+)"', page):
         assert (folder / link).exists() or link.startswith("seed-")
     assert "seed-2/report.html" in page
-    for name in ("differences", "curves"):
+    for name in ("differences", "accuracy-over-time", "accuracy-over-work"):
         assert ET.parse(folder / "figures" / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314 - our own
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-1.4")
     with (folder / "figures" / "differences.csv").open(encoding="utf-8") as file:
@@ -75,11 +67,10 @@ def test_the_page_has_intervals_a_verdict_and_links_to_runs_and_figures(folder: 
     assert (first["measure"], first["method"]) == ("final accuracy", "auxo")
     assert float(first["difference"]) == pytest.approx(11)
     assert float(first["half_width_95"]) == pytest.approx(2.484, abs=1e-3)
-    with (folder / "figures" / "curves.csv").open(encoding="utf-8") as file:
-        points = [row for row in csv.DictReader(file) if "auxo" in row["method"].lower()]
-    assert len({row["against"] for row in points}) == 2  # time and resources
-    assert float(points[0]["accuracy"]) == pytest.approx(0.45)
-    assert float(points[-1]["accuracy"]) == pytest.approx(0.55)
+    with (folder / "figures" / "accuracy-over-time.csv").open(encoding="utf-8") as file:
+        points = [row for row in csv.DictReader(file) if row["method"] == "Auxo"]
+    assert [float(points[place]["simulated hours"]) for place in (0, -1)] == pytest.approx([5 / 60, 15 / 60])
+    assert [float(points[place]["accuracy"]) for place in (0, -1)] == pytest.approx([0.45, 0.55])
 
 
 def test_two_seeds_have_a_page_without_intervals(folder: Path) -> None:
@@ -88,25 +79,6 @@ def test_two_seeds_have_a_page_without_intervals(folder: Path) -> None:
     assert "±" not in page
     assert "95 %" not in page
     assert "<h1>Two seeds say next to nothing about chance" in page
-
-
-def test_a_figure_as_pdf_has_its_objects_where_its_table_says() -> None:
-    written = as_pdf(FIGURE)
-    start = int(re.findall(rb"startxref\n(\d+)\n", written)[0])
-    table = written[start:].splitlines()
-    assert table[0] == b"xref"
-    places = [int(line.split()[0]) for line in table[3:8]]
-    for number, place in enumerate(places, start=1):
-        assert written[place:].startswith(b"%d 0 obj" % number)
-    length, stream = re.findall(rb"/Length (\d+) >>\nstream\n(.*)\nendstream", written, re.DOTALL)[0]
-    assert int(length) == len(stream)
-    assert rb"(a \(b\) \\ " + "±".encode("cp1252") + rb" -1 <) Tj" in stream
-
-
-def test_a_figure_as_svg_says_the_same() -> None:
-    root = ET.fromstring(as_svg(FIGURE).decode())  # noqa: S314 - our own
-    assert [child.tag.rpartition("}")[2] for child in root] == ["title", "polyline", "circle", "text"]
-    assert root[-1].text == "a (b) \\ ± \N{MINUS SIGN}1 <"
 
 
 def test_of_several_contenders_the_first_is_the_headline_and_what_they_brought_stands_side_by_side() -> None:

@@ -62,8 +62,10 @@ def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:
     page = write_grid_report(tmp_path, GRID).read_text(encoding="utf-8")
     assert "and &lt;some&gt; are away" in page
     assert 'href="aggregator-fedavg/seed-1/report.html"' in page
-    assert "Accuracy against time, and against resources; mean over 2 seeds" in page
-    assert (tmp_path / "figures" / "curves.pdf").is_file()
-    numbers = (tmp_path / "figures" / "curves.csv").read_text(encoding="utf-8").splitlines()
-    assert numbers[0] == "method,against,x,accuracy"
-    assert len(numbers) == 1 + 2 * 2 * 100
+    for name, axis in (("time", "simulated hours"), ("work", '"participations, what was wasted included"')):
+        assert (tmp_path / "figures" / f"accuracy-over-{name}.pdf").is_file()
+        numbers = (tmp_path / "figures" / f"accuracy-over-{name}.csv").read_text(encoding="utf-8").splitlines()
+        assert numbers[0] == f"method,{axis},accuracy"
+        assert len(numbers) == 1 + 2 * 100
+    assert "Accuracy against time; mean over 2 seeds" in page
+    assert "Accuracy against resources; mean over 2 seeds" in page

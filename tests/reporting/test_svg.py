@@ -239,3 +239,16 @@ def test_a_line_that_ends_early_with_room_around_it_is_labelled_where_it_ends() 
     long = Line("long", "m0", np.array([0.0, 10.0]), np.array([0.9, 0.9]), "long")
     (beside, within) = boxes(chart(long, short), 900)
     assert within[0] < beside[0] / 2
+
+
+@pytest.mark.parametrize(("width", "is_beside"), [(900, True), (300, False)])
+def test_names_stand_from_the_top_beside_their_lines_or_above_them_where_there_is_no_room(
+    width: int, is_beside: bool
+) -> None:
+    names = ("the first of several measures", "the second")
+    picture = LineChart("shown", Axis("points"), Axis("", names=names), (line([0.0, 1.0]),))
+    words = [one for one in parsed(picture, width).iter("text") if one.text in names]
+    first, second = sorted(words, key=lambda one: float(one.attrib["y"]))
+    assert (first.text, second.text) == names
+    assert {one.get("text-anchor") for one in words} == {"end" if is_beside else "start"}
+    assert all(0 <= float(one.attrib["x"]) <= width for one in words)

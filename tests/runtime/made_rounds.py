@@ -27,8 +27,9 @@ from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.closing import close_round, closing_of
-from auxo.runtime.coordinator import act, feedback, start
+from auxo.runtime.coordinator import act, start
 from auxo.runtime.federation import Federation
+from auxo.runtime.rounds import end_round
 
 N_PARAMS = 6
 WEIGHTS = np.arange(N_PARAMS, dtype=np.float32)
@@ -148,10 +149,9 @@ def close(
     closing = closing_for(rules, state, brought or claims(len(returned)), cohort, fold)
     closed = close_round(rules, closing, iter(returned))
     assert closed.outcome is not None
-    after = act(rules, state, closing, closed.outcome)
-    told = feedback(closing, closed.outcome, closed.gathered, after.tree)
-    assert told is not None
-    return Round(after, closing, closed.gathered, closed.outcome, told)
+    ended = end_round(rules, state, closing, closed)
+    assert ended.feedback is not None
+    return Round(ended.state, closing, closed.gathered, closed.outcome, ended.feedback)
 
 
 def weights_of(state: CoordinatorState, cohort: CohortId = ROOT) -> Float32Array:

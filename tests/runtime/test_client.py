@@ -159,7 +159,7 @@ def test_a_client_that_lost_its_record_begins_again_and_is_matched() -> None:
     made = client(TOLD, replace(TOLD, fold=1))
     matched = server.match([made.check_in(), client().check_in()])
 
-    assert matched == {ROOT: [CheckIn(7)]}
+    assert list(matched[ROOT]) == [CheckIn(7)]
     again = client()
     again.receive(TOLD)
     assert again.check_in() == client(TOLD).check_in()

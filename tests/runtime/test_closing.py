@@ -19,7 +19,8 @@ from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, _offered_now, close_round, closing_of, returned_by
-from auxo.runtime.coordinator import act, feedback, start
+from auxo.runtime.coordinator import act, start
+from auxo.runtime.rounds import end_round
 from auxo.training.trainer import Job
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns, Turns
@@ -87,8 +88,8 @@ def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them(
     closing = closing_of(rules, state, LEFT, asked)
     closed = close_round(rules, closing, iter([saying(one, model=one.row % 2) for one in answers(updates(4))]))
     assert closed.outcome is not None
-    after = act(rules, state, closing, closed.outcome)
-    told = feedback(closing, closed.outcome, closed.gathered, after.tree)
+    ended = end_round(rules, state, closing, closed)
+    after, told = ended.state, ended.feedback
 
     assert to_bytes(after.cohorts[RIGHT]) == to_bytes(state.cohorts[RIGHT])
     assert after.cohorts[LEFT].round == state.cohorts[LEFT].round + 1

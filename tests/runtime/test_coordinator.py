@@ -4,20 +4,17 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.auxo import AuxoMemory
-from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
 from auxo.core.aggregators import FedYogi
 from auxo.core.asking import Asks
-from auxo.core.cohort_algorithm import Affinities, Outcome, Participants
+from auxo.core.cohort_algorithm import Outcome, Participants
 from auxo.core.own_state import NOTHING, own
 from auxo.core.partition import Keep, Partition
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import closing_of
-from auxo.runtime.coordinator import act, feedback, start
-from tests.core.made_updates import alike, gathered, saying
-from tests.core.made_updates import answers as plain_answers
+from auxo.runtime.coordinator import act, start
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     HALVES,
@@ -169,34 +166,6 @@ def test_all_cohorts_that_a_round_was_for_have_their_new_states() -> None:
     assert {leaf: cohort.round for leaf, cohort in after.cohorts.items()} == {"0.0": 5, "0.1": 0, "0.2": 5}
     assert [float(cohort.server.weights[0]) for cohort in after.cohorts.values()] == [0.0, 1.0, 2.0]
     assert after.tree == state.tree
-
-
-# Feedback.
-
-
-def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
-    spoilt = answers(updates(12))
-    spoilt[4] = saying(spoilt[4], update=None)
-    closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
-
-    assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
-    assert closed.told.fold.tolist() == [row % 2 for row in closed.gathered.rows]
-    assert len(closed.told.instant_reward) == len(closed.told.similarity) == 11
-    assert (closed.told.cohort, closed.told.tree, closed.told.generation) == (ROOT, closed.state.tree, 1)
-
-
-def test_participants_hear_nothing_where_the_algorithm_says_nothing() -> None:
-    rules = replace(RULES, algorithm=OneCohort())
-    state = begun(rules)
-    closing = closing_for(rules, state, claims(3))
-    result = gathered(plain_answers(alike(3)))
-    silent = Outcome(closing.states)
-    heard = Outcome(closing.states, affinities=Affinities(np.zeros(3), np.zeros((3, 2)), generation=7))
-
-    assert feedback(closing, silent, result, state.tree) is None
-    told = feedback(closing, heard, result, state.tree)
-    assert told is not None
-    assert (told.generation, told.cohort, told.fold.tolist()) == (7, ROOT, [-1, -1, -1])
 
 
 def test_a_partition_into_more_cohorts_than_participants_is_refused() -> None:

@@ -1,3 +1,4 @@
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,13 +42,14 @@ from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
+from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
-LEAVES = ("0.1", "0.0.0", "0.0.1")  # after both partitions
+LEAVES = (CohortId("0.1"), CohortId("0.0.0"), CohortId("0.0.1"))  # after both partitions
 HALVES = Partition((0, 1), (0.5, 0.5))
 ALWAYS = PartitionLimits(begin=0.0, end=1.0)
 
@@ -271,6 +273,71 @@ def test_a_round_that_is_opened_again_selects_anew() -> None:
 
 
 # Equalities.
+
+
+def test_which_cohort_opens_first_decides_nothing() -> None:
+    def tasks_in(order: Sequence[CohortId]) -> tuple[dict[CohortId, list[Task]], bytes]:
+        server = GROWN.server
+        matched = server.match(GROWN.check_ins)
+        return {cohort: server.open_round(cohort, matched[cohort]) for cohort in order}, server.to_bytes()
+
+    tasks, after = tasks_in(LEAVES)
+    assert all(tasks.values())
+    for order in itertools.permutations(LEAVES):
+        assert tasks_in(order) == (tasks, after)
+
+
+def test_attempts_of_one_cohort_make_no_difference_to_another() -> None:
+    one, other = GROWN.server, GROWN.server
+    check_ins = [CheckIn(number) for number in range(CLIENTS)]
+    for _ in range(5):
+        one.open_round(RIGHT, check_ins)
+
+    assert one.open_round(CohortId("0.0.0"), check_ins) == other.open_round(CohortId("0.0.0"), check_ins)
+
+
+def test_check_ins_that_were_matched_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = GROWN.server
+    matched, plain = server.match(GROWN.check_ins), GROWN.server
+    plain.match(GROWN.check_ins)
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckedIn, "of", None)
+        tasks = {cohort: server.open_round(cohort, mine) for cohort, mine in matched.items()}
+
+    # Of a list of one's own the requests say the same.
+    assert {cohort: plain.open_round(cohort, list(mine)) for cohort, mine in matched.items()} == tasks
+
+
+def test_who_was_matched_to_another_cohort_counts_as_if_nobody_had_matched_it() -> None:
+    member = CheckIn(9, replace(ASKS, cohort=RIGHT, reward=0.5), 3)
+    one, other, leaf = GROWN.server, GROWN.server, CohortId("0.0.0")
+    here, same = (server.match([CheckIn(1), CheckIn(2), member])[RIGHT] for server in (one, other))
+
+    assert member in here
+    assert one.open_round(leaf, here) == other.open_round(leaf, list(same)) != []
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_somebody_else_may_choose_among_the_check_ins_up_to_the_share() -> None:
+    server = new_server()
+    matched = server.match([CheckIn(number) for number in range(CLIENTS)])
+    few = server.open_round(ROOT, matched[ROOT], chosen=[7, 900, 3, 7])
+    many = server.open_round(ROOT, matched[ROOT], chosen=range(CLIENTS))
+
+    assert {task.client for task in few} == {7, 3}
+    assert {task.client for task in many} == set(range(server.share(ROOT)))
+    assert server.open_round(ROOT, matched[ROOT], chosen=[]) == []
+
+
+def test_to_match_again_draws_anew_and_goes_on_so_after_a_crash() -> None:
+    def drawn(server: Server) -> list[list[CheckIn]]:
+        return [list(mine) for mine in server.match([CheckIn(number) for number in range(CLIENTS)]).values()]
+
+    server, again = GROWN.server, new_server()
+    first = drawn(server)
+    again.restore(server.to_bytes())
+
+    assert first != drawn(server) == drawn(again)
 
 
 def test_the_order_in_which_results_arrive_decides_nothing() -> None:
@@ -605,7 +672,7 @@ def test_without_a_preference_clients_are_spread_over_all_leaves() -> None:
 def test_a_federation_in_which_nobody_checks_in_waits() -> None:
     server = GROWN.server
 
-    assert server.match([]) == {cohort: [] for cohort in server.cohorts}
+    assert {cohort: list(mine) for cohort, mine in server.match([]).items()} == {one: [] for one in server.cohorts}
     for cohort in server.cohorts:
         number = server.round(cohort)
         assert server.open_round(cohort, []) == []
@@ -626,7 +693,7 @@ def test_a_client_that_asks_for_several_cohorts_is_sent_to_the_last_of_them() ->
     asks = [CheckIn(5, replace(ASKS, cohort=CohortId(leaf)), 3) for leaf in LEAVES]
     matched = GROWN.server.match(asks)
 
-    assert matched == {LEAVES[0]: [], LEAVES[1]: [], LEAVES[2]: [asks[2]]}
+    assert [list(matched[leaf]) for leaf in LEAVES] == [[], [], [asks[2]]]
 
 
 def test_a_client_that_checks_in_several_times_counts_once_in_what_the_criterion_hears() -> None:
@@ -900,7 +967,9 @@ def test_a_method_with_several_models_may_begin_with_one_for_each() -> None:
 
 
 def test_clients_that_have_to_compare_models_are_in_nobodys_list() -> None:
-    assert ifca_server().match(ONLINE, everybody=True) == {FIRST: [], SECOND: []}
+    placed = ifca_server().match(ONLINE, everybody=True)
+
+    assert {leaf: list(mine) for leaf, mine in placed.items()} == {FIRST: [], SECOND: []}
 
 
 @pytest.mark.parametrize("method", [FlexCfl(groups=2, sample=2), KFed(cohorts=2)])

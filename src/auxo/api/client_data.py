@@ -17,7 +17,7 @@ from auxo.datasets.client_samples import TEST_SHARE, SampleSource, draw_held_out
 from auxo.datasets.hugging_face import HubColumns, from_hugging_face
 from auxo.datasets.open_dataset import arrow_needed
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import population_of
+from auxo.population.from_arrays import population_of
 from auxo.population.preparation import Preparation, Task, fit_columns
 
 _FORMS = (

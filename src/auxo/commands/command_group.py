@@ -127,10 +127,9 @@ def _mendable() -> tuple[type[Exception], ...]:
     """Return the errors that the user can mend; imported when there is one, for their modules take long."""
     from auxo.experiments.config_file import ConfigError  # noqa: PLC0415
     from auxo.files.errors import FileError  # noqa: PLC0415
-    from auxo.population.population_file import PopulationFileError  # noqa: PLC0415
     from auxo.runtime.failures import WorkersLost  # noqa: PLC0415
 
-    return (ConfigError, FileError, PopulationFileError, OSError, MemoryError, WorkersLost)
+    return (ConfigError, FileError, OSError, MemoryError, WorkersLost)
 
 
 def _with_setting(error: click.NoSuchOption) -> click.UsageError:

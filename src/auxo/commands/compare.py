@@ -13,7 +13,6 @@ from auxo.commands.child_runs import ChildRuns
 from auxo.commands.command_group import examples
 from auxo.commands.options import (
     ConfigFile,
-    DataFolder,
     EngineName,
     JsonFile,
     Overrides,
@@ -41,7 +40,7 @@ EXAMPLES = examples(
     "auxo compare study.toml --seeds 5 --jobs 4 --out runs/study",
     "auxo compare study.toml --methods base,auxo,ifca  # add a method later: what is done is kept",
     "auxo compare study.toml --grid training.aggregator=fedavg,fedyogi --grid training.personaliser=none,ftfa --jobs 2",
-    "auxo compare writers --data DIR  # a reference that comes with Auxo, on data that do not",
+    "auxo compare writers --population writers.arrow  # a reference that comes with Auxo, on data that do not",
 )
 
 _WIDTH = 140  # of a grid's table in a file or a pipe; our choice
@@ -51,7 +50,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
-    data: DataFolder = None,
     engine: EngineName = None,
     ray_address: RayAddress = None,
     methods: Annotated[
@@ -84,7 +82,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     done; the same command goes on where it stopped, inside a run too, and with more seeds, methods or values it runs
     what is missing. Results are the same bits whatever --jobs is.
     """
-    given = all_overrides(overrides, population, engine, ray_address, data)
+    given = all_overrides(overrides, population, engine, ray_address)
     if methods is not None:
         given.append(f"methods={json.dumps([name.strip() for name in methods.split(',')])}")
     axes = tuple(parse_axis(one) for one in grid or ())

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from auxo.commands.command_group import examples
-from auxo.commands.options import ConfigFile, DataFolder, Overrides, PopulationFile, all_overrides
+from auxo.commands.options import ConfigFile, Overrides, PopulationFile, all_overrides
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, load_config, to_toml
 
@@ -35,11 +35,10 @@ def show(
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
-    data: DataFolder = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means and takes.")] = False,
 ) -> None:
     """Print the complete configuration as TOML, as `auxo run` would use it."""
-    typer.echo(to_toml(load_config(config_file, all_overrides(overrides, population, data=data)), explain), nl=False)
+    typer.echo(to_toml(load_config(config_file, all_overrides(overrides, population)), explain), nl=False)
 
 
 @config_app.command(epilog=examples("auxo config init", "auxo config init study.toml"))

@@ -14,14 +14,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from auxo.commands.command_group import BAD_INPUT, examples
-from auxo.commands.data_drawing import description_page, on_terminal
+from auxo.commands.data_drawing import on_terminal, write_page
 from auxo.commands.stopping import exit_code, words_for
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
-from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.population.preparation import Missing, Preparation, Task
 from auxo.registry.expectation import nearest
@@ -258,9 +257,10 @@ def describe_command(
     """
     named = open_named(file)
     described = describe(named.data, named.groups)
-    Console().print(on_terminal(described), highlight=False)
+    console = Console()
+    console.print(on_terminal(described, console.options.ascii_only), highlight=False)
     if html is not None:
-        write_whole(html, description_page(described).encode())
+        write_page(described, html)
         typer.echo(f"page: {html}")
 
 

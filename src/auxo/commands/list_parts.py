@@ -29,7 +29,7 @@ _WHERE = {
     "clients": "training.client",
     "personalisers": "training.personaliser",
     "models": "training.model",
-    "populations": "population.source, population.dataset",
+    "populations": "population.source",
 }
 
 

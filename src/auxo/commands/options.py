@@ -28,14 +28,6 @@ PopulationFile = Annotated[
         help="Clients from a file (.arrow, .parquet, .csv, .npz): sets population.source and .file.",
     ),
 ]
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Folder with the files of population.dataset, instead of what AUXO_DATA says: sets population.data.",
-    ),
-]
 EngineName = Annotated[
     Literal["local", "ray"] | None,
     typer.Option(
@@ -80,14 +72,11 @@ def all_overrides(
     population: Path | None,
     engine: str | None = None,
     ray_address: str | None = None,
-    data: Path | None = None,
 ) -> list[str]:
     """Return --population and the like as the settings they stand for, then what --set says."""
     settings = []
     if population is not None:
         settings += ["population.source=file", f"population.file={toml_value(population)}"]
-    if data is not None:
-        settings += [f"population.data={toml_value(data)}"]
     if engine is not None:
         settings += [f"run.engine={engine}"]
     if ray_address is not None:

@@ -4,7 +4,6 @@ from auxo.commands.command_group import examples
 from auxo.commands.options import (
     Cohorts,
     ConfigFile,
-    DataFolder,
     EngineName,
     JsonFile,
     KeepModels,
@@ -32,7 +31,6 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     population: PopulationFile = None,
-    data: DataFolder = None,
     engine: EngineName = None,
     ray_address: RayAddress = None,
     cohorts: Cohorts = None,
@@ -45,5 +43,5 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     CONFIG.toml has the settings that differ from the defaults; without it, all are at their defaults.
     Ctrl-C stops the run; what was done so far is kept, and reported, and `auxo resume` goes on with it.
     """
-    settings = all_overrides(overrides, population, engine, ray_address, data) + cohort_overrides(cohorts, keep_models)
+    settings = all_overrides(overrides, population, engine, ray_address) + cohort_overrides(cohorts, keep_models)
     execute(load_config(config_file, settings), out, json_file)

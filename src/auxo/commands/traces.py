@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 
 from auxo.commands.command_group import examples
-from auxo.commands.traces_page import write_page
-from auxo.commands.traces_text import pictures
+from auxo.commands.traces_drawing import pictures, write_page
 from auxo.files.errors import FileError
 from auxo.simulation.availability import DayNightPattern
 from auxo.traces.capacity import read_capacity

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from auxo.datasets.client_samples import SampleSource
-from auxo.datasets.natural_clients import NATURAL_DATASETS
 from auxo.datasets.tables import table_source
 from auxo.registry.import_path import load_callable
 
@@ -67,9 +66,5 @@ LOADERS: dict[str, Loader] = {
     "hugging-face": Loader(
         _hub, "a name on the Hugging Face Hub: flwrlabs/femnist, flwrlabs/shakespeare, google/speech_commands"
     ),
-    **{
-        name: Loader(natural.load, f"a folder with its files: {natural.summary}")
-        for name, natural in NATURAL_DATASETS.items()
-    },
 }
 """Every loader, by name."""

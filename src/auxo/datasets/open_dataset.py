@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from auxo.datasets.table_files import read_arrays
 from auxo.datasets.tables import BY_COMMON_NAMES, TableColumns, table_source
 from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData
-from auxo.population.population_file import load_population
+from auxo.population.from_arrays import population_from
 
 FEDERATED = (".arrow", ".feather")
 """What federated files are called."""
@@ -36,7 +37,6 @@ def open_dataset(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> Federat
 
     Raises:
         FileError: the file is of no known kind, or cannot be used.
-        PopulationFileError: the same of an npz file.
     """
     return open_named(path, columns).data
 
@@ -45,7 +45,7 @@ def open_named(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> NamedData
     """Do what `open_dataset` does, and keep the names of classes and groups."""
     check_kind(path)
     if path.suffix.lower() == NPZ:
-        return NamedData(load_population(path))
+        return NamedData(population_from(read_arrays(path), path.stem, path))
     with arrow_needed(path):
         from auxo.datasets.federated_file import as_population, collect, read_columns  # noqa: PLC0415 - optional
 

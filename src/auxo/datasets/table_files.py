@@ -289,16 +289,8 @@ class NpzTable:
 
     @staticmethod
     def of(path: Path) -> "NpzTable":
-        """Return the arrays of a file, as ``np.savez`` writes them. Nothing in it is unpickled."""
-        try:
-            # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
-            with path.open("rb") as file:
-                archive = np.load(file, allow_pickle=False)
-                files = archive.files if isinstance(archive, NpzFile) else []
-                arrays = {name: _as_text(archive[name]) for name in files}
-        except Exception as error:  # damaged bytes make zip and deflate raise almost anything
-            remedy = "write numbers and strings, no Python objects, with np.savez"
-            raise file_error(path, "file", "an npz archive", f"one that cannot be read ({error})", remedy) from error
+        """Return the arrays of a file as a table."""
+        arrays = read_arrays(path)
         lengths = {name: values.shape[:1] for name, values in arrays.items()}
         if len(set(lengths.values())) != 1 or () in lengths.values():
             got = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "none"
@@ -317,6 +309,29 @@ class NpzTable:
             )
 
 
-def _as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """Return strings for bytes, and anything else as it is."""
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, as ``np.savez`` writes them. Nothing in it is unpickled.
+
+    Raises:
+        FileError: it is no such file, or an array cannot be read.
+    """
+    arrays, place = {}, "file"
+    try:
+        # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            for place in archive.files if isinstance(archive, NpzFile) else ():
+                arrays[place] = _as_text(archive[place])
+    except Exception as error:  # damaged bytes make zip, deflate and NumPy's parser of headers raise almost anything
+        remedy = "write numbers and strings, no Python objects, with np.savez"
+        raise file_error(
+            path, place, "an npz archive of arrays", f"one that cannot be read ({error})", remedy
+        ) from error
+    return arrays
+
+
+def _as_text(values: NDArray[Any] | bytes) -> NDArray[Any]:
+    """Return strings for arrays of bytes, and other arrays as they are."""
+    if isinstance(values, bytes):
+        raise TypeError("not an array")
     return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values

@@ -12,7 +12,6 @@ from auxo.datasets.federated_table import open_table, problems_with_form, proble
 from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
 from auxo.datasets.tables import table_source
 from auxo.files.errors import FileError
-from auxo.population.population_file import PopulationFileError
 
 MOST_PROBLEMS = 20
 """Problems that are listed at most; our choice."""
@@ -56,7 +55,7 @@ def validate(path: Path) -> Validation:
         # What is wrong with single values says more than that some have changed.
         changed = [] if checked.problems else list(problems_with_content(path, columns, metadata))
         return _listed(changed) if changed else checked
-    except (FileError, PopulationFileError) as error:
+    except FileError as error:
         return Validation((str(error),))
 
 

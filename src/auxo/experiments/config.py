@@ -30,12 +30,10 @@ from auxo.registry.part_settings import PartMaker
 from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import MOST_EPOCHS, LocalTraining
 
-Source = Literal["digits", "synthetic", "file", "natural", "given"]
-NaturalName = Literal["writers", "speech", "reviewers", "accounts", "roles"]
+Source = Literal["digits", "synthetic", "file", "given"]
 Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -81,17 +79,10 @@ class PopulationConfig(Section):
         description="Clients' samples: a federated file (.arrow), a table (.parquet, .csv) or arrays (.npz), relative "
         'to the configuration. Only with source = "file".',
     )
-    dataset: NaturalName | None = Field(
-        default=None, description="A data set with natural clients. Only with source = natural."
-    )
-    data: Annotated[Path, Field(strict=False)] | None = Field(
-        default=None,
-        description="Folder with the files of population.dataset. Not set: what the variable AUXO_DATA says.",
-    )
     standardise: bool = Field(
         default=True,
         description="Shift and scale inputs: the columns of a table (.parquet, .csv) each by its own mean and "
-        "deviation, all else by one of each; tokens stay. Only with source = file or natural.",
+        "deviation, all else by one of each; tokens stay. Only with source = file.",
     )
     missing: Missing = Field(
         default="error",
@@ -100,8 +91,8 @@ class PopulationConfig(Section):
     )
     plant: Heterogeneity = Field(
         default="none",
-        description="Groups planted among a file's or a data set's own clients; heterogeneity is for drawn ones. "
-        "Only with source = file or natural.",
+        description="Groups planted among a file's own clients; heterogeneity is for drawn ones. "
+        "Only with source = file.",
     )
     clients: PositiveInt = Field(default=2000, description="Clients in the population. A file brings its own number.")
     groups: PositiveInt | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
@@ -136,20 +127,18 @@ class PopulationConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.source == "file" and self.file is None:
-            raise ValueError('population.file: expected a path because population.source = "file", got none; set it')
+            raise ValueError(
+                'population.file: expected a path because population.source = "file", got none; '
+                "set it (--population FILE)"
+            )
         if self.source != "file" and self.file is not None:
             raise ValueError(
                 f'population.file: {str(self.file)!r} is given, but population.source = "{self.source}"; '
                 'set population.source = "file" or remove population.file'
             )
-        if (self.source == "natural") != (self.dataset is not None):
-            raise ValueError(
-                f'population.dataset: expected one exactly with population.source = "natural", got '
-                f'{self.dataset or "none"} with "{self.source}"; set both or neither'
-            )
         if self.is_drawn and self.plant != "none":
             raise ValueError(
-                f'population.plant: "{self.plant}" is for files and data sets, but population.source = '
+                f'population.plant: "{self.plant}" is for files, but population.source = '
                 f'"{self.source}" is drawn; set population.heterogeneity instead'
             )
         if self.source != "digits" and self.noise > 0:
@@ -203,8 +192,8 @@ class DevicesConfig(Section):
     )
     availability_file: Annotated[Path, Field(strict=False)] | None = Field(
         default=None,
-        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the configuration or to "
-        "the data folder (--data, or AUXO_DATA). Only with availability = trace. Not set: devices.file.",
+        description="Trace file with sessions (.arrow, or FLASH's .npz), relative to the configuration. "
+        "Only with availability = trace. Not set: devices.file.",
     )
     share_online: float = Field(
         default=0.5, gt=0, le=1, description="Mean share of clients on line with availability = day-night."

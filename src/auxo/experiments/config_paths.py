@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_FILES = (("population", "file"), ("population", "data"))
-_TRACES = (("devices", "file"), ("devices", "availability_file"))  # they may also lie in the data folder
+_FILES = (("population", "file"), ("devices", "file"), ("devices", "availability_file"))
 _CODE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_.]*)")
 
 
@@ -15,13 +14,11 @@ def with_absolute_paths(raw: Mapping[str, object], folder: Path) -> dict[str, ob
     Files of code (file.py:Name) are found in all settings, wherever a part or a model is named.
     """
     found = {key: _with_code(value, folder) for key, value in raw.items()}
-    for section, key in (*_FILES, *_TRACES):
+    for section, key in _FILES:
         table = found.get(section)
         if not isinstance(table, dict) or not isinstance(table.get(key), str) or not table[key]:
             continue  # what is no path is told when it is checked
-        path = _absolute(folder, table[key])
-        if (section, key) not in _TRACES or path.exists():
-            found[section] = {**table, key: str(path)}
+        found[section] = {**table, key: str(_absolute(folder, table[key]))}
     return found
 
 

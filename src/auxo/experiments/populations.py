@@ -1,15 +1,12 @@
 """From a configuration to the clients' data, and to the model that suits them."""
 
-from pathlib import Path
 from typing import assert_never
 
-from auxo.datasets.natural_clients import NATURAL_DATASETS
-from auxo.datasets.open_dataset import arrow_needed, open_dataset
+from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.tables import TableColumns
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.data_folder import data_folder
 from auxo.files.errors import FileError
 from auxo.models.catalogue import make_trainer
 from auxo.population.digits import digits_population
@@ -25,23 +22,17 @@ from auxo.population.heterogeneity import (
     Rotation,
 )
 from auxo.population.planting import inputs_are_images, plant_groups
-from auxo.population.population_file import PopulationFileError
 from auxo.population.synthetic import synthetic_population
 from auxo.training.trainer import Trainer
 
 
 def described_populations() -> dict[str, str]:
     """Return what each population is that a configuration can name, drawn ones first."""
-    drawn = {
+    return {
         "digits": 'Handwritten digits, with groups planted (population.source = "digits").',
         "synthetic": 'Gaussian classes, of any size, with groups planted (population.source = "synthetic").',
         "file": 'Clients of your own (population.source = "file", --population FILE).',
     }
-    natural = {
-        name: f'{found.summary[0].upper()}{found.summary[1:]} (population.dataset = "{name}", --data DIR).'
-        for name, found in NATURAL_DATASETS.items()
-    }
-    return drawn | natural
 
 
 def make_population(config: Config) -> FederatedData:
@@ -52,7 +43,7 @@ def make_population(config: Config) -> FederatedData:
     """
     try:
         data = _drawn_or_read(config.population, config.seed)
-    except (PopulationFileError, FileError) as error:
+    except FileError as error:
         raise ConfigError(str(error)) from error
     except ValueError as error:  # names the setting, as the generators call it
         raise ConfigError(f"population.{error}") from error
@@ -99,7 +90,7 @@ def _standardised(data: FederatedData) -> FederatedData:
 
 def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
     match population.source:
-        case "file" | "natural":
+        case "file":
             data = _read(population)
             # Images are changed as they are; other numbers turn around what a model sees as 0.
             if population.plant != "none" and not inputs_are_images(data) and population.standardise:
@@ -139,22 +130,9 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
 
 
 def _read(population: PopulationConfig) -> FederatedData:
-    if population.source == "file":
-        assert population.file is not None  # noqa: S101 - the configuration has checked it
-        columns = TableColumns(standardise=population.standardise, missing=population.missing)
-        return open_dataset(population.file, columns)
-    assert population.dataset is not None  # noqa: S101
-    folder = data_folder(population)
-    if folder is None:
-        raise FileError(
-            f'population.dataset: the files of "{population.dataset}" are not part of Auxo; name the folder that '
-            "holds them with --data, population.data or the variable AUXO_DATA"
-        )
-    with arrow_needed(folder):
-        from auxo.datasets.federated_file import as_population, collect  # noqa: PLC0415 - optional
-
-        source = NATURAL_DATASETS[population.dataset].load(Path(folder))
-        return as_population(collect(source), source.path)
+    assert population.file is not None  # noqa: S101 - the configuration has checked it
+    columns = TableColumns(standardise=population.standardise, missing=population.missing)
+    return open_dataset(population.file, columns)
 
 
 def _planted(data: FederatedData, population: PopulationConfig, seed: int) -> FederatedData:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from auxo.experiments.config import Config, RunConfig
 from auxo.experiments.config_file import own_code, to_toml
-from auxo.experiments.data_folder import data_folder, devices_with_files
 
 _LARGEST_READ = 64 * 2**20  # bytes of a file whose content is compared; of a larger one its size and time; our choice
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose sums are in every result
@@ -24,16 +23,11 @@ Inputs = dict[str, list[int | str]]
 
 def inputs_of(config: Config) -> Inputs:
     """Return the files that runs depend on, each with what changes when it does."""
-    devices = devices_with_files(config)
-    files = [config.population.file, devices.file, devices.availability_file]
+    files = [config.population.file, config.devices.file, config.devices.availability_file]
     files += own_code(config)
     if config.training.cohorts is not None:
         files += [path for name in _OF_COHORTS for path in sorted(config.training.cohorts.glob(name))]
-    found = {str(path): _state(path) for path in files if path is not None and path.exists()}
-    if config.population.dataset is not None:
-        data = data_folder(config.population)
-        found[config.population.dataset] = [] if data is None else [str(data.resolve())]
-    return found
+    return {str(path): _state(path) for path in files if path is not None and path.exists()}
 
 
 def changed_inputs(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:

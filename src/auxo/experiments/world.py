@@ -5,7 +5,6 @@ from pathlib import Path
 
 from auxo.experiments.config import Config, DevicesConfig
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.data_folder import devices_with_files
 from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.engine import Engine
@@ -27,7 +26,7 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
     Raises:
         ConfigError: a trace file cannot be used.
     """
-    devices, clients = devices_with_files(config), data.n_clients
+    devices, clients = config.devices, data.n_clients
     traces: _Traces = {}
     return World(
         data=replace(data, groups=None),
@@ -50,7 +49,7 @@ def draw_devices(config: Config, clients: int) -> Devices:
     Raises:
         ConfigError: a trace file cannot be used.
     """
-    return _device_source(devices_with_files(config), {}).draw(clients, config.seed)
+    return _device_source(config.devices, {}).draw(clients, config.seed)
 
 
 def _device_source(devices: DevicesConfig, traces: _Traces) -> DeviceSource:

@@ -14,7 +14,8 @@ from flwr.serverapp import Grid
 
 from auxo.core.types import CohortId
 from auxo.flower.logs import LOG
-from auxo.flower.wire import Said, take_said
+from auxo.flower.wire import Said, says_something, take_said
+from auxo.protocol.messages import AffinityFeedback, CheckIn
 
 Kind = Literal["train", "evaluate", "check-in"]
 
@@ -111,3 +112,28 @@ class Post:
         now = time.monotonic()
         self._flying = {name: one for name, one in self._flying.items() if now < one.given_up_s}
         return found
+
+
+@dataclass
+class Mailbox:
+    """What the server remembers of nodes between two messages; all of it may be lost, and any reply brings it back."""
+
+    check_ins: dict[int, CheckIn] = field(default_factory=dict)  # the last of each node
+    feedback: dict[int, AffinityFeedback] = field(default_factory=dict)  # that waits for the next message
+
+    def hear(self, node: int, said: Said) -> None:
+        """Keep the check-in of a node, if there is one; the reply says whose it is."""
+        if said.check_in is not None:
+            self.check_ins[node] = CheckIn(node, said.check_in.request, said.check_in.participations)
+
+    def of(self, nodes: Iterable[int]) -> list[CheckIn]:
+        """Return the last check-ins of nodes; who has sent none asks for nothing."""
+        return [self.check_ins.get(node, CheckIn(node)) for node in nodes]
+
+    def keep(self, feedback: Iterable[AffinityFeedback]) -> None:
+        """Keep what is worth saying until each client's next message."""
+        self.feedback.update({int(one.client): one for one in feedback if says_something(one)})
+
+    def feedback_for(self, node: int) -> AffinityFeedback | None:
+        """Return what is to be said to a node, and forget it."""
+        return self.feedback.pop(node, None)

@@ -19,10 +19,10 @@ from auxo.core.types import CohortId
 from auxo.files.checkpoint_pace import Interval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
-from auxo.flower.cohort_run import CohortRun
 from auxo.flower.foreign_step import CohortSeen, Entry
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import AnyArray
+from auxo.flower.run_state import RunState
 from auxo.flower.strategy_state import Remembered, recall, remembered
 from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.event_log import Mark
@@ -53,7 +53,7 @@ class RunFiles:
     """A run's directory, or nothing where it has none."""
 
     recorder: Recorder | None = None
-    _run: CohortRun | None = None
+    _run: RunState | None = None
 
     @staticmethod
     @contextmanager
@@ -73,7 +73,7 @@ class RunFiles:
             finally:
                 files.close()
 
-    def begin(self, run: CohortRun) -> None:
+    def begin(self, run: RunState) -> None:
         """Bring a new run to where the directory's checkpoint has it, if there is one.
 
         Raises:
@@ -139,11 +139,11 @@ def _write_report(folder: Path) -> None:
         LOG.warning("the report could not be written: %s", error)
 
 
-def _where(run: CohortRun) -> str:
+def _where(run: RunState) -> str:
     return ", ".join(f"{cohort} at round {run.server.round(cohort)}" for cohort in run.server.cohorts)
 
 
-def _parts(run: CohortRun, mark: Mark) -> Parts:
+def _parts(run: RunState, mark: Mark) -> Parts:
     arrays: dict[str, AnyArray] = {}
     strategies = {}
     for number, entry in run.table.entries.items():
@@ -181,7 +181,7 @@ def _parts(run: CohortRun, mark: Mark) -> Parts:
     return Parts({"rounds": _where(run)}, text, {**own, **arrays})
 
 
-def _read(kept: Kept, run: CohortRun) -> tuple[RunRecord, Mapping[str, AnyArray]]:
+def _read(kept: Kept, run: RunState) -> tuple[RunRecord, Mapping[str, AnyArray]]:
     """Return the record of a checkpoint, and the arrays of strategies; one of other settings is another matter.
 
     Raises:
@@ -194,7 +194,7 @@ def _read(kept: Kept, run: CohortRun) -> tuple[RunRecord, Mapping[str, AnyArray]
         raise Unusable(str(error)) from error
 
 
-def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) -> None:
+def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: RunState) -> None:
     known = json.loads(record.strategies)
     for number, said in known.items():
         prefix = f"{_OURS}/{number}/"
@@ -219,7 +219,6 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: CohortRun) 
     run.history = _results(json.loads(record.history))
     run.ended = {cohort for cohort in record.ended if cohort not in run.server.cohorts}
     run.elapsed_s = record.clock_s
-    run.go_on()
 
 
 def _states(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, dict[str, AnyArray]]:

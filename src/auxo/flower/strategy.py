@@ -14,18 +14,21 @@ from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import CohortAlgorithm, SaysWhyNot
 from auxo.core.layers import Layer
-from auxo.core.types import ROOT, IntArray
+from auxo.core.types import ROOT
 from auxo.files.checkpoint_pace import parse_interval
-from auxo.flower.cohort_run import CheckInBy, CohortRun, Evaluate, Work
+from auxo.flower.cohort_run import CohortRun, Limits
+from auxo.flower.evaluation import Evaluate, Evaluation
 from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.narrator import Narrator
 from auxo.flower.post import Post
 from auxo.flower.result import AuxoResult
+from auxo.flower.roll_call import CheckInBy, RollCall
 from auxo.flower.run_files import RunFiles
+from auxo.flower.run_state import RunState
 from auxo.flower.stopping import polite_stopping
-from auxo.flower.train_round import BaseSampling
-from auxo.flower.wire import Letterhead
+from auxo.flower.train_round import Training
 from auxo.protocol.events import Event
 from auxo.runtime.server import Server
 
@@ -121,70 +124,60 @@ class AuxoStrategy(Strategy):
             DirectoryInUse: another server works in the directory.
         """
         self.summary()
-        model = ModelArrays.of(initial_arrays)
-        work = Work(
-            num_rounds,
-            timeout,
-            train_config or ConfigRecord(),
-            evaluate_config or ConfigRecord(),
-            evaluate_fn,
-            self._check_in,
-        )
+        train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        self._warn_of_what_cannot_be(num_rounds)
+        state, post = self._state(initial_arrays), Post(grid)
         with ExitStack() as stack:
             stopping = stack.enter_context(polite_stopping())
             files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
-            run = self._run(grid, initial_arrays, model, work, files)
-            run.stopping = stopping
-            files.begin(run)
-            result = run.run()
+            files.begin(state)
+            narrator = Narrator(state, self._telling(files))
+            result = CohortRun(
+                state=state,
+                post=post,
+                roll_call=RollCall(state, post, self._check_in, timeout),
+                training=Training(state, post, narrator, train_config, evaluate_config, timeout),
+                evaluation=Evaluation(state, post, narrator, evaluate_config, timeout, evaluate_fn),
+                narrator=narrator,
+                limits=Limits(num_rounds, timeout, _pause_of(grid)),
+                stopping=stopping,
+                on_round=files.on_round,
+            ).run()
             files.commit()
         return result
 
-    def _run(self, grid: Grid, arrays: ArrayRecord, model: ModelArrays, work: Work, files: RunFiles) -> CohortRun:
+    def _warn_of_what_cannot_be(self, rounds: int) -> None:
         if isinstance(self._method, SaysWhyNot):
-            why_not = self._method.why_no_partition(self._participants, max(work.rounds, 1))
+            why_not = self._method.why_no_partition(self._participants, max(rounds, 1))
             if why_not is not None:
                 LOG.warning("no partition is possible: %s", _in_words_of_flower(why_not))
         if self._total_rounds is None and getattr(self._method, "decides", "trial") == "criterion":
             LOG.warning("the method looks at the part of the run that is done: give total_rounds, or it waits")
-        table = StrategyTable(self._make, self._asks_cohort)
-        first = CohortSeen(ROOT, self._participants)
-        runs: list[CohortRun] = []
 
-        def sample(clients: IntArray) -> list[int]:
-            return list(runs[0].sample(clients))
-
+    def _state(self, arrays: ArrayRecord) -> RunState:
+        """Return the state before the first round."""
+        model, table = ModelArrays.of(arrays), StrategyTable(self._make, self._asks_cohort)
         server = Server(
             [model.flat(arrays)],
             participants=self._participants,
             rounds=self._total_rounds or _WITHOUT_END,
             method=self._method,
-            aggregator=ForeignStep(table, model, first, arrays),
-            selector=BaseSampling(sample),
+            aggregator=ForeignStep(table, model, CohortSeen(ROOT, self._participants), arrays),
             seed=self._seed,
             shapes=self._layers or model.layers,
         )
         half = self._method.client_half
-        settings = AffinitySettings() if half is None else half.affinity
+        return RunState(server, table, model, AffinitySettings() if half is None else half.affinity)
 
-        def on_event(event: Event) -> None:
+    def _telling(self, files: RunFiles) -> Callable[[Event], None]:
+        """Return what writes an event down and tells whoever wants to know."""
+
+        def tell(event: Event) -> None:
             files.write(event)
             if self._on_event is not None:
                 self._on_event(event)
 
-        run = CohortRun(
-            server=server,
-            table=table,
-            model=model,
-            post=Post(grid),
-            work=work,
-            head=Letterhead.of(server.federation, settings),
-            on_event=on_event,
-            on_round=files.on_round,
-            nap_s=_pause_of(grid),
-        )
-        runs.append(run)
-        return run
+        return tell
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

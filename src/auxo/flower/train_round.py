@@ -1,55 +1,31 @@
-"""One round of a cohort: tasks become messages that the base strategy has configured, replies become results."""
+"""How a cohort trains: its strategy samples, the server opens the round, and the replies close it.
+
+Tasks become messages that the strategy has configured, and replies become results.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from auxo.core.asking import Answer
-from auxo.core.matching import CheckIns
-from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.turnout import Turnout
-from auxo.core.types import CohortId, IntArray
-from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes
+from auxo.core.types import CohortId
+from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
-from auxo.flower.post import Reply
+from auxo.flower.narrator import Narrator, warnings_in_log
+from auxo.flower.post import Exchange, Post, Reply
+from auxo.flower.run_state import RunState
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
 from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
+from auxo.runtime.checked_in import CheckedIn
 
 R = TypeVar("R", ArrayRecord, MetricRecord)
-
-
-@dataclass(frozen=True)
-class BaseSampling:
-    """A selector: the base strategy samples among the nodes that are there for its cohort."""
-
-    sample: Callable[[IntArray], Sequence[int]]  # numbers of clients that are there -> those whom the base takes
-
-    own_states = ()
-
-    def begin(self, parent: OwnState | None = None) -> OwnState:
-        """Return nothing: what a strategy remembers is its own."""
-        return NOTHING
-
-    def select(
-        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
-    ) -> IntArray:
-        """Return whom the base has sampled, in its order, up to the cohort's share."""
-        clients = candidates.clients[rows]
-        row_of = dict(zip(clients.tolist(), rows.tolist(), strict=True))
-        taken = [row_of[number] for number in self.sample(clients) if number in row_of]
-        return np.array(list(dict.fromkeys(taken))[:wanted], dtype=np.int64)
-
-    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
-        """Return what it was given: nothing."""
-        return memory
 
 
 def configured(entry: Entry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]) -> dict[int, Message]:
@@ -132,6 +108,89 @@ class TrainRound:
             results.append(replace(said, client=node, answer=answer))
             whole[node] = ForeignReply(reply.message, self.models[begun])
         return results, whole
+
+
+@dataclass(frozen=True)
+class NotOpened:
+    """A strategy has sampled nobody."""
+
+    why: str
+
+
+@dataclass
+class Training:
+    """Opens and closes rounds over the grid."""
+
+    state: RunState
+    post: Post
+    narrator: Narrator
+    config: ConfigRecord
+    evaluate_config: ConfigRecord  # for nodes that try models
+    timeout_s: float
+    _rounds: dict[CohortId, TrainRound] = field(default_factory=dict)  # that are open
+    _updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._updates = Updates(self.state.model.n_params)
+
+    def open(self, cohort: CohortId, here: CheckedIn, nodes: list[int]) -> Exchange | NotOpened:
+        """Open a round of a cohort among those who are there for it; ``nodes`` are all that are free."""
+        server = self.state.server
+        number = server.round(cohort) + 1
+        sampled, why = self._sampled(cohort, number, [int(one.client) for one in here])
+        tasks = {int(task.client): task for task in server.open_round(cohort, here, chosen=list(sampled))}
+        if not tasks:
+            return NotOpened(why)
+        names = {name for task in tasks.values() for name in task.models}
+        training = TrainRound(tasks, {name: self.state.arrays(name) for name in names})
+        branches = {task.models[0] for task in tasks.values()} - {cohort}
+        made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
+        head = self.state.head
+        for node, task in tasks.items():
+            messages = made.get(task.models[0], sampled)
+            made_for = messages[node] if node in messages else next(iter(messages.values()))
+            training.add(node, made_for, head, self.state.mailbox.feedback_for(node), self.evaluate_config)
+        self._rounds[cohort] = training
+        return self.post.send("train", cohort, number, training.messages, self.timeout_s)
+
+    def _sampled(self, cohort: CohortId, number: int, nodes: list[int]) -> tuple[dict[int, Message], str]:
+        """Return the messages that the strategy makes for those whom it samples; if for none, why."""
+        entry = self.state.entry_for(cohort, self.state.server.share(cohort))
+        try:
+            messages = configured(entry, number, self.config, self.post.grid, nodes)
+        except TooFewNodes as few:
+            return {}, str(few)
+        return messages, f"{len(nodes)} nodes are there for it, and the strategy takes none"
+
+    def _branch_messages(
+        self, name: CohortId, number: int, training: TrainRound, nodes: list[int]
+    ) -> dict[int, Message]:
+        """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
+        mine = sum(task.models[0] == name for task in training.tasks.values())
+        return configured(self.state.entry_for(name, mine), number, self.config, self.post.grid, nodes)
+
+    def close(self, exchange: Exchange) -> bool:
+        """Close the round of an exchange; return whether anything came of it."""
+        state, cohort = self.state, exchange.cohort
+        training, before = self._rounds.pop(cohort), state.server.tree
+        weight = weighting_key(state.entry(cohort).strategy)
+        results, replies = training.results(exchange.replies, state.model, weight, self._updates)
+        self.narrator.nodes_fail(exchange, results)
+        self.narrator.judges(training.tasks, exchange.replies)
+        with warnings_in_log():
+            feedback = state.server.close_round(cohort, results, replies)
+        state.mailbox.keep(feedback)
+        closed = state.server.closed
+        assert closed is not None  # noqa: S101 - a round has just closed
+        self.narrator.round_closes(exchange, closed, before)
+        if closed.outcome is not None:
+            after, result = state.table.of(closed.outcome.states[0].server.own), state.result(cohort)
+            result.arrays = after.arrays
+            if after.metrics is not None:
+                result.train_metrics_clientapp[exchange.round] = after.metrics
+                self.narrator.measures(cohort, exchange.round, "training", after.metrics)
+        state.forget_unused()
+        return closed.outcome is not None
 
 
 def _silent(task: Task) -> TaskResult:

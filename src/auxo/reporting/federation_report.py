@@ -11,7 +11,7 @@ from auxo.reporting.figures import measured_charts, participants_chart
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import AUXO
 from auxo.reporting.number_format import counted, duration, number
-from auxo.reporting.page import chart_figure, note, page, scrolling, section
+from auxo.reporting.page import chart_figure, note, page, section, table
 from auxo.reporting.report import criterion_parts, rounds_section, tree_parts
 from auxo.reporting.tree_picture import federation_tree
 
@@ -76,8 +76,8 @@ def _summary_section(name: str, run: MethodFacts) -> Markup:
     if run.is_truncated:
         words = "The last event was only half written and is left out."
         parts.append(tag("div", tag("p", escaped(words)), class_="banner", role="note"))
-    table = _last_metrics(run)
-    return tag("header", *parts, *([] if table is None else [table]))
+    metrics = _last_metrics(run)
+    return tag("header", *parts, *([] if metrics is None else [metrics]))
 
 
 def _last_metrics(run: MethodFacts) -> Markup | None:
@@ -91,14 +91,13 @@ def _last_metrics(run: MethodFacts) -> Markup | None:
         return None
     closed = {one.cohort: one for one in run.rounds}
     heads = ("Cohort", "Round", "Nodes in that round", *found)
-    head = tag("thead", tag("tr", *(tag("th", escaped(words), scope="col") for words in heads)))
     rows = []
     for cohort in leaves:
         last = closed.get(cohort)
         cells = ["", ""] if last is None else [number(last.round), number(last.participants)]
         cells += [f"{by[cohort]:.4g}" if cohort in by else "" for by in found.values()]
-        rows.append(tag("tr", tag("th", escaped(cohort), scope="row"), *(tag("td", escaped(cell)) for cell in cells)))
-    return scrolling(tag("table", head, tag("tbody", *rows)))
+        rows.append([cohort, *cells])
+    return table(heads, rows)
 
 
 def _metrics_section(run: MethodFacts) -> Markup:

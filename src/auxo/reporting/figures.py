@@ -123,38 +123,24 @@ def criterion_chart(run: MethodFacts) -> LineChart | None:
 
 def heterogeneity_chart(run: MethodFacts) -> LineChart | None:
     """Return the heterogeneity of each cohort's updates over rounds; None before the first round."""
-    colours = cohort_colours(run)
-    lines = tuple(
-        Line(
-            f"heterogeneity of {cohort}",
-            colours[cohort],
-            _rounds(closed),
-            np.array([one.heterogeneity for one in closed]),
-            cohort,
-        )
-        for cohort, closed in _by_cohort(run).items()
-    )
-    if not lines:
-        return None
-    return LineChart(
-        description="Heterogeneity of updates over rounds, for each cohort.",
-        x=Axis("round", low=0.0, is_whole=True),
-        y=Axis("heterogeneity of updates"),
-        lines=lines,
-        marks=_partition_marks(run),
-        height=230,
-    )
+    axis = Axis("heterogeneity of updates")
+    return _chart_of_rounds(run, "Heterogeneity of updates", axis, lambda closed: closed.heterogeneity)
 
 
 def participants_chart(run: MethodFacts) -> LineChart | None:
     """Return the updates that each cohort's rounds have used; None before the first round."""
+    axis = Axis("updates used", low=0.0)
+    return _chart_of_rounds(run, "Updates that were used", axis, lambda closed: float(closed.participants))
+
+
+def _chart_of_rounds(run: MethodFacts, what: str, y: Axis, of: Callable[[RoundClosed], float]) -> LineChart | None:
     colours = cohort_colours(run)
     lines = tuple(
         Line(
-            f"updates used by {cohort}",
+            f"{y.label}, cohort {cohort}",
             colours[cohort],
             _rounds(closed),
-            np.array([one.participants for one in closed], dtype=np.float64),
+            np.array([of(one) for one in closed]),
             cohort,
         )
         for cohort, closed in _by_cohort(run).items()
@@ -162,9 +148,9 @@ def participants_chart(run: MethodFacts) -> LineChart | None:
     if not lines:
         return None
     return LineChart(
-        description="Updates that were used in each round, for each cohort.",
+        description=f"{what} over rounds, for each cohort.",
         x=Axis("round", low=0.0, is_whole=True),
-        y=Axis("updates used", low=0.0),
+        y=y,
         lines=lines,
         marks=_partition_marks(run),
         height=230,

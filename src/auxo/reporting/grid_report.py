@@ -1,4 +1,4 @@
-"""A grid of experiments for people: one table, on the terminal and on a page, and one picture."""
+"""A grid of experiments for people: one table, on the terminal and on a page, and pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,19 +12,16 @@ from auxo.experiments.grid_comparison import GridComparison, GridRow
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import BASE, evaluations
 from auxo.files.atomic_write import write_whole
-from auxo.reporting.comparison_report import Plot, plot_section, write_plot
 from auxo.reporting.comparison_tables import signed
 from auxo.reporting.markup import escaped, tag
 from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted, number
-from auxo.reporting.page import page, scrolling, section
+from auxo.reporting.page import note, page, section, table
+from auxo.reporting.plots import Plot, plot_section, write_plot
 from auxo.reporting.race import Runner, race
 
 _UNKNOWN = "-"
-_PALETTE = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b", "#4d7c0f", "#b91c1c",
-)  # fmt: skip
-_GREY = "#6b7682"  # of every base
+_COLOURS = 6  # how many the style sheet has; more lines than that use them again
 
 
 def grid_table(comparison: GridComparison) -> Table:
@@ -32,17 +29,17 @@ def grid_table(comparison: GridComparison) -> Table:
     headings, lines, notes = _cells(comparison)
     title = f"{comparison.population}, {counted(len(comparison.seeds), 'seed')}"
     caption = escape("\n".join(notes))
-    table = Table(title=escape(title), caption=caption, caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    shown = Table(title=escape(title), caption=caption, caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     before: str | None = None
     for place, heading in enumerate(headings):
         is_word = place <= len(comparison.axes)
-        table.add_column(heading, justify="left" if is_word else "right", overflow="fold")
+        shown.add_column(heading, justify="left" if is_word else "right", overflow="fold")
     for row, line in zip(comparison.rows, lines, strict=True):
         if before is not None and row.cell != before:
-            table.add_section()
+            shown.add_section()
         before = row.cell
-        table.add_row(*(escape(cell) for cell in line))
-    return table
+        shown.add_row(*(escape(cell) for cell in line))
+    return shown
 
 
 def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
@@ -51,19 +48,17 @@ def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
     Raises:
         FileError: a file of a run is damaged, or there is no place for the page.
     """
-    picture = _picture(folder, comparison)
-    if picture is not None:
-        write_plot(folder, picture)
+    plots = _plots(folder, comparison)
+    for plot in plots:
+        write_plot(folder, plot)
     path = folder / "report.html"
-    write_whole(path, _page(comparison, picture).encode())
+    write_whole(path, _page(comparison, plots).encode())
     return path
 
 
-def _page(comparison: GridComparison, picture: Plot | None) -> str:
+def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
     title = f"Auxo comparison: {comparison.population}"
     headings, lines, notes = _cells(comparison)
-    head = tag("tr", *(tag("th", escaped(heading.replace("\n", " ")), scope="col") for heading in headings))
-    body = [tag("tr", *(tag("td", escaped(cell)) for cell in line)) for line in lines]
     links = [
         tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
         for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
@@ -72,9 +67,9 @@ def _page(comparison: GridComparison, picture: Plot | None) -> str:
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(f"Methods by {axes}")),
-        section("Measures", scrolling(tag("table", tag("thead", head), tag("tbody", *body)))),
-        *(tag("p", escaped(note), class_="soft") for note in notes),
-        *(() if picture is None else (plot_section(picture),)),
+        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines)),
+        *(note(words) for words in notes),
+        *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *links)),
     ]
     return page(title, parts)
@@ -139,12 +134,12 @@ def _hours(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else number(seconds / 3600)
 
 
-def _picture(folder: Path, comparison: GridComparison) -> Plot | None:
-    colours = _colours(comparison.rows)
-    runners = {
-        _label(row): Runner(
+def _plots(folder: Path, comparison: GridComparison) -> list[Plot]:
+    others = [row for row in comparison.rows if row.method != BASE]
+    runners = [
+        Runner(
             _label(row),
-            colours[_label(row)],
+            BASE if row.method == BASE else f"k{others.index(row) % _COLOURS}",
             [
                 evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
                 for seed in row.seeds
@@ -152,19 +147,8 @@ def _picture(folder: Path, comparison: GridComparison) -> Plot | None:
         )
         for row in comparison.rows
         if row.seeds
-    }
-    caption = (
-        f"{comparison.metric[0].upper()}{comparison.metric[1:]} against time, and against resources; "
-        f"mean over {counted(len(comparison.seeds), 'seed')}"
-    )
-    drawn = race(runners, comparison.metric, caption)
-    return None if drawn is None else Plot("curves", caption, *drawn)
-
-
-def _colours(rows: Sequence[GridRow]) -> dict[str, str]:
-    others = [_label(row) for row in rows if row.method != BASE]
-    own = {label: _PALETTE[place % len(_PALETTE)] for place, label in enumerate(others)}
-    return {_label(row): _GREY for row in rows} | own
+    ]
+    return race(runners, comparison.metric, len(comparison.seeds))
 
 
 def _label(row: GridRow) -> str:

@@ -1,6 +1,6 @@
 """The shell of every page that Auxo writes: one HTML file that needs nothing else, for screens, phones and paper."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.style import STYLE
@@ -42,6 +42,17 @@ def chart_figure(chart: LineChart, caption: str) -> Markup:
     return figure(lambda width: draw(chart, width), caption)
 
 
-def scrolling(table: Markup) -> Markup:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, has_words: bool = False) -> Markup:
+    """Return a table whose rows begin with what they are called; ``has_words`` if its cells are to be read as text."""
+    head = tag("thead", tag("tr", *(tag("th", escaped(one), scope="col") for one in heads)))
+    kind = "words" if has_words else None
+    body = (
+        tag("tr", tag("th", escaped(name), scope="row"), *(tag("td", escaped(cell), class_=kind) for cell in cells))
+        for name, *cells in rows
+    )
+    return scrolling(tag("table", *([head] if heads else []), tag("tbody", *body)))
+
+
+def scrolling(made: Markup) -> Markup:
     """Return a table that scrolls by itself where it is too wide; tabindex lets the keyboard scroll it, too."""
-    return tag("div", table, class_="scroll", tabindex=0)
+    return tag("div", made, class_="scroll", tabindex=0)

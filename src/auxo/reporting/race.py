@@ -1,26 +1,23 @@
-"""The picture of a comparison: who gets how good by when, and by how many participations; means over seeds."""
+"""The pictures of a comparison: who gets how good by when, and by how many participations; means over seeds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from auxo.core.types import FloatArray
 from auxo.protocol.events import Evaluated
-from auxo.reporting.plain_figure import RULE, SOFT, Dot, Figure, Stroke, Words
-from auxo.reporting.svg import tick_step, ticks
+from auxo.reporting.number_format import PER_CENT, counted
+from auxo.reporting.plots import Plot
+from auxo.reporting.svg import Axis, Line, LineChart
 
-_WIDTH, _GAP, _LEFT, _RIGHT = 760.0, 40.0, 56.0, 16.0
-_TOP, _HEIGHT, _LEGEND = 28.0, 240.0, 18.0
 _POINTS = 100  # of a curve; our choice
 _HOUR_S = 3600.0
-
-Cells = Sequence[Sequence[str | float | None]]
 
 
 @dataclass(frozen=True)
 class Runner:
-    """A line of the picture."""
+    """A line of the pictures; ``colour`` names a class of the style sheet."""
 
     name: str
     colour: str
@@ -28,86 +25,37 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class _Panel:
-    name: str  # of its axis
-    key: str  # in the CSV file
+class _Against:
+    """What scores are drawn against."""
+
+    name: str  # of the files
+    what: str
+    axis: str
     of: Callable[[Evaluated], float]
 
 
-_PANELS = (
-    _Panel("simulated hours", "time_h", lambda one: one.time_s / _HOUR_S),
-    _Panel("participations, what was wasted included", "participations", lambda one: float(one.resource)),
+_PICTURES = (
+    _Against("accuracy-over-time", "time", "simulated hours", lambda one: one.time_s / _HOUR_S),
+    _Against(
+        "accuracy-over-work", "resources", "participations, what was wasted included", lambda one: float(one.resource)
+    ),
 )
 
 
-def race(runners: Mapping[str, Runner], metric: str, caption: str) -> tuple[Figure, Cells] | None:
-    """Return the picture and the numbers in it, the headings first; None where nothing was evaluated twice.
+def race(runners: Sequence[Runner], metric: str, seeds: int) -> list[Plot]:
+    """Return the pictures of what evaluations score; none where nothing was evaluated twice."""
+    return [plot for against in _PICTURES if (plot := _picture(runners, against, metric, seeds)) is not None]
 
-    Args:
-        runners: what is drawn, by what the numbers call it.
-        metric: what evaluations score.
-        caption: what the picture is, for those who cannot see it.
-    """
-    means = {
-        panel.key: {name: mean for name, one in runners.items() if (mean := _mean(one.runs, panel.of)) is not None}
-        for panel in _PANELS
-    }
-    drawn = [name for name in runners if all(name in found for found in means.values())]
-    if not drawn:
+
+def _picture(runners: Sequence[Runner], against: _Against, metric: str, seeds: int) -> Plot | None:
+    means = {one.name: (one, mean) for one in runners if (mean := _mean(one.runs, against.of)) is not None}
+    if not means:
         return None
-    scores = np.concatenate([y for found in means.values() for _, y in found.values()])
-    low, high = float(scores.min()), float(scores.max())
-    high = high if high > low else low + 1
-    width = (_WIDTH - _LEFT - _RIGHT - _GAP) / 2
-    colours = {name: runners[name].colour for name in drawn}
-    marks: list[Stroke | Dot | Words] = [Words(8, 14, f"{metric}, %", colour=SOFT)]
-    rows: list[Sequence[str | float | None]] = [("method", "against", "x", metric)]
-    for number, panel in enumerate(_PANELS):
-        found = {name: means[panel.key][name] for name in drawn}
-        left = _LEFT + number * (width + _GAP)
-        marks += _panel(found, colours, (left, left + width), (low, high), panel.name)
-        rows += [(name, panel.key, a, b) for name, (x, y) in found.items() for a, b in zip(x, y, strict=True)]
-    bottom = _TOP + _HEIGHT + 44
-    marks += [mark for place, name in enumerate(drawn) for mark in _legend(runners[name], place, bottom)]
-    height = bottom + _LEGEND * ((len(drawn) + 1) // 2) + 4
-    return Figure(_WIDTH, height, marks, caption), rows
-
-
-def _panel(
-    found: Mapping[str, tuple[FloatArray, FloatArray]],
-    colours: Mapping[str, str],
-    across: tuple[float, float],
-    scores: tuple[float, float],
-    name: str,
-) -> list[Stroke | Dot | Words]:
-    (left, right), (low, high), bottom = across, scores, _TOP + _HEIGHT
-    longest = max(float(x[-1]) for x, _ in found.values()) or 1.0
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return left + x / longest * (right - left), bottom - (y - low) / (high - low) * _HEIGHT
-
-    marks: list[Stroke | Dot | Words] = []
-    for value in ticks(low, high, tick_step(low, high, 5)).tolist():
-        if low <= value <= high:
-            _, y = at(0, value)
-            marks += [
-                Stroke([(left, y), (right, y)], RULE),
-                Words(left - 6, y + 4, f"{100 * value:.4g}", "end", 10, SOFT),
-            ]
-    for value in ticks(0.0, longest, tick_step(0.0, longest, 4)).tolist():
-        if 0 <= value <= longest:
-            x, _ = at(value, low)
-            marks += [Stroke([(x, _TOP), (x, bottom)], RULE), Words(x, bottom + 15, f"{value:,g}", "middle", 10, SOFT)]
-    marks.append(Words((left + right) / 2, bottom + 31, name, "middle", colour=SOFT))
-    for line, (along, up) in found.items():
-        points = [at(a, b) for a, b in zip(along.tolist(), up.tolist(), strict=True)]
-        marks += [Stroke(points, colours[line], 1.8), Dot(*points[-1], colours[line], 2.5)]
-    return marks
-
-
-def _legend(runner: Runner, place: int, top: float) -> list[Stroke | Dot | Words]:
-    x, y = _LEFT + (place % 2) * (_WIDTH - _LEFT) / 2, top + _LEGEND * (place // 2) + 10
-    return [Dot(x, y - 4, runner.colour), Words(x + 10, y, runner.name)]
+    lines = tuple(Line(name, one.colour, x, y, name) for name, (one, (x, y)) in means.items())
+    caption = f"{metric[0].upper()}{metric[1:]} against {against.what}; mean over {counted(seeds, 'seed')}"
+    chart = LineChart(caption, Axis(against.axis, low=0.0), Axis(metric, *PER_CENT), lines)
+    points = [(line.name, x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)]
+    return Plot(against.name, caption, chart, [("method", against.axis, metric), *points])
 
 
 def _mean(

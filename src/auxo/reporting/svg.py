@@ -13,6 +13,7 @@ MAX_POINTS = 400  # our choice: more points than this on a line cannot be told a
 MAX_HOVER_POINTS = 40  # our choice: places on a line that answer to the pointer
 _CHARACTER = 7.2  # width in pixels of a character of a label; our estimate for wide fonts
 _LINE_HEIGHT = 16.0
+_MOST_LEFT = 0.4  # of the width, for the words of the y axis; our choice
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,12 @@ class Axis:
     low: float | None = None
     high: float | None = None
     is_whole: bool = False  # it counts, and there is nothing between two numbers
+    names: tuple[str, ...] = ()  # of a y axis: what stands at 0, 1 and so on in place of numbers, from the top
 
     def write(self, value: float, step: float) -> str:
         """Write a value with the digits that tell it from the next one, ``step`` away."""
+        if self.names:
+            return self.names[round(value)]
         if self.is_whole:
             return f"{value:,.0f}{self.unit}"
         shown = step * self.factor
@@ -243,14 +247,12 @@ def _roomy_frame(chart: LineChart, lines: Sequence[Line], width: int) -> _Frame:
 
 def _frame(chart: LineChart, lines: Sequence[Line], width: int, beside: frozenset[int]) -> _Frame:
     x_low, x_high = _bounds(chart.x, [*(line.x for line in lines), np.array([mark.x for mark in chart.marks])])
-    y_columns = [line.y for line in lines] + [column for band in chart.bands for column in (band.low, band.high)]
-    y_low, y_high = _bounds(chart.y, [*y_columns, np.array([level.y for level in chart.levels])])
-    y_count = max(2, chart.height // 75)
-    step = tick_step(y_low, y_high, y_count)
-    y_low = float(np.floor(y_low / step + 1e-9)) * step
-    y_high = float(np.ceil(y_high / step - 1e-9)) * step
+    y_low, y_high, step = _heights(chart, lines)
+    words = chart.y.names or [chart.y.write(value, step) for value in (y_low, y_high)]
     # At least this much on either side, so that charts one above the other mostly share their x axis.
-    left = max(52.0, 10 + _CHARACTER * max(len(chart.y.write(value, step)) for value in (y_low, y_high)))
+    left = max(52.0, 10 + _CHARACTER * max(len(one) for one in words))
+    if left > _MOST_LEFT * width:  # words stand above their lines instead
+        left = 0.0
     beside |= {place for place, line in enumerate(lines) if _ends_late(line, x_low, x_high)}
     right = max(64.0, 18 + _CHARACTER * max(len(lines[place].label) for place in beside)) if beside else 18.0
     x = Scale(x_low, x_high, left, width - min(right, width * 0.4))
@@ -258,6 +260,16 @@ def _frame(chart: LineChart, lines: Sequence[Line], width: int, beside: frozense
     x_count = max(3, int((x.end - x.start) // 110))
     x_step = (whole_step if chart.x.is_whole else tick_step)(x_low, x_high, x_count)
     return _Frame(x, y, x_step, step, width, beside)
+
+
+def _heights(chart: LineChart, lines: Sequence[Line]) -> tuple[float, float, float]:
+    """Return the values at the foot and at the top of the plot, and the step from one tick to the next."""
+    if chart.y.names:
+        return len(chart.y.names) - 0.5, -0.5, 1.0
+    columns = [line.y for line in lines] + [column for band in chart.bands for column in (band.low, band.high)]
+    low, high = _bounds(chart.y, [*columns, np.array([level.y for level in chart.levels])])
+    step = tick_step(low, high, max(2, chart.height // 75))
+    return float(np.floor(low / step + 1e-9)) * step, float(np.ceil(high / step - 1e-9)) * step, step
 
 
 def _ends_late(line: Line, x_low: float, x_high: float) -> bool:
@@ -268,10 +280,11 @@ def _ends_late(line: Line, x_low: float, x_high: float) -> bool:
 def _grid(chart: LineChart, frame: _Frame) -> Markup:
     x, y = frame.x, frame.y
     parts = [tag("text", escaped(chart.y.label), class_="axis", x=0, y=14)]
-    for value in ticks(y.low, y.high, frame.y_step).tolist():
+    for value in ticks(min(y.low, y.high), max(y.low, y.high), frame.y_step).tolist():
         parts.append(tag("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value)))
         words = escaped(chart.y.write(value, frame.y_step))
-        parts.append(tag("text", words, class_="tick", x=x.start - 8, y=y(value) + 4, text_anchor="end"))
+        at_x, at_y, anchor = (x.start - 8, y(value) + 4, "end") if x.start else (4.0, y(value) - 7, "start")
+        parts.append(tag("text", words, class_="tick", x=at_x, y=at_y, text_anchor=anchor))
     parts.append(tag("line", class_="floor", x1=x.start, x2=x.end, y1=y.start, y2=y.start))
     for value in ticks(x.low, x.high, frame.x_step).tolist():
         parts.append(tag("line", class_="floor", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 5))

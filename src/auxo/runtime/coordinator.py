@@ -2,13 +2,9 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from auxo.core.affinity import FeedbackColumns
 from auxo.core.cohort_algorithm import Closing, InitialModel, Outcome
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Gathered
 from auxo.core.partition import Partition
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.federation import Federation
@@ -37,23 +33,6 @@ def act(rules: Federation, state: CoordinatorState, closing: Closing, outcome: O
     if isinstance(outcome.decision, Partition):
         return _partitioned(rules, after, closing.cohort, outcome.decision)
     return after
-
-
-def feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: CohortTree) -> FeedbackColumns | None:
-    """Return the affinity feedback to ``gathered.rows``, if they hear any; ``tree`` is the one after acting."""
-    said = outcome.affinities
-    if said is None:
-        return None
-    places = np.array([*(tree.index[leaf] for leaf in closing.participants.offered), -1])
-    return FeedbackColumns(
-        cohort=closing.cohort,
-        tree=tree,
-        instant_reward=said.instant_reward,
-        similarity=said.similarity,
-        fold=closing.participants.asks.fold[gathered.rows],
-        generation=said.generation,
-        placed=None if said.placed is None else places[said.placed],
-    )
 
 
 def _partitioned(

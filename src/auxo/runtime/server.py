@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auxo.core.affinity import FOLDS, FeedbackColumns, Requests
+from auxo.core.affinity import FeedbackColumns
 from auxo.core.aggregators import Aggregator, FedAvg, asks_for_loss
 from auxo.core.asking import LEAST_LOSS, Answer, Ask, Judgement
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants, held_by
@@ -15,27 +15,27 @@ from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
 from auxo.core.layers import Layer, check_layers
-from auxo.core.matching import CheckIns, Matched
+from auxo.core.matching import Matched
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
-from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
-from auxo.runtime.client_numbers import client_number, plain_id
+from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.runtime.checked_in import CheckedIn, finite
+from auxo.runtime.client_numbers import client_number
 from auxo.runtime.closing import Closed, close_round, closing_of, models_in
-from auxo.runtime.coordinator import act, feedback, start
+from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.runtime.flat_arrays import as_flat, models_in_arrays
 from auxo.runtime.in_vain import InVain
 from auxo.runtime.made_with import federation_id, made_with
-from auxo.runtime.opening import Arrived, Opened, open_round
-from auxo.runtime.opening import match as match_check_ins
 from auxo.runtime.reported_times import times_of
+from auxo.runtime.rounds import Arrived, end_round, open_round, there_for
+from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
 
-_TOO_MANY = 2**31  # visits, clusters or starts; nobody has that many, and what is no number of 64 bits is above it
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
 _HELD = "~"  # between a cohort and the number of a model that it holds besides its own
 
@@ -113,7 +113,7 @@ class Server:
         )
         self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
         self._open: dict[CohortId, _Open] = {}
-        self._turns = 0
+        self._attempts: dict[CohortId, int] = {}  # matches and openings of each cohort; name their streams
         self._federation = federation_id(self._rules, models)
         self._in_vain = InVain(participants)
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
@@ -188,7 +188,7 @@ class Server:
         """
         return self._rules.of(self._state, cohort).round
 
-    def match(self, check_ins: Sequence[CheckIn], *, everybody: bool = False) -> dict[CohortId, list[CheckIn]]:
+    def match(self, check_ins: Sequence[CheckIn], *, everybody: bool = False) -> dict[CohortId, CheckedIn]:
         """Return the check-ins of each cohort that still trains; a request of any age, or none, finds one.
 
         Of a client that checks in more than once the last check-in counts; one whose id is no id is in no list. With
@@ -196,29 +196,37 @@ class Server:
         whom. To ask that changes nothing. Clients that are in no cohort's list compare the models (see `Task`) to find
         theirs.
         """
-        check_ins = _once(check_ins)
-        if not everybody:
-            self._turns += 1
-        rng = stream(self._rules.seed, "placement" if everybody else "match", self._turns)
-        columns, matching = _columns(check_ins, self._state.tree), self._rules.algorithm.matching
+        tree, matching = self._state.tree, self._rules.algorithm.matching
+        here = CheckedIn.of(check_ins, tree)
         if everybody:
-            matched, listed = matching.place(self._state, columns, rng), self._state.tree.leaves
-        else:
-            matched = matching.match(self._state, columns, rng)
-            listed = tuple(cohort for cohort in self.cohorts if not self._is_over(cohort))
-        found: dict[CohortId, list[CheckIn]] = {cohort: [] for cohort in listed}
-        names = self._state.tree.cohorts
-        for check_in, position in zip(check_ins, matched.cohort.tolist(), strict=True):
-            if position >= 0 and names[position] in found:
-                found[names[position]].append(check_in)
-        if not everybody:
-            # The clients of a cohort whose round is open may all be at work.
-            idle = {cohort: len(mine) for cohort, mine in found.items() if cohort not in self._open}
-            _warn(self._in_vain.matched(idle, len(check_ins)))
+            placed = matching.place(self._state, here.columns, stream(self._rules.seed, "placement"))
+            return {leaf: here.take(np.flatnonzero(placed.cohort == tree.index[leaf])) for leaf in tree.leaves}
+        tried = (part for cohort in self.cohorts for part in (cohort, self._attempts.get(cohort, 0)))
+        rng = stream(self._rules.seed, "match", *tried)
+        matched = match_check_ins(self._rules, self._state, here.columns, rng).matched
+        trains = [cohort for cohort in self.cohorts if not self._is_over(cohort)]
+        rows = {cohort: np.flatnonzero(matched.cohort == tree.index[cohort]) for cohort in trains}
+        found = {
+            cohort: replace(here.take(mine), cohort=cohort, vouched=matched.vouched[mine])
+            for cohort, mine in rows.items()
+        }
+        # The clients of a cohort whose round is open may all be at work.
+        idle = {cohort: len(mine) for cohort, mine in found.items() if cohort not in self._open}
+        for cohort in idle:
+            self._next_attempt(cohort)
+        _warn(self._in_vain.matched(idle, len(here)))
         return found
 
-    def open_round(self, cohort: CohortId, check_ins: Sequence[CheckIn]) -> list[Task]:
+    def open_round(
+        self, cohort: CohortId, check_ins: Sequence[CheckIn], chosen: Sequence[ClientId] | None = None
+    ) -> list[Task]:
         """Select participants among the cohort's check-ins and return their tasks, at most its share; a client once.
+
+        Args:
+            cohort: that opens a round.
+            check_ins: those that `match` has found for it, or others: then they are here because you say so.
+            chosen: whom you have selected of them, in that order; those beyond the cohort's share, and who has not
+                checked in, are left out. None: the selector selects.
 
         Raises:
             KeyError: the cohort does not train now, or not in rounds of its own.
@@ -226,19 +234,15 @@ class Server:
         number = self.round(cohort) + 1
         if cohort not in self.cohorts:
             raise KeyError(f"{cohort}: opens no rounds of its own; these do: {_listed(self.cohorts)}")
-        self._turns += 1
-        check_ins = _once(check_ins)
-        columns = _columns(check_ins, self._state.tree)
-        numbered = zip(columns.clients.tolist(), check_ins, strict=True)
-        called = {number: name for number, one in numbered if (name := plain_id(one.client)) is not None}
-        # They are here because the loop says so; whether by their own request, their requests say.
-        rng = stream(self._rules.seed, "vouch", self._turns)
-        led = match_check_ins(self._rules, self._state, columns, rng).matched
-        position = self._state.tree.index[cohort]
-        here = Matched(np.full(len(columns), position), led.vouched & (led.cohort == position))
-        select = stream(self._rules.seed, "select", cohort, self._turns)
-        opened = open_round(self._rules, self._state, cohort, Arrived(columns, here), select)
-        assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        attempt = self._next_attempt(cohort)
+        if isinstance(check_ins, CheckedIn) and check_ins.cohort == cohort:
+            here = check_ins
+        else:
+            here = self._read_for(cohort, check_ins, attempt)
+        called = here.names()
+        arrived = Arrived(here.columns, Matched(np.full(len(here), self._state.tree.index[cohort]), here.vouched))
+        there = there_for(self._rules, self._state, cohort, arrived)
+        opened = open_round(self._rules, self._state, there, attempt, None if chosen is None else here.rows(chosen))
         asked = opened.participants
         if (asked.asks.steps, asked.asks.pre_training, asked.asks.centres) != (None, None, None):
             raise NotImplementedError(
@@ -255,6 +259,19 @@ class Server:
         )
         self._open[cohort] = _Open(tasks, asked)
         return list(tasks)
+
+    def _read_for(self, cohort: CohortId, check_ins: Sequence[CheckIn], attempt: int) -> CheckedIn:
+        """Read check-ins that are here because the loop says so; whether by their own requests, these say."""
+        here = CheckedIn.of(check_ins, self._state.tree)
+        rng = stream(self._rules.seed, "vouch", cohort, attempt)
+        led = match_check_ins(self._rules, self._state, here.columns, rng).matched
+        return replace(here, cohort=cohort, vouched=led.vouched & (led.cohort == self._state.tree.index[cohort]))
+
+    def _next_attempt(self, cohort: CohortId) -> int:
+        """Return the number of a new attempt of a cohort: nobody else's attempts make a difference to it."""
+        attempt = self._attempts.get(cohort, 0)
+        self._attempts[cohort] = attempt + 1
+        return attempt
 
     def close_round(
         self,
@@ -290,16 +307,16 @@ class Server:
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
         _warn(self._in_vain.closed(cohort, [one.reason for one in rejected], is_usable=closed.outcome is not None))
-        if closed.outcome is None:
+        ended = end_round(self._rules, self._state, closing, closed)
+        self._state = ended.state
+        if ended.feedback is None:
             return []
-        self._state = act(self._rules, self._state, closing, closed.outcome)
-        columns = feedback(closing, closed.outcome, closed.gathered, self._state.tree)
-        return [] if columns is None else _messages(opened.tasks, closed.gathered, columns, self._federation)
+        return _messages(opened.tasks, closed.gathered, ended.feedback, self._federation)
 
     @property
     def record(self) -> ServerRecord:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
-        return ServerRecord(self._state, self._turns, self._federation, made_with(self._rules))
+        return ServerRecord(self._state, dict(sorted(self._attempts.items())), self._federation, made_with(self._rules))
 
     def to_bytes(self) -> bytes:
         """Return the record as bytes."""
@@ -327,15 +344,9 @@ class Server:
             ValueError: it is of another server, or holds what no server can go on from; nothing has changed.
         """
         check_record(record, self._rules)
-        self._state, self._turns, self._federation = record.state, record.turns, record.federation
+        self._state, self._attempts, self._federation = record.state, dict(record.attempts), record.federation
         self._open, self.rejections = {}, ()
         self._in_vain = InVain(self._rules.total_participants)
-
-
-def _once(check_ins: Sequence[CheckIn]) -> list[CheckIn]:
-    """Return the last check-in of each client, without those whose id is none."""
-    numbered = {client_number(check_in.client): check_in for check_in in check_ins}
-    return [check_in for number, check_in in numbered.items() if number is not None]
 
 
 def _warn(words: str | None) -> None:
@@ -421,8 +432,8 @@ def _possible(task: Task, answer: Answer, names: Sequence[CohortId], n_params: i
         answer,
         update=as_flat(answer.update, n_params),  # type: ignore[arg-type]  # what is none is refused by its reason
         model=names.index(trained),
-        loss=_finite(answer.loss),
-        squared_loss=_finite(answer.squared_loss),
+        loss=finite(answer.loss),
+        squared_loss=finite(answer.squared_loss),
         judged=_judged(task.ask, answer.judged),
         centres=None,
     )
@@ -444,7 +455,7 @@ def _judged(ask: Ask, said: object) -> tuple[Judgement, ...]:
 
 def _all_possible(values: Sequence[object], least: float) -> list[float] | None:
     """Return losses or scores; None where one of them cannot be."""
-    numbers = [number for number in map(_finite, values) if number is not None and least <= number <= _MOST_LOSS]
+    numbers = [number for number in map(finite, values) if number is not None and least <= number <= _MOST_LOSS]
     return numbers if len(numbers) == len(values) else None
 
 
@@ -502,47 +513,3 @@ def _trained(task: Task, answer: Answer) -> CohortId | None:
     if said is None and (len(offered) == 1 or task.cohort in offered):
         return offered[0]
     return offered[said] if isinstance(said, int) and 0 <= said < len(offered) else None
-
-
-def _columns(check_ins: Sequence[CheckIn], tree: CohortTree) -> CheckIns:
-    clients = np.array([client_number(check_in.client) for check_in in check_ins], dtype=np.int64)
-    return CheckIns(clients, _requests(check_ins, tree))
-
-
-def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
-    """Return check-ins as columns; whatever in them cannot be counts as nothing said."""
-    counts = [_count(one.participations, 0) for one in check_ins]
-    requests = Requests.silent(tree, np.array(counts, dtype=np.int64))
-    for row, check_in in enumerate(check_ins):
-        # Types are what the transport promised; a peer that breaks the promise must not break the round.
-        wish: object = check_in.request
-        cohort: object = wish.cohort if isinstance(wish, AffinityRequest) else None
-        if not isinstance(wish, AffinityRequest) or not isinstance(cohort, str) or cohort not in tree.index:
-            continue
-        requests.cohort[row] = tree.index[CohortId(cohort)]
-        requests.cluster[row] = _count(wish.cluster, -1)
-        by_fold: object = wish.cluster_by_fold
-        if isinstance(by_fold, tuple) and len(by_fold) == FOLDS:
-            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in by_fold]
-        requests.generation[row] = _count(wish.generation, -1)
-        requests.reward[row] = _finite(wish.reward) or 0.0
-        requests.ranked_first[row] = wish.ranked_first is True
-        requests.confirmed[row] = _count(wish.confirmed, 0)
-    return requests
-
-
-def _finite(value: object) -> float | None:
-    """Return a number that is one; None: it is nothing of the kind, or beyond all floats."""
-    if not isinstance(value, int | float | np.integer | np.floating):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if np.isfinite(number) else None
-
-
-def _count(value: object, otherwise: int) -> int:
-    if not isinstance(value, int | np.integer) or not 0 <= int(value) < _TOO_MANY:
-        return otherwise
-    return int(value)

@@ -21,7 +21,7 @@ class ServerRecord:
     """A server as bytes."""
 
     state: CoordinatorState
-    turns: int  # matches made and rounds opened so far; names their random streams
+    attempts: Mapping[CohortId, int]  # matches and openings of each cohort so far; name their random streams
     federation: str  # tells it from others
     made_with: Mapping[str, str]  # all that results follow from besides the initial model
 
@@ -46,8 +46,9 @@ def check_record(record: ServerRecord, rules: Federation) -> None:
             f"expected a record of a server that was made with the same arguments, got another ({'; '.join(changed)}); "
             "make the server with the arguments of the record"
         )
-    if record.turns < 0:
-        raise ValueError(f"turns: expected at least 0, got {record.turns}; use another copy of the record")
+    for cohort, attempts in record.attempts.items():
+        if attempts < 0:
+            raise ValueError(f"{cohort}: expected at least 0 attempts, got {attempts}; use another copy of the record")
 
 
 def _check_cohort(cohort: CohortId, kept: CohortState, rules: Federation) -> None:

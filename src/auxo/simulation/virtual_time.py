@@ -26,11 +26,10 @@ from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import CohortEnded, EmptyRound, Event
 from auxo.runtime.closing import Closed, Training, closing_of, models_of
-from auxo.runtime.coordinator import act, feedback
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
-from auxo.runtime.opening import Opened, TooFew, match, open_round
 from auxo.runtime.round_events import RoundEnd, children_made, round_events
+from auxo.runtime.rounds import Opened, end_round, match, open_round, there_for
 from auxo.simulation.availability import Availability
 from auxo.simulation.client_side import ClientRules, ClientSide
 from auxo.simulation.devices import Devices, Work, durations_s, samples_of_steps, uploads_s
@@ -191,15 +190,12 @@ class Simulation:
         arrived = match(rules, state.coordinator, check_ins, rng)
         waiting_since_s = now if pace.waiting_since_s is None else pace.waiting_since_s
         is_patient = now < waiting_since_s + self.world.patience_s
-        at_least = invited if is_patient else 0
-        opened = open_round(rules, state.coordinator, cohort, arrived, self._stream("select", cohort, pace), at_least)
-        if isinstance(opened, TooFew):
-            later = self._later(state)
-            if np.isfinite(later):
-                waits = replace(pace, next_event_s=later, waiting_since_s=waiting_since_s, attempts=pace.attempts + 1)
-                return replace(state, paces={**state.paces, cohort: waits})
-            opened = open_round(rules, state.coordinator, cohort, arrived, self._stream("select", cohort, pace))
-            assert isinstance(opened, Opened)  # noqa: S101 - nobody in particular had to be there
+        there = there_for(rules, state.coordinator, cohort, arrived)
+        later = self._later(state) if is_patient and len(there.rows) < invited else np.inf
+        if np.isfinite(later):
+            waits = replace(pace, next_event_s=later, waiting_since_s=waiting_since_s, attempts=pace.attempts + 1)
+            return replace(state, paces={**state.paces, cohort: waits})
+        opened = open_round(rules, state.coordinator, there, pace.attempts)
         state = replace(state, coordinator=opened.state)
         if len(opened.participants.clients) == 0:
             number = rules.of(state.coordinator, cohort).round + 1
@@ -281,17 +277,14 @@ class Simulation:
         closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
         state = replace(state, spent=state.spent + _spent(opened, closed))
-        before = state.coordinator.tree
-        if closed.outcome is None:
-            self._report(state, cohort, opened, closed, before)
-            return self._try_later(state, cohort)
-        coordinator = act(self.rules, state.coordinator, closing, closed.outcome)
-        told = feedback(closing, closed.outcome, closed.gathered, coordinator.tree)
-        receivers = opened.participants.clients[closed.gathered.rows]
-        clients = self._client_rules.learn(state.clients, receivers, told)
-        state = replace(state, coordinator=coordinator, clients=clients)
+        before, ended = state.coordinator.tree, end_round(self.rules, state.coordinator, closing, closed)
+        state = replace(state, coordinator=ended.state)
         self._report(state, cohort, opened, closed, before)
-        return self._go_on(state, cohort)
+        if closed.outcome is None:
+            return self._try_later(state, cohort)
+        receivers = opened.participants.clients[closed.gathered.rows]
+        clients = self._client_rules.learn(state.clients, receivers, ended.feedback)
+        return self._go_on(replace(state, clients=clients), cohort)
 
     def _training(self, state: SimulationState, closing: Closing, opened: OpenRound) -> Training:
         rows = np.flatnonzero(opened.kept | (opened.late & opened.hears_late))

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("ray")
 
-from auxo.flower.loopback.processes import MarkedProcesses
+from loopback.processes import MarkedProcesses
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -11,8 +11,7 @@ pytest.importorskip("flwr")
 import socket
 
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
-
-from auxo.flower.loopback.keys import make_certificates, make_node_key
+from loopback.keys import make_certificates, make_node_key
 
 
 def test_whoever_trusts_the_authority_can_talk_to_loopback_and_nobody_else_can(tmp_path: Path) -> None:

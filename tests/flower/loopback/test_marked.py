@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from auxo.flower.loopback import FederationError, LoopbackFederation, Node
-from auxo.flower.loopback.federation import free_port
-from auxo.flower.loopback.keys import NodeKey
-from auxo.flower.loopback.processes import MarkedProcesses, end
+from loopback import FederationError, LoopbackFederation, Node
+from loopback.federation import free_port
+from loopback.keys import NodeKey
+from loopback.processes import MarkedProcesses, end
 
 ORPHAN = """
 import subprocess, sys
@@ -47,7 +47,7 @@ def test_processes_that_have_hardly_begun_are_ended_and_taken_leave_of(tmp_path:
 
 
 def test_a_process_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auxo.flower.loopback.processes._GRACE_S", 0.5)
+    monkeypatch.setattr("loopback.processes._GRACE_S", 0.5)
     processes = marked(tmp_path)
     process = processes.start("stubborn", [sys.executable, "-c", STUBBORN])
     until = time.monotonic() + 30

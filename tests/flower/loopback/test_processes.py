@@ -16,9 +16,10 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from loopback import LoopbackFederation, Node
+from loopback.looking import participations_in, rounds_in
+
 from auxo.core.rng import stream
-from auxo.flower.loopback import LoopbackFederation, Node
-from auxo.flower.loopback.looking import participations_in, rounds_in
 from auxo.protocol.codec import CodecError
 
 # One federation for all of them: they go to one worker, in this order.

@@ -20,14 +20,14 @@ pytest.importorskip("flwr")
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.serverapp.strategy import FedAvg
+from loopback import LoopbackFederation, Node
+from loopback.looking import cohort_in, events_in, participations_in, partitions_in, rounds_in
 
 from auxo.core.types import ROOT, CohortId
 from auxo.flower import AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import SimulatedNodes, partitions
 from auxo.flower.engine.run_app import load_app
-from auxo.flower.loopback import LoopbackFederation, Node
-from auxo.flower.loopback.looking import cohort_in, events_in, participations_in, partitions_in, rounds_in
 from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)]

@@ -4,14 +4,12 @@ from dataclasses import dataclass, field, replace
 
 from torch import nn
 
-from auxo.training.kernels.conv_chain import ConvChain
-from auxo.training.kernels.conv_stage import ConvStage
+from auxo.training.kernels.convolution import MAX_KERNEL_SIZE, ConvChain, ConvStage
 from auxo.training.kernels.linear_chain import ChainLinear, LinearChain
 from auxo.training.kernels.stacked_conv import StackedConv
 from auxo.training.kernels.stacked_layers import StackedLinear
 from auxo.training.kernels.stacked_pooling import is_max_pool_2x2
 from auxo.training.kernels.trace_sequential import trace_sequential
-from auxo.training.kernels.winograd import MAX_KERNEL_SIZE
 
 Chain = LinearChain | ConvChain
 

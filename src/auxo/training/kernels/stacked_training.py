@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.kernels.conv_chain import ConvChain
+from auxo.training.kernels.convolution import ConvChain
 from auxo.training.kernels.deferred import rows_in_stretch, stretch_steps
 from auxo.training.kernels.deferred_linear import DeferredLinear
 from auxo.training.kernels.linear_chain import LinearChain, logit_gradient

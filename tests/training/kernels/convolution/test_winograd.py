@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
-from auxo.training.kernels.winograd import MAX_KERNEL_SIZE, axis  # noqa: E402
+from auxo.training.kernels.convolution.winograd import MAX_KERNEL_SIZE, axis  # noqa: E402
 
 Lengths = tuple[int, int, int]
 

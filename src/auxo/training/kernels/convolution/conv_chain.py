@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.conv_stage import ConvStage
+from auxo.training.kernels.convolution.conv_stage import ConvStage
 from auxo.training.kernels.linear_chain import LinearChain
 from auxo.training.kernels.participants_sgd import ParticipantsSgd
 

@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from auxo.training.kernels.hwnc_pooling import max_pool, max_unpool  # noqa: E402
-from auxo.training.kernels.im2col_conv import Im2colConv  # noqa: E402
-from auxo.training.kernels.tiled_conv import TiledConv  # noqa: E402
+from auxo.training.kernels.convolution.hwnc_pooling import max_pool, max_unpool  # noqa: E402
+from auxo.training.kernels.convolution.im2col_conv import Im2colConv  # noqa: E402
+from auxo.training.kernels.convolution.tiled_conv import TiledConv  # noqa: E402
 
 SHAPES = {
     # image, padding, weight, samples

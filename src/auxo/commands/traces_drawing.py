@@ -1,15 +1,18 @@
-"""Traces in the terminal: a table of figures, and bars for hours of the day, speeds and bandwidths."""
+"""Traces drawn: figures, and hours of the day, speeds and bandwidths as bars on the terminal, as charts on a page."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from auxo.core.types import FloatArray
-from auxo.reporting.number_format import ABSENT, duration, number, percent
+from auxo.commands.describing import bars, colour, distributions, write_description
+from auxo.reporting.number_format import ABSENT, PER_CENT, duration, number, percent
+from auxo.reporting.page import table
+from auxo.reporting.svg import Axis, Line, LineChart
 from auxo.traces.figures import (
     HOURS,
     PERCENTILES,
@@ -22,33 +25,30 @@ from auxo.traces.figures import (
 )
 from auxo.traces.trace import Trace
 
-MS = 1e3
-MBPS = 1e-6
+_MS = 1e3
+_MBPS = 1e-6
 _COMPUTE_EDGES_MS = (20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)  # our choice, as are those below
 _DOWNLOAD_EDGES_MBPS = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-_BAR_WIDTH = 24  # characters; our choice, so that three files fit side by side
-_EIGHTHS = " \N{LEFT ONE EIGHTH BLOCK}\N{LEFT ONE QUARTER BLOCK}\N{LEFT THREE EIGHTHS BLOCK}\N{LEFT HALF BLOCK}" + (
-    "\N{LEFT FIVE EIGHTHS BLOCK}\N{LEFT THREE QUARTERS BLOCK}\N{LEFT SEVEN EIGHTHS BLOCK}"
-)
+_SHOWN = 0.95  # part of the devices up to which a distribution is drawn: the last ones are far away; our choice
 
 
 def pictures(traces: Mapping[str, Trace], is_ascii: bool = False) -> Iterator[Table]:
     """Yield the table of figures and a drawing of each kind of values that some trace has; a column for each."""
-    table = Table("", box=box.SIMPLE_HEAD)
+    figures = Table("", box=box.SIMPLE_HEAD)
     for name in traces:
-        table.add_column(escape(name), justify="right")
+        figures.add_column(escape(name), justify="right")
     for heading, values in figure_rows(traces):
-        table.add_row(heading, *values)
-    yield table
+        figures.add_row(heading, *values)
+    yield figures
     hours = {name: session_figures(trace.sessions).by_hour for name, trace in traces.items() if trace.sessions}
     if hours:
-        yield _bars("on line by hour of the day", [f"{hour:02d}" for hour in range(HOURS)], hours, is_ascii)
+        yield bars("on line by hour of the day", [f"{hour:02d}" for hour in range(HOURS)], hours, percent, is_ascii)
     speeds = {name: trace.speeds for name, trace in traces.items() if trace.speeds}
     if speeds:
-        shares = {name: shares_between(MS * of.compute_s_per_sample, _COMPUTE_EDGES_MS) for name, of in speeds.items()}
-        yield _bars("devices by time to train a sample", _ranges(_COMPUTE_EDGES_MS, "ms"), shares, is_ascii)
-        shares = {name: shares_between(MBPS * of.download_bps, _DOWNLOAD_EDGES_MBPS) for name, of in speeds.items()}
-        yield _bars("devices by download", _ranges(_DOWNLOAD_EDGES_MBPS, "Mbit/s"), shares, is_ascii)
+        shares = {name: shares_between(_MS * of.compute_s_per_sample, _COMPUTE_EDGES_MS) for name, of in speeds.items()}
+        yield bars("devices by time to train a sample", _ranges(_COMPUTE_EDGES_MS, "ms"), shares, percent, is_ascii)
+        shares = {name: shares_between(_MBPS * of.download_bps, _DOWNLOAD_EDGES_MBPS) for name, of in speeds.items()}
+        yield bars("devices by download", _ranges(_DOWNLOAD_EDGES_MBPS, "Mbit/s"), shares, percent, is_ascii)
 
 
 def figure_rows(traces: Mapping[str, Trace]) -> list[tuple[str, list[str]]]:
@@ -62,7 +62,7 @@ def figure_rows(traces: Mapping[str, Trace]) -> list[tuple[str, list[str]]]:
         rows.append(("devices with speeds", [ABSENT if of is None else f"{of.devices:,}" for of in speeds]))
         columns = [[ABSENT] * len(_PERCENTILE_HEADINGS) if of is None else _percentiles(of) for of in speeds]
         rows += [(heading, [column[row] for column in columns]) for row, heading in enumerate(_PERCENTILE_HEADINGS)]
-        slow = f"download under {number(MBPS * SLOW_BPS)} Mbit/s"
+        slow = f"download under {number(_MBPS * SLOW_BPS)} Mbit/s"
         rows.append((slow, [ABSENT if of is None else percent(of.slow_share) for of in speeds]))
     return rows
 
@@ -74,7 +74,7 @@ def _spans(of: SessionFigures) -> str:
 
 
 def _percentiles(of: SpeedFigures) -> list[str]:
-    columns = ((MS, of.compute_s_per_sample), (MBPS, of.download_bps), (MBPS, of.upload_bps))
+    columns = ((_MS, of.compute_s_per_sample), (_MBPS, of.download_bps), (_MBPS, of.upload_bps))
     return [number(float(f"{factor * value:.3g}")) for factor, column in columns for value in column.tolist()]
 
 
@@ -96,31 +96,35 @@ def _ranges(edges: tuple[float, ...], unit: str) -> list[str]:
     return [f"under {number(edges[0])} {unit}", *between, f"{number(edges[-1])} {unit} and more"]
 
 
-def _bars(title: str, headings: list[str], shares: Mapping[str, FloatArray], is_ascii: bool) -> Table:
-    """Return a row of bars for each heading, a column for each trace; all to one scale."""
-    table = Table("", box=None, title=title, title_justify="left", show_header=len(shares) > 1)
-    for name in shares:
-        table.add_column(escape(name), min_width=_BAR_WIDTH)
-        table.add_column("", justify="right")
-    longest = max(float(np.nanmax(column, initial=0.0)) for column in shares.values())
-    for row, heading in enumerate(headings):
-        cells = []
-        for column in shares.values():
-            share = float(column[row])
-            is_known = not np.isnan(share)
-            cells.append(bar(share / longest if is_known and longest else 0.0, is_ascii))
-            cells.append(percent(share) if is_known else ABSENT)
-        table.add_row(heading, *cells)
-    return table
+def write_page(traces: Mapping[str, Trace], path: Path) -> None:
+    """Write figures and charts as a page.
 
-
-def bar(share: float, is_ascii: bool = False) -> str:
-    """Return a bar that fills a share of the width, to an eighth of a character.
-
-    >>> bar(0.5, is_ascii=True)
-    '############'
+    Raises:
+        FileError: there is no place for the file.
     """
-    if is_ascii:
-        return "#" * round(share * _BAR_WIDTH)
-    whole, eighths = divmod(round(8 * share * _BAR_WIDTH), 8)
-    return "\N{FULL BLOCK}" * whole + _EIGHTHS[eighths].strip()
+    names = ", ".join(traces)
+    sections = {}
+    if any(trace.sessions for trace in traces.values()):
+        caption = "Mean over devices of the share of each hour that they were on line. Hours are those of the device."
+        sections["On line by hour of the day"] = (_hours_chart(traces), caption)
+    speeds = {name: trace.speeds for name, trace in traces.items() if trace.speeds}
+    if speeds:
+        caption = f"Read: so many devices have at most this. Drawn up to {_SHOWN:.0%} of the devices."
+        compute = {name: _MS * of.compute_s_per_sample for name, of in speeds.items()}
+        chart = distributions("milliseconds to train a sample", "devices", compute, _SHOWN)
+        sections["Time to train a sample"] = (chart, caption)
+        download = {name: _MBPS * of.download_bps for name, of in speeds.items()}
+        sections["Bandwidth"] = (distributions("Mbit/s of download", "devices", download, _SHOWN), caption)
+    figures = table(("", *traces), ((heading, *values) for heading, values in figure_rows(traces)))
+    write_description(path, f"Traces of devices: {names}", f"Devices of {names}", figures, sections)
+
+
+def _hours_chart(traces: Mapping[str, Trace]) -> LineChart:
+    edges = np.arange(HOURS + 1, dtype=np.float64)
+    lines = tuple(
+        Line(name, colour(place), np.repeat(edges, 2)[1:-1], np.repeat(session_figures(of.sessions).by_hour, 2), name)
+        for place, (name, of) in enumerate(traces.items())
+        if of.sessions is not None
+    )
+    description, x = "Share of devices on line in each hour of the day", Axis("hour of the day", low=0.0, high=HOURS)
+    return LineChart(description, x, Axis("on line", *PER_CENT, low=0.0), lines)

@@ -17,7 +17,7 @@ from torch.nn import functional  # noqa: E402
 from auxo.models.small_models import LeafCnn, SmallCnn  # noqa: E402
 from auxo.training.batching import BatchingPlan  # noqa: E402
 from auxo.training.kernels import Stacking  # noqa: E402
-from auxo.training.kernels.conv_chain import ConvChain  # noqa: E402
+from auxo.training.kernels.convolution.conv_chain import ConvChain  # noqa: E402
 from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 SIDE = 10

@@ -11,11 +11,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.hwnc_pooling import ArgmaxMasks, max_pool, max_unpool
-from auxo.training.kernels.im2col_conv import Im2colConv
+from auxo.training.kernels.convolution.hwnc_pooling import ArgmaxMasks, max_pool, max_unpool
+from auxo.training.kernels.convolution.im2col_conv import Im2colConv
+from auxo.training.kernels.convolution.tiled_conv import TiledConv, Transformed
 from auxo.training.kernels.participants_sgd import ParticipantsSgd
 from auxo.training.kernels.stacked_parameter import StackedParameter
-from auxo.training.kernels.tiled_conv import TiledConv, Transformed
 
 _LONGEST_COLUMN = 100  # in channels x kernel size up to which im2col of raw inputs is small enough to copy; our choice
 _MOST_PIXELS = 64 * 64  # of an image; the transforms grow faster than it does; our choice

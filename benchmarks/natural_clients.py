@@ -1,22 +1,27 @@
-"""Data sets with natural clients that are published as plain arrays and tables: writers, speakers, reviewers, authors.
+"""Clients as they are, from files that are not part of Auxo: writers, speakers, reviewers, accounts and roles.
 
-Each loader takes the folder that holds its files.
+    python benchmarks/natural_clients.py writers DIR build/writers.arrow
+    auxo compare writers --population build/writers.arrow
+
+writes what is in the files of the folder DIR as a federated file, and runs the configuration that comes with Auxo on
+it. docs/real-data.md says what the files hold.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import argparse
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pyarrow import parquet
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
+from auxo.datasets.federated_file import as_population, collect, write_federated_file
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
-from auxo.files.errors import FileError, file_error
-from auxo.population.federated_data import StoredInputs
+from auxo.population.federated_data import FederatedData, StoredInputs
 
 _FEWEST_DIGITS = 20  # writers with fewer are left out; our choice
 _PARTS = 8  # clients that each speaker is cut into, by chance: few speakers make a small federation; our choice
@@ -77,7 +82,7 @@ def reviewers(folder: Path) -> SampleSource:
     path = folder / "amazon_reviews_by_reviewer.parquet"
 
     def clients() -> Iterator[ClientSamples]:
-        table = _table(path, ("reviewerID", "reviewText", "overall"), "reviewText")
+        table = _table(path, ("reviewerID", "reviewText", "overall"))
         stars = np.array(table["overall"], dtype=np.int64)
         for reviewer, rows in _by(np.array(table["reviewerID"])):
             if len(rows) >= _FEWEST_REVIEWS:
@@ -107,7 +112,7 @@ def roles(folder: Path) -> SampleSource:
 
 def _next_character(name: str, path: Path, client: str, text: str) -> SampleSource:
     def clients() -> Iterator[ClientSamples]:
-        table = _table(path, (client, text), text)
+        table = _table(path, (client, text))
         for author, rows in _by(np.array(table[client])):
             whole = "\n".join(table[text][row] or "" for row in rows)
             if len(whole) < _FEWEST_CHARACTERS:
@@ -137,66 +142,42 @@ def _by(names: NDArray[np.generic]) -> Iterator[tuple[Any, IntArray]]:
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    try:
-        # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
-        with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            present = list(getattr(file, "files", ()))  # a single array has none
-            missing = [name for name in names if name not in present]
-            if missing:
-                got = ", ".join(present) or "none"
-                raise file_error(path, ", ".join(missing), f"the arrays {', '.join(names)}", got, "check the file")
-            return {name: file[name] for name in names}
-    except FileError:
-        raise
-    except FileNotFoundError as error:
-        raise file_error(path, "file", "an npz archive", "no such file", _where(path)) from error
-    except Exception as error:  # damaged bytes make zip and deflate raise almost anything
-        got = f"one that cannot be read ({error})"
-        raise file_error(path, "file", "an npz archive", got, "copy it again from its origin") from error
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in names}
 
 
-def _table(path: Path, names: tuple[str, ...], text: str) -> dict[str, list[Any]]:
-    """Return columns of a parquet file; only the one of texts may have gaps."""
-    import pyarrow as pa  # noqa: PLC0415 - takes long to import, and only text needs it
-    from pyarrow import parquet  # noqa: PLC0415
-
-    try:
-        table = parquet.read_table(path)
-    except FileNotFoundError as error:
-        raise file_error(path, "file", "a parquet file", "no such file", _where(path)) from error
-    except (OSError, pa.ArrowException) as error:
-        got = f"one that cannot be read ({error})"
-        raise file_error(path, "file", "a parquet file", got, "copy it again from its origin") from error
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        got = ", ".join(table.column_names)
-        raise file_error(path, ", ".join(missing), f"the columns {', '.join(names)}", got, "check the file")
-    columns = {name: table.column(name).to_pylist() for name in names}
-    for name, values in columns.items():
-        if name != text and None in values:
-            place = f"row {values.index(None)}, {name}"
-            raise file_error(path, place, "a value", "nothing", "fill it in or drop the row")
-    return columns
+def _table(path: Path, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    table = parquet.read_table(path, columns=list(names))
+    return {name: table.column(name).to_pylist() for name in names}
 
 
-def _where(path: Path) -> str:
-    return f"put {path.name} there, or name its folder with --data or the variable AUXO_DATA"
-
-
-@dataclass(frozen=True)
-class NaturalDataset:
-    """A data set with natural clients that a configuration can name."""
-
-    load: Callable[[Path], SampleSource]
-    summary: str
-
-
-NATURAL_DATASETS = {
-    "writers": NaturalDataset(writers, "digits of MNIST by writer"),
-    "speech": NaturalDataset(speech, "spoken digits and commands by parts of speakers"),
-    "reviewers": NaturalDataset(reviewers, "stars of Amazon reviews by reviewer"),
-    "accounts": NaturalDataset(accounts, "next character of public statements by account"),
-    "roles": NaturalDataset(roles, "next character of Shakespeare's plays by role"),
+LOADERS: Mapping[str, Callable[[Path], SampleSource]] = {
+    "writers": writers,
+    "speech": speech,
+    "reviewers": reviewers,
+    "accounts": accounts,
+    "roles": roles,
 }
-"""Every data set with natural clients, by name."""
+"""What makes clients of the files in a folder, by the name of the data set."""
+
+
+def natural_population(name: str, folder: Path) -> FederatedData:
+    """Return the clients of a data set, with inputs as they are."""
+    source = LOADERS[name](folder)
+    return as_population(collect(source), source.path)
+
+
+def main() -> None:
+    """Write a federated file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=LOADERS, help="the data set")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder with its files")
+    parser.add_argument("out", type=Path, metavar="OUT.arrow", help="the federated file to write")
+    asked = parser.parse_args()
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    write_federated_file(LOADERS[asked.name](asked.folder), asked.out)
+    print(f"wrote {asked.out}; try: auxo compare {asked.name} --population {asked.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from auxo.flower.loopback.keys import Certificates, NodeKey, make_certificates, make_node_key
-from auxo.flower.loopback.processes import MarkedProcesses, end
+from loopback.keys import Certificates, NodeKey, make_certificates, make_node_key
+from loopback.processes import MarkedProcesses, end
 
 RunStatus = Literal["pending", "starting", "running", "finished:completed", "finished:failed", "finished:stopped"]
 ConfigValue = bool | int | float | str

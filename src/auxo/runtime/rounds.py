@@ -1,21 +1,47 @@
-"""How a round opens: check-ins -> match -> select -> plan -> work, as one pure function over one state.
+"""Rounds over columns: how one opens and what it leaves behind, as pure functions over one state.
 
-The simulation and `Server` open rounds by it, and so does whatever else runs cohorts.
+match -> there_for -> open_round, then participants train and `closing` learns from their answers, then end_round. The
+simulation and `Server` run their rounds by these, and Flower by `Server`. Random streams are named by the cohort and
+its attempt, so that it makes no difference which cohort opens first.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import EVERYBODY, Opening, Participants, held_by
+from auxo.core.affinity import FeedbackColumns
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.partial_uploads import draw_skipped
+from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
+from auxo.runtime.closing import Closed
+from auxo.runtime.coordinator import act
 from auxo.runtime.federation import Federation
 
 _CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Clients that are there, and whose round each joins if it is selected."""
+
+    check_ins: CheckIns
+    matched: Matched
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Who is there for a cohort, before anybody is chosen."""
+
+    cohort: CohortId
+    arrived: Arrived
+    rows: IntArray  # of those who are there for this cohort, ascending
+    invited: int  # how many are to take part; `EVERYBODY`: all of them
 
 
 @dataclass(frozen=True)
@@ -28,18 +54,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class TooFew:
-    """Fewer clients are there for the cohort than it would invite, and nothing has changed."""
+class Ended:
+    """What a round leaves behind."""
 
-    found: int
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """Clients that are there, and whose round each joins if it is selected."""
-
-    check_ins: CheckIns
-    matched: Matched
+    state: CoordinatorState
+    feedback: FeedbackColumns | None  # to those whose answers were gathered; None: they hear nothing
 
 
 def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
@@ -47,32 +66,33 @@ def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: 
     return Arrived(check_ins, rules.algorithm.matching.match(state, check_ins, rng))
 
 
+def there_for(rules: Federation, state: CoordinatorState, cohort: CohortId, arrived: Arrived) -> Candidates:
+    """Return who of those that have arrived is there for a cohort, and how many of them it invites."""
+    rows = np.flatnonzero(arrived.matched.cohort == state.tree.index[cohort])
+    return Candidates(cohort, arrived, rows, rules.invited(state, cohort))
+
+
 def open_round(
-    rules: Federation,
-    state: CoordinatorState,
-    cohort: CohortId,
-    arrived: Arrived,
-    rng: np.random.Generator,
-    at_least: int = 0,
-) -> Opened | TooFew:
+    rules: Federation, state: CoordinatorState, there: Candidates, attempt: int, chosen: IntArray | None = None
+) -> Opened:
     """Select a round's participants among those who are there, and say what each is asked to do.
 
     Args:
         rules: of the federation.
         state: before the round.
-        cohort: that opens it.
-        arrived: everybody who is there, for this cohort or another.
-        rng: of this attempt's selection.
-        at_least: how many must be there for the cohort, or else nothing happens.
+        there: for the cohort that opens it.
+        attempt: how often the cohort has tried to open a round before; names the random stream.
+        chosen: rows that somebody else has selected, in that order; those beyond the invited are left out. None: the
+            selector selects.
     """
-    check_ins, matched = arrived.check_ins, arrived.matched
-    rows = np.flatnonzero(matched.cohort == state.tree.index[cohort])
-    if len(rows) < at_least:
-        return TooFew(len(rows))
-    state = _noted(rules, state, cohort, len(rows))
+    cohort, check_ins, vouched = there.cohort, there.arrived.check_ins, there.arrived.matched.vouched
+    rng = stream(rules.seed, "select", cohort, attempt)
+    state = _noted(rules, state, cohort, len(there.rows))
     mine = rules.of(state, cohort)
-    invited = rules.invited(state, cohort)
-    chosen = rows if invited == EVERYBODY else _selected(rules, mine, check_ins, rows, invited, rng)
+    if chosen is None:
+        chosen = _selected(rules, mine, there, rng)
+    elif there.invited != EVERYBODY:
+        chosen = chosen[: there.invited]
     selected = check_ins.take(chosen)
     plan = rules.algorithm.plan(
         Opening(
@@ -80,7 +100,7 @@ def open_round(
             tree=state.tree,
             state=mine,
             selected=selected,
-            vouched=matched.vouched[chosen],
+            vouched=vouched[chosen],
             progress=rules.progress(state, cohort),
             share=rules.share(state, cohort),
             table=state.table,
@@ -90,6 +110,34 @@ def open_round(
     asks = replace(plan.asks, reports_loss=rules.asks_for_loss)
     participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes)
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
+
+
+def end_round(rules: Federation, state: CoordinatorState, closing: Closing, closed: Closed) -> Ended:
+    """Carry out what a cohort has decided, and say what its participants are to hear; nothing of a round without use.
+
+    ``state`` is the one that ``closing`` was made of.
+    """
+    if closed.outcome is None:
+        return Ended(state, None)
+    after = act(rules, state, closing, closed.outcome)
+    return Ended(after, _feedback(closing, closed.outcome, closed.gathered, after.tree))
+
+
+def _feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: CohortTree) -> FeedbackColumns | None:
+    """Return the affinity feedback to ``gathered.rows``, if they hear any; ``tree`` is the one after acting."""
+    said = outcome.affinities
+    if said is None:
+        return None
+    places = np.array([*(tree.index[leaf] for leaf in closing.participants.offered), -1])
+    return FeedbackColumns(
+        cohort=closing.cohort,
+        tree=tree,
+        instant_reward=said.instant_reward,
+        similarity=said.similarity,
+        fold=closing.participants.asks.fold[gathered.rows],
+        generation=said.generation,
+        placed=None if said.placed is None else places[said.placed],
+    )
 
 
 def _with_work(
@@ -111,16 +159,12 @@ def _with_work(
     return replace(participants, asks=replace(asks, epochs=asked.epochs, skipped=skipped))
 
 
-def _selected(
-    rules: Federation,
-    state: CohortState,
-    check_ins: CheckIns,
-    rows: IntArray,
-    wanted: int,
-    rng: np.random.Generator,
-) -> IntArray:
+def _selected(rules: Federation, state: CohortState, there: Candidates, rng: np.random.Generator) -> IntArray:
     """Return whom the selector takes; one that breaks its promise is named, for the round would not be what it says."""
-    chosen = rules.selector.select(state.selection, check_ins, rows, wanted, rng)
+    rows, wanted = there.rows, there.invited
+    if wanted == EVERYBODY:
+        return rows
+    chosen = rules.selector.select(state.selection, there.arrived.check_ins, rows, wanted, rng)
     # Rows ascend and may be many, so they are not searched from end to end.
     places = np.searchsorted(rows, chosen).clip(max=max(len(rows) - 1, 0))
     are_there = len(chosen) == 0 or (len(rows) > 0 and bool((rows[places] == chosen).all()))

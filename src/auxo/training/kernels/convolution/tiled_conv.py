@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.winograd import Axis, axis
+from auxo.training.kernels.convolution.winograd import Axis, axis
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from natural_clients import LOADERS, accounts, main, natural_population, reviewers, roles, speech, writers
 from pyarrow import parquet
 
 from auxo.datasets.columns import Columns
-from auxo.datasets.federated_file import as_population, collect
-from auxo.datasets.natural_clients import NATURAL_DATASETS, accounts, reviewers, roles, speech, writers
+from auxo.datasets.federated_file import collect
+from auxo.datasets.open_dataset import open_dataset
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words
-from auxo.files.errors import FileError
 
 REAL = os.environ.get("AUXO_DATA")
 
@@ -61,13 +61,13 @@ def test_speakers_are_cut_into_parts_and_words_of_two_sources_are_told_apart(tmp
     assert sorted(np.bincount(columns.client).tolist()) == [5] * 32
 
 
-def save_reviews(folder: Path, **changed: Any) -> None:
-    columns: dict[str, Any] = {
+def save_reviews(folder: Path) -> None:
+    columns = {
         "reviewerID": ["r2"] * 5 + ["r1"] * 5 + ["r3"] * 4,
         "reviewText": [f"review {row}" for row in range(13)] + [None],
         "overall": pa.array([1 + row % 5 for row in range(14)], pa.int8()),
     }
-    parquet.write_table(pa.table(columns | changed), folder / "amazon_reviews_by_reviewer.parquet")
+    parquet.write_table(pa.table(columns), folder / "amazon_reviews_by_reviewer.parquet")
 
 
 def test_reviewers_with_five_reviews_are_clients_and_stars_are_labels(tmp_path: Path) -> None:
@@ -100,35 +100,25 @@ def test_authors_are_clients_and_the_next_character_is_the_label(
     assert own[-90:].all()
 
 
-@pytest.mark.parametrize("name", NATURAL_DATASETS)
-def test_a_folder_without_the_files_is_told_how_to_name_the_right_one(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"no such file; put .* there, or name its folder with --data"):
-        collect(NATURAL_DATASETS[name].load(tmp_path))
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_folder_without_the_files_is_told_which_is_missing(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        natural_population(name, tmp_path)
 
 
-def test_damaged_archives_are_reported(tmp_path: Path) -> None:
+def test_the_file_that_is_written_holds_the_population_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_writers(tmp_path)
-    path = tmp_path / "mnist_by_writer.npz"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FileError, match="expected an npz archive, got one that cannot be read"):
-        collect(writers(tmp_path))
-    np.savez(path, x=np.zeros(3), y=np.zeros(3))
-    with pytest.raises(FileError, match="writer, hsf: expected the arrays x, y, writer, hsf, got x, y"):
-        collect(writers(tmp_path))
-
-
-def test_damaged_tables_are_reported(tmp_path: Path) -> None:
-    save_reviews(tmp_path, reviewerID=pa.array(["a", None] * 7))
-    with pytest.raises(FileError, match="row 1, reviewerID: expected a value, got nothing"):
-        collect(reviewers(tmp_path))
-    path = tmp_path / "amazon_reviews_by_reviewer.parquet"
-    parquet.write_table(pa.table({"reviewerID": ["a"]}), path)
-    with pytest.raises(FileError, match="reviewText, overall: expected the columns"):
-        collect(reviewers(tmp_path))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FileError, match="expected a parquet file, got one that cannot be read"):
-        collect(reviewers(tmp_path))
+    out = tmp_path / "made" / "writers.arrow"
+    monkeypatch.setattr("sys.argv", ["natural_clients.py", "writers", str(tmp_path), str(out)])
+    main()
+    assert f"auxo compare writers --population {out}" in capsys.readouterr().out
+    read, direct = open_dataset(out), natural_population("writers", tmp_path)
+    assert (read.name, read.client_names) == (direct.name, direct.client_names)
+    for one, other in ((read.train, direct.train), (read.test, direct.test)):
+        np.testing.assert_array_equal(one.y, other.y)
+        np.testing.assert_array_equal(read.numbers(one.x_rows), direct.numbers(other.x_rows))
 
 
 @pytest.mark.slow
@@ -138,7 +128,6 @@ def test_damaged_tables_are_reported(tmp_path: Path) -> None:
     [("writers", 723, 10), ("speech", 752, 30), ("reviewers", 2491, 5), ("accounts", 1158, 94), ("roles", 671, 94)],
 )
 def test_the_real_files_have_the_clients_and_classes_that_are_known(name: str, clients: int, classes: int) -> None:
-    source = NATURAL_DATASETS[name].load(Path(REAL or ""))
-    data = as_population(collect(source), source.path)
+    data = natural_population(name, Path(REAL or ""))
     assert (data.n_clients, data.n_classes) == (clients, classes)
     assert np.isfinite(data.inputs(data.train.x_rows[:100])).all()

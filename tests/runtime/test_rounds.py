@@ -11,7 +11,7 @@ from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import LEAST_LOSS
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import Opening, Plan
+from auxo.core.cohort_algorithm import Affinities, Opening, Outcome, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState, own
@@ -19,10 +19,12 @@ from auxo.core.rng import stream
 from auxo.core.turnout import Turnout
 from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
-from auxo.runtime.closing import close_round, closing_of
-from auxo.runtime.coordinator import act, start
+from auxo.runtime.closing import Closed, close_round, closing_of
+from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
-from auxo.runtime.opening import Arrived, Opened, TooFew, match, open_round
+from auxo.runtime.rounds import Arrived, Opened, end_round, match, open_round, there_for
+from tests.core.made_updates import alike, gathered, saying
+from tests.core.made_updates import answers as plain_answers
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     LEFT,
@@ -32,10 +34,31 @@ from tests.runtime.made_rounds import (
     SETTINGS,
     answers,
     begun,
+    claims,
+    close,
+    closing_for,
     partitioned,
     updates,
     with_auxo,
 )
+
+
+@dataclass(frozen=True)
+class TakesNobody:
+    """A selector that is not asked where somebody else has chosen."""
+
+    own_states = ()
+
+    def begin(self, parent: OwnState | None = None) -> OwnState:
+        return NOTHING
+
+    def select(
+        self, memory: OwnState, candidates: CheckIns, rows: IntArray, wanted: int, rng: np.random.Generator
+    ) -> IntArray:
+        return rows[:0]
+
+    def learn(self, memory: OwnState, turnout: Turnout) -> OwnState:
+        return memory
 
 
 def arrived(state: CoordinatorState, positions: list[int], members: int = 0) -> Arrived:
@@ -51,10 +74,8 @@ def arrived(state: CoordinatorState, positions: list[int], members: int = 0) -> 
     return Arrived(CheckIns(100 + np.arange(n), requests), Matched(np.array(positions, dtype=np.int64), is_member))
 
 
-def opened(rules: Federation, state: CoordinatorState, cohort: CohortId, here: Arrived, seed: int = 0) -> Opened:
-    result = open_round(rules, state, cohort, here, stream(seed, "select"))
-    assert isinstance(result, Opened)
-    return result
+def opened(rules: Federation, state: CoordinatorState, cohort: CohortId, here: Arrived, attempt: int = 0) -> Opened:
+    return open_round(rules, state, there_for(rules, state, cohort, here), attempt)
 
 
 # Who takes part.
@@ -114,17 +135,36 @@ def test_matching_is_the_algorithms() -> None:
     assert set(rooted.matched.cohort.tolist()) == {0}
 
 
-# Too few.
+# In two phases.
 
 
-@pytest.mark.parametrize(("at_least", "opens"), [(0, True), (3, True), (4, False)])
-def test_a_round_opens_when_enough_are_there_for_the_cohort(at_least: int, opens: bool) -> None:
+def test_who_is_there_for_a_cohort_is_known_before_anybody_is_chosen() -> None:
     state = partitioned()
-    here = arrived(state, [1, 2, 1, 2, 1, 2, 2])
-    result = open_round(RULES, state, LEFT, here, stream(0, "select"), at_least)
+    there = there_for(RULES, state, LEFT, arrived(state, [1, 2, 1, NOWHERE, 1, 2, 2]))
 
-    assert isinstance(result, Opened) == opens
-    assert opens or result == TooFew(found=3)
+    assert there.rows.tolist() == [0, 2, 4]
+    assert there.invited == RULES.invited(state, LEFT)
+
+
+def test_whom_somebody_else_has_chosen_takes_part_up_to_the_invited() -> None:
+    rules, state = replace(RULES, selector=TakesNobody(), algorithm=OneCohort()), begun()
+    there = there_for(rules, state, ROOT, arrived(state, [0] * 25))
+    few = open_round(rules, state, there, 0, chosen=np.array([7, 3]))
+    many = open_round(rules, state, there, 0, chosen=np.arange(25)[::-1])
+
+    assert few.participants.clients.tolist() == [107, 103]
+    assert many.participants.clients.tolist() == list(range(124, 124 - there.invited, -1))
+    assert open_round(rules, state, there, 0).participants.clients.tolist() == []
+    assert few.state.cohorts[ROOT].check_ins == 25  # all who were there, chosen or not
+
+
+def test_another_attempt_selects_others_and_the_same_attempt_the_same() -> None:
+    state = begun()
+    here = arrived(state, [0] * 60)
+    first, again, other = (opened(RULES, state, ROOT, here, attempt).participants.clients for attempt in (0, 0, 1))
+
+    assert first.tolist() == again.tolist()
+    assert set(first.tolist()) != set(other.tolist())
 
 
 def test_a_round_for_nobody_opens_without_participants() -> None:
@@ -197,8 +237,7 @@ def played(rules: Federation, state: CoordinatorState, rounds: int) -> tuple[Coo
         clients = result.participants.clients
         closing = closing_of(rules, result.state, ROOT, result.participants)
         closed = close_round(rules, closing, iter(answers(updates(len(clients)))))
-        assert closed.outcome is not None
-        state = act(rules, result.state, closing, closed.outcome)
+        state = end_round(rules, result.state, closing, closed).state
         took_part.append(clients.tolist())
     return state, took_part
 
@@ -286,3 +325,52 @@ def test_an_algorithm_is_shown_its_table_of_clients() -> None:
     opened(rules, replace(begun(), table=Table(7)), ROOT, arrived(begun(), [0, 0]))
 
     assert looks.seen == [Table(7)]
+
+
+# What it leaves behind.
+
+
+def test_a_round_without_use_leaves_the_state_as_it_was_and_nobody_hears_anything() -> None:
+    result = opened(RULES, begun(), ROOT, arrived(begun(), [0] * 12))
+    closing = closing_of(RULES, result.state, ROOT, result.participants)
+    ended = end_round(RULES, result.state, closing, close_round(RULES, closing, iter([])))
+
+    assert ended.state is result.state
+    assert ended.feedback is None
+
+
+def test_a_round_that_was_of_use_moves_the_model_and_its_participants_hear_of_it() -> None:
+    result = opened(RULES, begun(), ROOT, arrived(begun(), [0] * 12))
+    closing = closing_of(RULES, result.state, ROOT, result.participants)
+    closed = close_round(RULES, closing, iter(answers(updates(len(result.participants.clients)))))
+    ended = end_round(RULES, result.state, closing, closed)
+
+    assert ended.state.cohorts[ROOT].round == 1
+    assert ended.feedback is not None
+    assert len(ended.feedback.instant_reward) == len(closed.gathered.rows)
+    assert ended.feedback.tree == ended.state.tree
+
+
+def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
+    spoilt = answers(updates(12))
+    spoilt[4] = saying(spoilt[4], update=None)
+    closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
+
+    assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
+    assert closed.told.fold.tolist() == [row % 2 for row in closed.gathered.rows]
+    assert len(closed.told.instant_reward) == len(closed.told.similarity) == 11
+    assert (closed.told.cohort, closed.told.tree, closed.told.generation) == (ROOT, closed.state.tree, 1)
+
+
+def test_participants_hear_nothing_where_the_algorithm_says_nothing() -> None:
+    rules = replace(RULES, algorithm=OneCohort())
+    state = begun(rules)
+    closing = closing_for(rules, state, claims(3))
+    result = gathered(plain_answers(alike(3)))
+    silent = Outcome(closing.states)
+    heard = Outcome(closing.states, affinities=Affinities(np.zeros(3), np.zeros((3, 2)), generation=7))
+
+    assert end_round(rules, state, closing, Closed(result, silent)).feedback is None
+    told = end_round(rules, state, closing, Closed(result, heard)).feedback
+    assert told is not None
+    assert (told.generation, told.cohort, told.fold.tolist()) == (7, ROOT, [-1, -1, -1])

@@ -1,54 +1,21 @@
-"""Populations on disk: one npz file of plain arrays, in which nothing is trusted."""
+"""Populations from plain arrays, one entry a sample, in which nothing is trusted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
-from auxo.files.atomic_write import whole_file
+from auxo.files.errors import file_error
 from auxo.population.federated_data import FederatedData, Samples
 
 _REQUIRED = ("x", "y", "client", "test")
 _OPTIONAL = ("group",)
 _MAX_CLASSES = 100_000  # our own choice: beyond it labels are ids or hashes, and a model of that width would not fit
 _NAMED_AT_MOST = 5  # clients that an error lists
-
-
-class PopulationFileError(ValueError):
-    """A population file cannot be used; the message names the file, the array, and the remedy."""
-
-
-def load_population(path: str | Path, *, name: str | None = None) -> FederatedData:
-    """Read a population from an npz file, as ``np.savez`` writes it. Nothing in it is unpickled.
-
-    The file holds these arrays and no others, one entry a sample, in any order:
-
-    - ``x`` (samples, features...): finite numbers. Pixels of dtype uint8 are scaled from 0..255 to [0, 1]. All other
-      dtypes are taken as they are, as float32: standardise them before saving.
-    - ``y`` (samples,): the labels, integers from 0. There are as many classes as the largest label plus one.
-    - ``client`` (samples,): whose sample it is, integers or strings. Clients come in sorted order.
-    - ``test`` (samples,): true (or 1) for a test sample, false (or 0) for one to train on. Every client needs both.
-    - ``group`` (samples,), optional: the known group of the sample's client, integers or strings, the same in all
-      samples of a client. Groups are numbered from 0 in sorted order. Only the evaluation reads them.
-
-    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
-    folds, and files are often sorted by label.
-
-    Args:
-        path: the file.
-        name: what the population is called in reports; the file's name when None.
-
-    Raises:
-        PopulationFileError: the file is missing, damaged, or not of this form.
-    """
-    path = Path(path)
-    return _assemble(_checked(path, _read(path)), path, path.stem if name is None else name)
 
 
 def population_of(
@@ -60,9 +27,35 @@ def population_of(
     group: NDArray[np.generic] | None = None,
     name: str,
 ) -> FederatedData:
-    """Return the population of arrays as `load_population` reads them from a file, with the same checks."""
+    """Return the population of arrays in memory; `population_from` says what they hold."""
     arrays = {"x": x, "y": y, "client": client, "test": test} | ({} if group is None else {"group": group})
-    return _assemble(_checked(Path(name), arrays), Path(name), name)
+    return population_from(arrays, name, Path(name))
+
+
+def population_from(arrays: Mapping[str, NDArray[np.generic]], name: str, path: Path) -> FederatedData:
+    """Return the population of these arrays and no others, which have one entry a sample, in any order.
+
+    - ``x`` (samples, features...): finite numbers. Pixels of dtype uint8 are scaled from 0..255 to [0, 1]. All other
+      dtypes are taken as they are, as float32.
+    - ``y`` (samples,): the labels, integers from 0. There are as many classes as the largest label plus one.
+    - ``client`` (samples,): whose sample it is, integers or strings. Clients come in sorted order.
+    - ``test`` (samples,): true (or 1) for a test sample, false (or 0) for one to train on. Every client needs both.
+    - ``group`` (samples,), optional: the known group of the sample's client, integers or strings, the same in all
+      samples of a client. Groups are numbered from 0 in sorted order. Only the evaluation reads them.
+
+    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
+    folds, and files are often sorted by label.
+
+    Args:
+        arrays: by name.
+        name: what the population is called in reports.
+        path: what errors are about.
+
+    Raises:
+        FileError: they are not of this form; the message names the array and the remedy.
+    """
+    _check_names(path, list(arrays))
+    return _assemble(_checked(path, arrays), path, name)
 
 
 def _assemble(columns: "_Columns", path: Path, name: str) -> FederatedData:
@@ -93,43 +86,9 @@ def _assemble(columns: "_Columns", path: Path, name: str) -> FederatedData:
     )
 
 
-def save_population(path: str | Path, data: FederatedData) -> None:
-    """Write a population to a file that `load_population` reads.
-
-    Every sample is written with its own input, also where clients share one in memory. The name and the number of
-    classes are not in the file; classes without a sample at the end of the labels are lost.
-
-    Raises:
-        ValueError: two clients have the same name.
-        FileError: there is no place for the file.
-    """
-    if data.targets is not None:
-        raise ValueError(f"targets: expected labels of classes, got {data.task}; write a federated file instead")
-    if len(set(data.client_names)) < data.n_clients:
-        raise ValueError(f"client_names: expected {data.n_clients} different names, got some twice; rename the clients")
-    names = np.array(data.client_names)
-    # Any, because by its types savez might take an array for its own keyword.
-    groups: dict[str, Any] = {} if data.groups is None else {"group": data.groups[_owners(data)]}
-    with whole_file(Path(path)) as file:
-        np.savez(
-            file,
-            x=data.inputs(np.concatenate([data.train.x_rows, data.test.x_rows])),
-            y=np.concatenate([data.train.y, data.test.y]),
-            client=names[_owners(data)],
-            test=np.repeat([False, True], [len(data.train.y), len(data.test.y)]),
-            **groups,
-        )
-
-
-def _owners(data: FederatedData) -> IntArray:
-    """Return the client of every sample, training samples first."""
-    clients = np.arange(data.n_clients)
-    return np.concatenate([np.repeat(clients, data.train.counts()), np.repeat(clients, data.test.counts())])
-
-
 @dataclass(frozen=True)
 class _Columns:
-    """The arrays of a file, row aligned and of the types that the rest of the package uses."""
+    """The arrays, row aligned and of the types that the rest of the package uses."""
 
     x: Float32Array
     y: IntArray
@@ -138,57 +97,23 @@ class _Columns:
     group: IntArray | None
 
 
-def _error(path: Path, array: str, expected: str, got: str, remedy: str) -> PopulationFileError:
-    return PopulationFileError(f"{path}: {array}: expected {expected}, got {got}; {remedy}")
-
-
-def _read(path: Path) -> Mapping[str, NDArray[np.generic]]:
-    """Return the arrays of the file, which are all there and are arrays, but may hold anything."""
-    remedy = "write the file with np.savez or save_population"
-    try:
-        # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, NpzFile):
-                raise _error(path, "file", "an npz archive of several arrays", "a single array", remedy)
-            _check_names(path, archive.files)
-            return {array: _read_array(path, archive, array) for array in archive.files}
-    except PopulationFileError:
-        raise
-    except FileNotFoundError as error:
-        raise _error(path, "file", "an npz archive", "no such file", "check the path") from error
-    except Exception as error:  # damaged bytes make zip and deflate raise almost anything
-        raise _error(path, "file", "an npz archive", f"one that cannot be read ({error})", remedy) from error
-
-
 def _check_names(path: Path, present: list[str]) -> None:
     got = ", ".join(sorted(present)) or "none"
     expected = f"the arrays {', '.join(_REQUIRED)} and optionally {', '.join(_OPTIONAL)}"
     missing = [array for array in _REQUIRED if array not in present]
     if missing:
-        raise _error(path, ", ".join(missing), expected, got, f"add what is missing: {', '.join(missing)}")
+        raise file_error(path, ", ".join(missing), expected, got, f"add what is missing: {', '.join(missing)}")
     unknown = [array for array in present if array not in _REQUIRED + _OPTIONAL]
     if unknown:
         # A group saved as "groups" must not go unnoticed.
-        raise _error(path, ", ".join(unknown), expected, got, "rename or remove what is unknown")
-
-
-def _read_array(path: Path, archive: NpzFile, array: str) -> NDArray[np.generic]:
-    try:
-        values = archive[array]
-    except Exception as error:  # damaged bytes make NumPy's parser of headers raise almost anything
-        remedy = "save numbers, booleans, or strings (for example client.astype(str)), never Python objects"
-        raise _error(path, array, "a plain array", f"one that cannot be read ({error})", remedy) from error
-    if not isinstance(values, np.ndarray):
-        raise _error(path, array, "an array", "other bytes", "write the file with np.savez")
-    return values
+        raise file_error(path, ", ".join(unknown), expected, got, "rename or remove what is unknown")
 
 
 def _checked(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> _Columns:
     _check_shapes(path, arrays)
     client = arrays["client"]
     if client.dtype.kind not in "iuU":
-        raise _error(
+        raise file_error(
             path, "client", "integers or strings", f"dtype {client.dtype}", "save client.astype(int) or .astype(str)"
         )
     return _Columns(
@@ -203,15 +128,15 @@ def _checked(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> _Columns:
 def _check_shapes(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     x = arrays["x"]
     if x.ndim < 2 or 0 in x.shape[1:]:
-        raise _error(
+        raise file_error(
             path, "x", "shape (samples, features...)", f"shape {x.shape}", "give every sample at least one feature"
         )
     samples = len(x)
     if samples == 0:
-        raise _error(path, "x", "at least one sample", "none", "save a population that has samples")
+        raise file_error(path, "x", "at least one sample", "none", "save a population that has samples")
     for array, values in arrays.items():
         if array != "x" and values.shape != (samples,):
-            raise _error(
+            raise file_error(
                 path,
                 array,
                 f"shape ({samples},), one entry for each of the {samples} samples of x",
@@ -222,14 +147,14 @@ def _check_shapes(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None
 
 def _checked_inputs(path: Path, x: NDArray[np.generic]) -> Float32Array:
     if x.dtype.kind not in "biuf":
-        raise _error(path, "x", "numbers", f"dtype {x.dtype}", "save x.astype(np.float32)")
+        raise file_error(path, "x", "numbers", f"dtype {x.dtype}", "save x.astype(np.float32)")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
         inputs: Float32Array = x.astype(np.float32, copy=False)
     if x.dtype == np.uint8:
         return inputs / np.float32(255)
     is_finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
     if not is_finite.all():
-        raise _error(
+        raise file_error(
             path,
             "x",
             "finite numbers that fit float32",
@@ -242,28 +167,28 @@ def _checked_inputs(path: Path, x: NDArray[np.generic]) -> Float32Array:
 def _checked_labels(path: Path, y: NDArray[np.generic]) -> IntArray:
     expected = f"integers from 0 to {_MAX_CLASSES - 1}"
     if y.dtype.kind not in "iuf":
-        raise _error(path, "y", expected, f"dtype {y.dtype}", "number the classes from 0 and save y.astype(int)")
+        raise file_error(path, "y", expected, f"dtype {y.dtype}", "number the classes from 0 and save y.astype(int)")
     numbers = y.astype(np.float64)
     is_label = (numbers >= 0) & (numbers < _MAX_CLASSES) & (numbers == np.floor(numbers))
     if not is_label.all():
         row = int(np.argmin(is_label))
-        raise _error(path, "y", expected, f"{y[row]} at row {row}", "number the classes from 0, without large gaps")
+        raise file_error(path, "y", expected, f"{y[row]} at row {row}", "number the classes from 0, without large gaps")
     return numbers.astype(np.int64)
 
 
 def _checked_test(path: Path, test: NDArray[np.generic]) -> BoolArray:
     if test.dtype.kind not in "biu":
-        raise _error(path, "test", "booleans, or integers 0 and 1", f"dtype {test.dtype}", "save test.astype(bool)")
+        raise file_error(path, "test", "booleans, or integers 0 and 1", f"dtype {test.dtype}", "save test.astype(bool)")
     is_flag = np.isin(test, [0, 1])
     if not is_flag.all():
         row = int(np.argmin(is_flag))
-        raise _error(path, "test", "booleans, or integers 0 and 1", f"{test[row]} at row {row}", "save booleans")
+        raise file_error(path, "test", "booleans, or integers 0 and 1", f"{test[row]} at row {row}", "save booleans")
     return test.astype(np.bool_)
 
 
 def _checked_groups(path: Path, group: NDArray[np.generic]) -> IntArray:
     if group.dtype.kind not in "iuU":
-        raise _error(
+        raise file_error(
             path, "group", "integers or strings", f"dtype {group.dtype}", "save group.astype(int) or .astype(str)"
         )
     numbered: IntArray = np.unique(group, return_inverse=True)[1].astype(np.int64)
@@ -274,7 +199,7 @@ def _check_clients_have_samples(path: Path, names: tuple[str, ...], client_rows:
     for kind, is_in_split, use in (("training", ~test, "take part"), ("test", test, "be scored")):
         without = np.flatnonzero(np.bincount(client_rows[is_in_split], minlength=len(names)) == 0)
         if len(without):
-            raise _error(
+            raise file_error(
                 path,
                 "test",
                 f"at least one {kind} sample of every client",
@@ -286,7 +211,7 @@ def _check_clients_have_samples(path: Path, names: tuple[str, ...], client_rows:
 def _check_one_group_each(path: Path, names: tuple[str, ...], is_other_group: BoolArray, client_rows: IntArray) -> None:
     in_several = np.unique(client_rows[is_other_group])
     if len(in_several):
-        raise _error(
+        raise file_error(
             path,
             "group",
             "the same group in all samples of a client",
