@@ -5,6 +5,7 @@
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
     python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
+    python benchmarks/bench_tables.py --part deciding benchmarks/results/deciding.json docs/departures.md
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
@@ -202,7 +203,7 @@ def clustering(records: Records) -> str:
             f"{record['fingerprints_mib']:.1f} MiB of fingerprints",
         ],
         [
-            "clustering, rewards, criterion",
+            "clustering, rewards",
             _figure(record["clustering_s"], ".3f"),
             f"{record['clustering_s'] / record['training_s']:.3%}",
             f"{record['clustering_mib']:.0f} MiB at most",
@@ -414,6 +415,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "identification": identification,
     "departures": departures,
     "sweep": departures,
+    "deciding": departures,
     "judging": judging,
     "looking": looking,
     "checkpoints": checkpoints,

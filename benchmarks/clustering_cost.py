@@ -3,8 +3,8 @@
     python benchmarks/clustering_cost.py --json build/clustering_cost.json
 
 Training is measured on a few participants and counted for all, on both cores. Auxo's share is all that it does with
-updates besides adding them up: checking, lengths and fingerprints of 200 updates of that size, and clustering, rewards
-and the criterion for 200 participants. Beside it, scikit-learn's K-means on the updates themselves in float32; what
+updates besides adding them up: checking, lengths and fingerprints of 200 updates of that size, and clustering and
+rewards for 200 participants. Beside it, scikit-learn's K-means on the updates themselves in float32; what
 does not fit into memory (9 GB, and a copy) is told from smaller models, to whose size its time is proportional.
 """
 
@@ -23,11 +23,10 @@ from rich.console import Console
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings, TrialSettings
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer, Asks
 from auxo.core.claims import Claims
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.fingerprint import Fingerprint
@@ -55,7 +54,7 @@ class Record:
     parameters: int
     training_s: float
     examining_s: float  # checks, lengths and fingerprints
-    clustering_s: float  # clustering, rewards, criterion
+    clustering_s: float  # clustering and rewards
     clustering_share: float  # of both together in training
     clustering_mib: float  # the most that clustering held at a time
     fingerprints_mib: float  # participants x sketch
@@ -128,13 +127,15 @@ def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[flo
 def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> tuple[float, float]:
     """Return the seconds of what closing a round does with fingerprints, and the memory it needs at most in MiB."""
     aggregator, everybody = FedAvg(), np.arange(PARTICIPANTS)
-    algorithm = Auxo(decides="criterion", clustering=ClusteringSettings(clusters=CLUSTERS))
+    algorithm = Auxo(
+        clustering=ClusteringSettings(clusters=CLUSTERS, pool_rounds=1, pool_per_cluster=1, min_structure=0.0),
+        trial=TrialSettings(waits_for=1.0, patience=10**6),  # it follows clusters, and tries no partition
+    )
     rng = stream(work.SEED, "clustering-cost", "close")
     claims = Claims(
         vouched=np.ones(PARTICIPANTS, dtype=np.bool_),
         known=np.ones(PARTICIPANTS, dtype=np.bool_),
-        label=rng.integers(0, CLUSTERS, PARTICIPANTS),
-        label_by_fold=rng.integers(0, CLUSTERS, (PARTICIPANTS, 2)),
+        label=rng.integers(-1, CLUSTERS, PARTICIPANTS),
         generation=np.ones(PARTICIPANTS, dtype=np.int64),
     )
     gathered = Gathered(
@@ -154,7 +155,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
     server = aggregator.initial(np.zeros(1, dtype=np.float32))
     closing = Closing(
         cohort=ROOT,
-        states=(CohortState(server, round=algorithm.start_round, memory=AuxoMemory()),),
+        states=(CohortState(server, round=5, memory=AuxoMemory()),),
         participants=Participants(everybody, (ROOT,), Asks(everybody % 2, np.zeros_like(everybody)), notes=claims),
         outlook=Outlook(progress=0.3, total_participants=PARTICIPANTS, cohorts=2, check_ins=1000.0),
         share=PARTICIPANTS,

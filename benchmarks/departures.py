@@ -60,8 +60,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "Auxo as it is": (),
     LETTER: (),
     "the paper's rules, and a trial decides": _PRINTED,
-    "updates alone decide (cross-fitted gain)": ('decides="criterion"', "clustering.clusters=4", "cross_fit_share=0.5"),
-    "updates alone decide (Lemma 1)": ('decides="criterion"', 'criterion="lemma"', "clustering.clusters=4"),
     "clustering starts from one round": ("clustering.pool_rounds=1", "clustering.pool_per_cluster=1"),
     "whole updates are compared": ("by_unit=false",),
     "class frequencies are never taken away": ('clustering.views="plain"',),
@@ -73,8 +71,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "nobody compares models": ("affinity.confirmations=0",),
     "equal shares": ('sharing="equal"',),
     "a trial begins without waiting for labels": ("trial.waits_for=0.0",),
-    "half of the clients judge": ("cross_fit_share=0.5",),
-    VALIDATION: ("cross_fit_share=1.0", "trial.judges_choose=false"),
+    "half of the clients judge": ("judge_share=0.5",),
+    VALIDATION: ("judge_share=1.0", "trial.judges_choose=false"),
     "any gain beyond chance counts": ("trial.min_gain=0.0",),
     "label of the last visit only": ("affinity.label_memory=0.0",),
     "margins of labels do not count": ("affinity.label_trust=0.0",),
@@ -107,7 +105,7 @@ SWEPT = {
     "trial.most_rounds": (10, 20, 40),
     "trial.waits_for": (0.0, 0.2, 0.4, 0.8),
     "clustering.min_structure": (0.0, 1.0, 1.1, 1.3),
-    "cross_fit_share": (0.1, 0.2, 0.4),
+    "judge_share": (0.1, 0.2, 0.4),
     "affinity.confirmations": (0, 1, 2),
 }
 """Settings of [auxo] that decide, with values around the default."""

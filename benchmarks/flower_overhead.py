@@ -47,10 +47,8 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid.http_grid import HttpGrid
 
-from auxo.algorithms.auxo import Auxo
-from auxo.core.clustering import ClusteringSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.core.rng import stream
-from auxo.core.trial import TrialSettings
 from auxo.flower import AuxoClientApp, AuxoStrategy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "federation"))
@@ -70,10 +68,10 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 
 PHASES = {
     # Before there are clusters nobody has anything to say to anybody.
-    "pools": Auxo(cross_fit_share=1.0),
+    "pools": Auxo(judge_share=1.0),
     # Clusters are there from the first round on and no trial begins: every message and every reply carries affinity.
     "follows": Auxo(
-        cross_fit_share=1.0,
+        judge_share=1.0,
         clustering=ClusteringSettings(clusters=8, pool_rounds=1, pool_per_cluster=1),
         trial=TrialSettings(looks_from=10, waits_for=1.0, patience=10**6),
     ),

@@ -301,7 +301,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as criterion.rounds=5"
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as trial.rounds=5"
     )
     return parser.parse_args(argv)
 

@@ -25,10 +25,10 @@ import numpy as np
 from identification import WORKLOADS
 from rich.console import Console
 
-import auxo.algorithms.auxo as rules
+import auxo.algorithms.auxo.algorithm as rules
+from auxo.algorithms.auxo.search import Looked, look
+from auxo.algorithms.auxo.verdict import prune
 from auxo.core.affinity import AffinityRecords, AffinitySettings, request
-from auxo.core.search import Looked, look
-from auxo.core.trial import prune
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.runner import run_method
 from auxo.protocol.codec import to_bytes

@@ -37,7 +37,6 @@ from auxo.core.cohort_algorithm import Closing
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import ByRequest, CheckIns
-from auxo.core.partition import Keep, Outlook, PartitionLimits, RoundEvidence, Verdict
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array, IntArray
 from auxo.population.federated_data import FederatedData
@@ -70,8 +69,6 @@ PARTS = (
     "feedback",
     "all but training",
 )
-
-PARTITIONS_ALWAYS = PartitionLimits(begin=0.0, end=1.0)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,18 +105,6 @@ class MemoryRecord:
 
 
 Record = PartRecord | MatchingRecord | MemoryRecord
-
-
-@dataclass(frozen=True)
-class KeepAll:
-    """Clusters in every round and partitions in none, so that the number of cohorts stays."""
-
-    limits: PartitionLimits = PARTITIONS_ALWAYS
-    window: int = 3
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        """Return to keep the cohort as it is."""
-        return Verdict(Keep(), None, 0.0, 1, explains=True)
 
 
 @dataclass(frozen=True)
@@ -200,10 +185,10 @@ def requests_of_any_age(tree: CohortTree, check_ins: int) -> Requests:
     rng = stream(0, "requests")
     cohort = np.where(rng.random(check_ins) < 0.1, -1, rng.integers(0, len(tree.cohorts), check_ins))
     nobody, nothing = np.zeros(check_ins, dtype=np.bool_), np.zeros(check_ins)
-    by_fold = rng.integers(-1, 4, (check_ins, 2))
+    cluster = rng.integers(-1, 4, check_ins)
     generation = rng.integers(0, 2, check_ins)
     never = np.zeros_like(generation)
-    return Requests(tree, cohort, by_fold[:, 0], by_fold, generation, nothing, nobody, nobody, never, generation)
+    return Requests(tree, cohort, cluster, generation, nothing, nobody, nobody, never, generation)
 
 
 def measure_matching(repeats: int = 9) -> MatchingRecord:
@@ -273,7 +258,7 @@ def measure_population(clients: int) -> list[Record]:
 
 def _measured(world: World, kind: str, share: float, online: int) -> Iterator[PartRecord]:
     clients, tree = world.data.n_clients, eight_leaves()
-    algorithm, aggregator = Auxo(criterion=KeepAll()), FedYogi()
+    algorithm, aggregator = Auxo(), FedYogi()
     rules = Federation(algorithm, aggregator, PARAMETERS, PARTICIPANTS, total_rounds=10_000, overcommit=OVERCOMMIT)
     cohort = CohortState(aggregator.initial(np.zeros(PARAMETERS, dtype=np.float32)), memory=AuxoMemory())
     closed: list[Event] = []

@@ -183,8 +183,8 @@ def test_a_run_follows_from_its_own_methods_code_and_not_from_that_of_others() -
     mine = used_code.used_modules((*used_code.ALWAYS, "auxo.algorithms.cfl"))
     assert {"auxo.algorithms.cfl", "auxo.core.pairwise", "auxo.runtime.federation", "auxo.training.softmax"} <= {*mine}
     assert [name for name in mine if name.startswith("auxo.algorithms.")] == ["auxo.algorithms.cfl"]
-    assert "auxo.core.trial" not in mine
-    assert "auxo.core.trial" in used_code.used_modules(("auxo.algorithms.auxo",))
+    assert "auxo.algorithms.auxo.trial" not in mine
+    assert "auxo.algorithms.auxo.trial" in used_code.used_modules(("auxo.algorithms.auxo",))
     assert used_code.code_of(("cfl", "fedavg")) != used_code.code_of(("auxo", "fedavg"))
 
 

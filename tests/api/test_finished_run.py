@@ -53,13 +53,9 @@ def test_a_client_of_the_run_is_placed_by_its_name_at_no_cost(run: FinishedRun) 
 
 
 def test_a_client_is_placed_by_its_own_record(run: FinishedRun) -> None:
-    wish = AffinityRequest(
-        CohortId("0.1"), reward=0.3, cluster=-1, cluster_by_fold=(-1, -1), generation=-1, ranked_first=True
-    )
+    wish = AffinityRequest(CohortId("0.1"), reward=0.3, cluster=-1, generation=-1, ranked_first=True)
     assert run.place(CheckIn(7, wish)) == Place(CohortId("0.1"))
-    old = AffinityRequest(
-        CohortId("0"), reward=0.3, cluster=-1, cluster_by_fold=(-1, -1), generation=-1, ranked_first=True
-    )
+    old = AffinityRequest(CohortId("0"), reward=0.3, cluster=-1, generation=-1, ranked_first=True)
     assert not run.place(CheckIn(7, old)).is_sure
     with pytest.raises(ValueError, match="got an empty one; give its samples"):
         run.place(auxo.Client(7))

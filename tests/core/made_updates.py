@@ -46,7 +46,6 @@ def claims(n: int, *, known: int = 0, labels: IntArray | None = None, generation
         vouched=np.arange(n) < known,
         known=np.arange(n) < known,
         label=label,
-        label_by_fold=np.stack([label, label], axis=1),
         generation=np.full(n, generation),
     )
 

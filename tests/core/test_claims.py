@@ -27,7 +27,6 @@ def requests(n: int, cohort: CohortId = ROOT) -> Requests:
         tree=TREE,
         cohort=np.full(n, TREE.index[cohort]),
         cluster=np.arange(n) % 2,
-        cluster_by_fold=np.stack([np.arange(n) % 2, 1 - np.arange(n) % 2], axis=1),
         generation=np.full(n, 3),
         reward=np.full(n, 0.4),
         ranked_first=np.ones(n, dtype=np.bool_),
@@ -47,17 +46,10 @@ def everybody(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return np.ones(n, dtype=np.bool_)
 
 
-def test_the_held_out_label_is_that_of_the_half_that_is_not_trained_on() -> None:
-    brought = replace(claims(4), label_by_fold=np.array([[7, 8], [7, 8], [7, 8], [7, -1]]))
-
-    assert brought.held_out_label(np.array([0, 1, -1, 0])).tolist() == [8, 7, -1, -1]
-
-
 def test_a_request_for_the_cohort_itself_brings_its_labels_along() -> None:
     brought = Claims.of(requests(4).take(np.array([3, 1])), everybody(2), ROOT)
 
     assert brought.label.tolist() == [1, 1]
-    assert brought.label_by_fold.tolist() == [[1, 0], [1, 0]]
     assert brought.generation.tolist() == [3, 3]
 
 
@@ -66,7 +58,6 @@ def test_a_label_for_another_cohort_says_nothing_here(cohort: CohortId) -> None:
     brought = Claims.of(requests(3), everybody(3), cohort)
 
     assert brought.label.tolist() == brought.generation.tolist() == [-1, -1, -1]
-    assert (brought.label_by_fold == -1).all()
 
 
 def test_a_request_without_a_preference_brings_nothing_even_to_a_cohort_the_tree_does_not_know() -> None:
@@ -106,7 +97,6 @@ def test_taking_rows_takes_them_of_every_column() -> None:
     some = brought.take(np.array([4, 0]))
 
     assert some.label.tolist() == [4, 0]
-    assert some.label_by_fold.tolist() == [[4, 4], [0, 0]]
     assert some.generation.tolist() == [1, 1]
     assert some.known.tolist() == some.vouched.tolist() == [False, True]
 
@@ -115,11 +105,12 @@ def test_taking_rows_takes_them_of_every_column() -> None:
 @given(st.lists(st.booleans(), max_size=12))
 def test_members_come_first_and_nobody_is_lost_or_overtaken_by_his_like(known: list[bool]) -> None:
     asked = replace(requests(len(known)), ranked_first=np.array(known, dtype=np.bool_))
-    plan = plan_members_first(opening(asked), fold=np.arange(len(known)))
+    plan = plan_members_first(opening(asked))
 
     members = [row for row, is_known in enumerate(known) if is_known]
     others = [row for row, is_known in enumerate(known) if not is_known]
-    assert plan.rows.tolist() == plan.asks.fold.tolist() == members + others
+    assert plan.rows.tolist() == members + others
+    assert plan.asks.fold.tolist() == [-1] * len(known)
     assert own(Claims, plan.notes).known.tolist() == [True] * len(members) + [False] * len(others)
     assert plan.offered == (ROOT,)
     assert not plan.asks.model.any()
@@ -130,7 +121,7 @@ def test_claims_leave_the_requests_they_are_taken_from_untouched() -> None:
     before = to_bytes(asked)
     brought = Claims.of(asked, vouched, ROOT)
     brought_before = to_bytes(brought)
-    brought.take(np.arange(6)[::-1]).held_out_label(np.arange(6) % 3 - 1)
+    brought.take(np.arange(6)[::-1])
     plan_members_first(opening(asked))
 
     assert to_bytes(asked) == before

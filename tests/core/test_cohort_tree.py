@@ -24,10 +24,6 @@ def trees(draw: st.DrawFn, max_partitions: int = 6) -> CohortTree:
     return tree
 
 
-def is_below(cohort: CohortId, ancestor: CohortId) -> bool:
-    return cohort == ancestor or cohort.startswith(f"{ancestor}.")
-
-
 def column(*values: int) -> IntArray:
     return np.array(values, dtype=np.int64)
 
@@ -94,6 +90,44 @@ def test_depth_counts_the_partitions_above_the_deepest_leaf(tree: CohortTree) ->
     assert tree.depth == max(partitions_above(leaf) for leaf in tree.leaves)
 
 
+# Ancestry.
+
+
+@given(trees())
+@settings(max_examples=30)
+def test_a_cohort_is_below_itself_and_below_what_its_parent_is_below_and_nothing_else(tree: CohortTree) -> None:
+    assert [above for above in tree.cohorts if tree.is_below(ROOT, above)] == [ROOT]
+    for branch in tree.branches:
+        for child in branch.children:
+            above = {cohort for cohort in tree.cohorts if tree.is_below(child, cohort)}
+            assert above == {child} | {cohort for cohort in tree.cohorts if tree.is_below(branch.cohort, cohort)}
+
+
+@given(trees())
+@settings(max_examples=30)
+def test_the_leaves_of_a_cohort_are_those_of_its_children(tree: CohortTree) -> None:
+    assert tree.leaves_of(ROOT) == tree.leaves
+    for leaf in tree.leaves:
+        assert tree.leaves_of(leaf) == (leaf,)
+    for branch in tree.branches:
+        below = [leaf for child in branch.children for leaf in tree.leaves_of(child)]
+        assert sorted(tree.leaves_of(branch.cohort)) == sorted(below)
+
+
+@given(trees())
+@settings(max_examples=30)
+def test_descent_as_a_matrix_is_ancestry_of_each_pair(tree: CohortTree) -> None:
+    for above, row in zip(tree.cohorts, tree.descends, strict=True):
+        assert [tree.is_below(cohort, above) for cohort in tree.cohorts] == row.tolist()
+
+
+def test_a_cohort_that_never_was_is_above_nothing_and_has_no_ancestors() -> None:
+    assert TWICE.leaves_of(CohortId("0.2")) == ()
+    assert not TWICE.is_below(CohortId("0.1"), CohortId("0.10"))
+    with pytest.raises(KeyError):
+        TWICE.is_below(CohortId("0.2"), ROOT)
+
+
 # Distance.
 
 
@@ -125,7 +159,10 @@ def test_siblings_are_one_apart(tree: CohortTree) -> None:
     ],
 )
 def test_distance_is_the_larger_depth_below_the_common_ancestor(one: str, other: str, expected: int) -> None:
-    assert CohortTree.distance(CohortId(one), CohortId(other)) == expected
+    eleven = CohortTree().partition(ROOT, tuple(range(11)), (1.0,) * 11)
+    tree = eleven.partition(CohortId("0.0"), (0, 1), (0.5, 0.5)).partition(CohortId("0.1"), (0, 1), (0.5, 0.5))
+
+    assert tree.distance(CohortId(one), CohortId(other)) == expected
 
 
 # Resolving requests.
@@ -145,7 +182,7 @@ def test_any_request_leads_to_a_leaf_below_the_cohort_it_names(
     for (cohort, _, _), leaf, is_own_choice in zip(requests, leaves, vouched, strict=True):
         assert tree.cohorts[leaf] in tree.leaves
         if 0 <= cohort < len(tree.cohorts):
-            assert is_below(tree.cohorts[leaf], tree.cohorts[cohort])
+            assert tree.is_below(tree.cohorts[leaf], tree.cohorts[cohort])
         else:
             assert not is_own_choice
 
@@ -160,7 +197,7 @@ def test_a_valid_cluster_index_leads_to_the_child_that_holds_it(tree: CohortTree
         leaves, vouched = tree.resolve(cohorts, clusters, generations, stream(seed, "resolve"))
         for cluster, leaf, is_own_choice in zip(clusters, leaves, vouched, strict=True):
             child = branch.children[branch.routes[cluster]]
-            assert is_below(tree.cohorts[leaf], child)
+            assert tree.is_below(tree.cohorts[leaf], child)
             assert is_own_choice == (child in tree.leaves)
 
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings
+from auxo.algorithms.auxo.dendrogram import Dendrogram
+from auxo.algorithms.auxo.search import Search
+from auxo.algorithms.auxo.trial import Trial
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedYogi
 from auxo.core.asking import Asks
 from auxo.core.claims import Claims
-from auxo.core.clustering import ClusteringSettings, ClusteringState
+from auxo.core.clustering import ClusteringState
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
-from auxo.core.dendrogram import Dendrogram
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.search import Search
-from auxo.core.trial import Trial
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, models_of
@@ -41,7 +41,6 @@ def round_of(weights: Float32Array, jobs: list[Job], number: int = 6) -> Round:
         vouched=np.ones(n, dtype=np.bool_),
         known=np.arange(n) < n // 2,
         label=np.full(n, -1),
-        label_by_fold=np.full((n, 2), -1),
         generation=np.full(n, -1),
     )
     state = CohortState(server=FedYogi().initial(weights), round=number - 1, memory=AuxoMemory())
@@ -92,7 +91,6 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
         vouched=np.ones(n, dtype=np.bool_),
         known=np.ones(n, dtype=np.bool_),
         label=labels,
-        label_by_fold=np.stack([labels, labels], axis=1),
         generation=np.full(n, 1),
     )
     state = CohortState(server=server, round=number - 1, memory=AuxoMemory(search=search))

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg
-from auxo.core.partition import Lemma
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
 from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
 from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS
@@ -48,11 +47,11 @@ def test_an_override_is_toml_or_else_a_plain_string() -> None:
         ("training.evaluate_evry=3", "run.evaluate_every"),
         ("sed=3", "seed"),
         ("trainig.rounds=3", "[training]"),
-        ("auxxo.start_round=3", "[auxo]"),
-        ("auxo.strat_round=3", "auxo.start_round"),
+        ("auxxo.judge_share=0.3", "[auxo]"),
+        ("auxo.judgeshare=0.3", "auxo.judge_share"),
         ("auxo.min_gain=0.5", "auxo.trial.min_gain"),
-        ("auxo.criterion.begin=0.5", "auxo.criterion.limits.begin"),
-        ("start_round=3", "auxo.start_round"),
+        ("paper.criterion.begin=0.5", "paper.criterion.limits.begin"),
+        ("judge_share=0.3", "auxo.judge_share"),
         ("training.rate_scaling=none", "auxo.rate_scaling"),
         ("training.server_learning_rate=1", "fedyogi.server_learning_rate"),
     ],
@@ -81,7 +80,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         ("training.learning_rate=nan", "training.learning_rate: expected a number (above 0), got nan"),
         ("devices.dropout=1", "devices.dropout: expected a number (at least 0, below 1), got 1"),
         ("devices.deadline_s=-1", "devices.deadline_s: expected a number (above 0), got -1"),
-        ("auxo.cross_fit=1", "auxo.cross_fit: expected true or false, got 1"),
+        ("auxo.by_unit=1", "auxo.by_unit: expected true or false, got 1"),
         ("seed=2024-01-01", "seed: expected a whole number (at least 0), got 2024-01-01"),
         ("population.file=3", "population.file: expected a path, got 3"),
         ("population.samples=[5]", "population.samples: expected a list [a whole number (at least 1), "),
@@ -103,11 +102,11 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         ('methods=["base", "axo"]', 'got "axo"; did you mean "auxo"?'),
         ("methods=[]", "methods: expected a list of one or more values, each a string, got []"),
         ("auxo=3", "auxo: expected a section [auxo], got 3; set its keys"),
-        ("auxo.start_round=0", "auxo.start_round: expected at least 1, got 0"),
+        ("paper.start_round=0", "paper.start_round: expected at least 1, got 0"),
         ("auxo.rate_scaling=sqr", '"none", "sqrt" or "linear", got "sqr"; did you mean "sqrt"?'),
         (
-            "auxo.criterion=lema",
-            'auxo.criterion: expected a criterion (gain, lemma) or an import path, got "lema"; did',
+            "clipped.aggregator=fedyog",
+            "clipped.aggregator: expected an aggregator (fedavg, fedyogi, ",
         ),
         ("fedyogi.server_learning_rate=nan", "fedyogi.server_learning_rate: expected a number (above 0), got nan"),
         ("training=3", "training: expected a section [training], got 3; set one of: aggregator, selector, client, per"),
@@ -157,8 +156,8 @@ def test_every_problem_is_told_at_once_with_where_it_came_from() -> None:
         (["population.samples=[60, 20]"], "expected [fewest, most], got [60, 20]"),
         (["population.groups=3000"], "at most as many groups as clients (2000), got 3000"),
         (
-            ["auxo.criterion.limits.begin=0.9", "auxo.criterion.limits.end=0.7"],
-            "--set: auxo.criterion.limits.begin, end: expected 0 <= begin <= end <= 1, got 0.9 and 0.7",
+            ["paper.criterion.limits.begin=0.9", "paper.criterion.limits.end=0.7"],
+            "--set: paper.criterion.limits.begin, end: expected 0 <= begin <= end <= 1, got 0.9 and 0.7",
         ),
         (["methods=['base', 'base']"], "expected each at most once"),
         (["name=../elsewhere"], "name: expected letters, digits"),
@@ -232,7 +231,7 @@ configs = st.builds(
     parts=st.fixed_dictionaries(
         {},
         optional={
-            "auxo": st.builds(Auxo, start_round=st.integers(1, 99), criterion=st.builds(Lemma, alpha=positive)),
+            "auxo": st.builds(Auxo, judge_share=st.floats(0, 1)),
             "paper": st.builds(lambda alpha: {"criterion": {"alpha": alpha}}, positive),
             "ifca": st.builds(Ifca, cohorts=st.integers(1, 9)),
             "fedavg": st.builds(FedAvg, server_learning_rate=positive),

@@ -40,14 +40,18 @@ participants = 40
 learning_rate = 0.1
 
 [auxo]
-decides = "criterion"
-start_round = 2
-cross_fit_share = 0.5
+judge_share = 0.5
 
-[auxo.criterion]
-rounds = 3
-min_judged = 30
-limits = {min_participants = 8, begin = 0.2, end = 0.9, labelled = 0.0}
+[auxo.clustering]
+clusters = 2
+pool_rounds = 2
+pool_per_cluster = 20
+
+[auxo.trial]
+rounds = 4
+most_rounds = 4
+patience = 3
+looks_from = 12
 
 [ifca]
 cohorts = 2

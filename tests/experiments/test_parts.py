@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import Oracle
-from auxo.algorithms.paper import Paper
+from auxo.algorithms.paper import Lemma, Paper, PaperClustering, PartitionLimits
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import FedAvg, FedYogi
+from auxo.core.aggregators.norm_clipping import Clipped
 from auxo.core.client_algorithms.fedprox import FedProx
-from auxo.core.clustering import ClusteringSettings
-from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import about
 from auxo.experiments.config import Config
@@ -21,7 +20,6 @@ from auxo.experiments.config_file import ConfigError, parse_config, to_toml
 from auxo.experiments.parts import (
     AGGREGATORS,
     CLIENTS,
-    CRITERIA,
     KINDS,
     METHODS,
     SELECTORS,
@@ -30,7 +28,7 @@ from auxo.experiments.parts import (
     section_names,
 )
 from auxo.registry.registry import Registry
-from tests.registry.own_parts import CRITERION, METHOD, SETTINGS, SMALL_PARTS
+from tests.registry.own_parts import METHOD, SETTINGS, SMALL_PARTS
 
 OURS, PAPERS = Auxo(), Paper()
 WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS)
@@ -55,7 +53,7 @@ def paper(*overrides: str) -> Paper:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    parts = {"my_method": METHOD, "my_criterion": CRITERION, "my_parts": SMALL_PARTS, "my_settings": SETTINGS}
+    parts = {"my_method": METHOD, "my_parts": SMALL_PARTS, "my_settings": SETTINGS}
     for name, text in parts.items():
         (tmp_path / f"{name}.py").write_text(text)
     return tmp_path
@@ -79,7 +77,7 @@ def test_without_a_section_every_part_has_its_own_defaults(registry: Registry) -
         assert part(registry, name) == registry.find(name)()
         assert registry_of(name) is registry
         assert name in section_names()
-    assert registry_of("gain") is None
+    assert registry_of("lemma") is None
 
 
 def test_every_setting_of_every_part_says_what_it_means() -> None:
@@ -97,12 +95,10 @@ def test_every_setting_of_every_part_says_what_it_means() -> None:
 
 
 def test_the_papers_method_differs_only_in_the_rules() -> None:
-    assert isinstance(PAPERS.criterion, Lemma)
-    assert PAPERS.start_round == OURS.start_round
     assert PAPERS.affinity.reward_decay == OURS.affinity.reward_decay
     assert PAPERS.clustering.clusters == 2
     assert PAPERS.rate_scaling == "linear"
-    assert PAPERS.criterion.limits == replace(OURS.criterion.limits, labelled=0.0)
+    assert PAPERS.matching != OURS.matching  # in the paper nobody compares models
 
 
 @pytest.mark.parametrize(
@@ -119,25 +115,17 @@ def test_the_papers_method_differs_only_in_the_rules() -> None:
         ),
         ("clustering.clusters=3", replace(OURS, clustering=ClusteringSettings(clusters=3))),
         ("clustering.centre_memory=0", replace(OURS, clustering=ClusteringSettings(centre_memory=0.0))),
-        ("clustering.restart_after=99", replace(OURS, clustering=ClusteringSettings(restart_after=99))),
-        ("clustering.most_starts=0", replace(OURS, clustering=ClusteringSettings(most_starts=0))),
         ("clustering.leave_one_out=false", replace(OURS, clustering=ClusteringSettings(leave_one_out=False))),
         ("rewards.leave_one_out=false", replace(OURS, rewards=RewardSettings(leave_one_out=False))),
         ("rewards.scale_by_known=false", replace(OURS, rewards=RewardSettings(scale_by_known=False))),
         ("rewards.weigh_length=false", replace(OURS, rewards=RewardSettings(weigh_length=False))),
-        ("start_round=17", replace(OURS, start_round=17)),
-        ("cross_fit=false", replace(OURS, cross_fit=False)),
-        ("cross_fit_share=0.3", replace(OURS, cross_fit_share=0.3)),
+        ("trial.min_gain=0.5", replace(OURS, trial=TrialSettings(min_gain=0.5))),
+        ("trial.judges_choose=false", replace(OURS, trial=TrialSettings(judges_choose=False))),
+        ("judge_share=0.3", replace(OURS, judge_share=0.3)),
         ("late_feedback=false", replace(OURS, late_feedback=False)),
         ("admit_misfits=true", replace(OURS, admit_misfits=True)),
         ("rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),
         ("sharing=equal", replace(OURS, sharing="equal")),
-        ("criterion=lemma", replace(OURS, criterion=Lemma())),
-        ("criterion.name=lemma", replace(OURS, criterion=Lemma())),
-        ("criterion.rounds=3", replace(OURS, criterion=CrossFittedGain(rounds=3))),
-        ("criterion.min_gain=0.5", replace(OURS, criterion=CrossFittedGain(min_gain=0.5))),
-        ("criterion.min_gain_further=0.5", replace(OURS, criterion=CrossFittedGain(min_gain_further=0.5))),
-        ("criterion.min_judged=7", replace(OURS, criterion=CrossFittedGain(min_judged=7))),
     ],
 )
 def test_every_setting_changes_what_it_is_called_after_and_nothing_else(override: str, expected: Auxo) -> None:
@@ -157,7 +145,8 @@ def test_every_setting_changes_what_it_is_called_after_and_nothing_else(override
         (METHODS, "oracle.rate_scaling=linear", Oracle(rate_scaling="linear")),
         (METHODS, "oracle.sharing=equal", Oracle(sharing="equal")),
         (METHODS, "oracle.starts=[0.5]", Oracle(starts=(0.5,))),
-        (METHODS, "paper.criterion.alpha=3.0", replace(PAPERS, criterion=Lemma(PAPERS.criterion.limits, alpha=3.0))),
+        (METHODS, "paper.clustering.restart_after=9", Paper(clustering=PaperClustering(restart_after=9))),
+        (METHODS, "paper.criterion.alpha=3.0", Paper(criterion=Lemma(alpha=3.0))),
         (CLIENTS, "fedprox.mu=1", FedProx(mu=1.0)),
         (CLIENTS, "fedprox.sends_partial_work=false", FedProx(sends_partial_work=False)),
     ],
@@ -173,16 +162,11 @@ def test_the_section_of_a_part_is_that_of_its_name(registry: Registry, override:
     [
         ("begin=0.2", PartitionLimits(begin=0.2)),
         ("end=0.95", PartitionLimits(end=0.95)),
-        ("labelled=0.25", PartitionLimits(labelled=0.25)),
-        ("labelled_until=0.15", PartitionLimits(labelled_until=0.15)),
         ("min_participants=17", PartitionLimits(min_participants=17)),
     ],
 )
-@pytest.mark.parametrize("criterion", CRITERIA.names)
-def test_limits_hold_for_either_criterion(criterion: str, override: str, expected: PartitionLimits) -> None:
-    made = auxo(f"auxo.criterion.name={criterion}", f"auxo.criterion.limits.{override}")
-    assert CRITERIA.name_of(made.criterion) == criterion
-    assert made.criterion.limits == expected
+def test_the_papers_criterion_has_limits(override: str, expected: PartitionLimits) -> None:
+    assert paper(f"paper.criterion.limits.{override}").criterion == Lemma(expected)
 
 
 def test_a_departure_can_be_had_in_the_papers_method() -> None:
@@ -190,15 +174,13 @@ def test_a_departure_can_be_had_in_the_papers_method() -> None:
         PAPERS, rewards=replace(PAPERS.rewards, weigh_length=True)
     )
     assert paper("paper.clustering.clusters=3").clustering == replace(PAPERS.clustering, clusters=3)
-    made = paper("paper.criterion.name=gain", "paper.criterion.limits.labelled=0.0").criterion
-    assert made == CrossFittedGain(PartitionLimits(labelled=0.0))
 
 
 def test_parts_go_in_as_they_are_from_python_and_as_tables() -> None:
-    given = Auxo(start_round=1, criterion=Lemma())
+    given = Auxo(judge_share=1.0)
     assert Config(parts={"auxo": given}).maker.make(METHODS, "auxo") is given
-    assert Config(parts={"auxo": {"start_round": 1}}).maker.make(METHODS, "auxo") == Auxo(start_round=1)
-    assert part_maker({"auxo": {"start_round": 1}}).make(METHODS, "auxo") == Auxo(start_round=1)
+    assert Config(parts={"auxo": {"judge_share": 1.0}}).maker.make(METHODS, "auxo") == Auxo(judge_share=1.0)
+    assert part_maker({"auxo": {"judge_share": 1.0}}).make(METHODS, "auxo") == Auxo(judge_share=1.0)
     with pytest.raises(ValueError, match=r"auxo: expected a section \[auxo\], got "):
         Config(parts={"auxo": Ifca()})
 
@@ -219,7 +201,6 @@ def test_settings_of_parts_that_are_not_in_use_are_checked_too() -> None:
     [
         ("ifac.cohorts=2", "ifac: unknown key; did you mean [ifca]? Sections of parts: auxo, base, "),
         ("qqqq.x=1", "qqqq: unknown key. Sections of parts: "),
-        ("lemma.alpha=2", "lemma: unknown key. Sections of parts: "),  # it belongs into [auxo.criterion]
         ("uniform.x=1", "uniform.x: unknown key. Keys of [uniform]: none"),
     ],
 )
@@ -235,8 +216,8 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
         methods=METHODS.names,
         training=Config().training.model_copy(update={"aggregator": "fedavg", "client": "fedprox"}),
         parts={
-            "auxo": Auxo(start_round=3, criterion=Lemma(PartitionLimits(begin=0.1), alpha=0.5)),
-            "paper": Paper(criterion=CrossFittedGain(PartitionLimits(end=0.9), rounds=2)),
+            "auxo": Auxo(judge_share=0.3, trial=TrialSettings(rounds=3)),
+            "paper": Paper(criterion=Lemma(PartitionLimits(end=0.9), alpha=0.5, rounds=2), start_round=3),
             "ifca": Ifca(cohorts=3, warm_start=7),
             "oracle": Oracle(starts=(0.0, 0.5, 0.75)),
             "fedavg": FedAvg(server_learning_rate=0.3, weighting="uniform"),
@@ -249,9 +230,9 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
 
 
 def test_what_settings_of_parts_mean_is_explained() -> None:
-    text = to_toml(Config(methods=("auxo", "ifca")), explain=True)
+    text = to_toml(parse_config('methods = ["auxo", "ifca"]', ["training.aggregator=clipped"]), explain=True)
     assert "\n# Models (K); the method has to be told. Takes a whole number (at least 1).\ncohorts = 4\n" in text
-    assert '# Which criterion. Takes "gain" or "lemma" or an import path.\nname = "gain"\n' in text
+    assert '\nname = "fedavg"\n' in text.split("[clipped.aggregator]")[1]
 
 
 # Of one's own.
@@ -264,13 +245,13 @@ def test_a_method_of_ones_own_has_its_settings_in_the_section_of_its_name(files:
     [MyMethod]
     strength = 0.25
     depth = {levels = 5}
-    criterion = {name = "lemma", alpha = 2.0}
+    aggregator = {name = "fedyogi", server_learning_rate = 2.0}
     """
-    config = parse_config(text, ["MyMethod.criterion.rounds=4"])
+    config = parse_config(text, ["MyMethod.aggregator.weighting=uniform"])
     made = config.maker.make(METHODS, "my_method.py:MyMethod")
     assert type(made).__name__ == "MyMethod"
     assert (vars(made)["strength"], vars(made)["depth"].levels) == (0.25, 5)
-    assert vars(made)["criterion"] == Lemma(alpha=2.0, rounds=4)
+    assert vars(made)["aggregator"] == FedYogi(server_learning_rate=2.0, weighting="uniform")
 
 
 @pytest.mark.parametrize(
@@ -301,17 +282,15 @@ def test_what_is_wrong_with_a_method_of_ones_own_is_named(files: Path, overrides
     assert message in str(error.value)
 
 
-def test_a_criterion_of_ones_own_goes_into_auxo(files: Path) -> None:
-    text = '[auxo.criterion]\nname = "my_criterion.py:Stubborn"\npatience = 7\nlimits = {end = 0.75}\n'
-    config = parse_config(text)
-    made = config.maker.make(METHODS, "auxo")
-    assert isinstance(made, Auxo)
-    assert made.criterion.window == 7
-    assert made.criterion.limits == PartitionLimits(end=0.75)
-    again = parse_config(to_toml(config)).maker.make(METHODS, "auxo")
-    assert again == made
-    with pytest.raises(ConfigError, match=r"auxo\.criterion\.patiense: unknown key; did you mean auxo\.criterion\.pat"):
-        parse_config(text, ["auxo.criterion.patiense=3"])
+def test_an_aggregator_of_ones_own_goes_into_another(files: Path) -> None:
+    text = '[clipped.aggregator]\nname = "my_parts.py:Doubled"\nfactor = 7.0\n'
+    config = parse_config(text, ["training.aggregator=clipped"])
+    made = config.maker.make(AGGREGATORS, "clipped")
+    assert isinstance(made, Clipped)
+    assert vars(made.aggregator) == {"factor": 7.0}
+    assert parse_config(to_toml(config)).maker.make(AGGREGATORS, "clipped") == made
+    with pytest.raises(ConfigError, match=r"clipped\.aggregator\.facto: unknown key; did you mean clipped\.agg"):
+        parse_config(text, ["clipped.aggregator.facto=3"])
 
 
 def test_every_kind_of_part_can_be_ones_own_and_reads_back_from_toml(files: Path) -> None:
@@ -413,16 +392,16 @@ def test_what_a_part_refuses_in_words_of_its_own_is_told_with_its_section(
         ),
         ("methods=['my_method.py:Needy']", "--set: methods: my_method.py:Needy: "),
         ("training.aggregator=my_parts.py:Held", "--set: training.aggregator: my_parts.py:Held: expected an aggregat"),
-        ("auxo={start_round = 0}", "--set: auxo.start_round: expected at least 1, got 0"),
-        ("auxo.criterion.limits.end=0.1", "--set: auxo.criterion.limits.begin, end: expected 0 <= begin <= end"),
+        ("paper={start_round = 0}", "--set: paper.start_round: expected at least 1, got 0"),
+        ("paper.criterion.limits.end=0.1", "--set: paper.criterion.limits.begin, end: expected 0 <= begin <= end"),
     ],
 )
 def test_what_is_wrong_by_an_override_is_not_blamed_on_the_file(files: Path, override: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        parse_config("[auxo.criterion.limits]\nbegin = 0.2\n", [override], source="study.toml")
+        parse_config("[paper.criterion.limits]\nbegin = 0.2\n", [override], source="study.toml")
     assert str(error.value).startswith(message)
-    with pytest.raises(ConfigError, match=r"^study\.toml: auxo\.start_round: expected at least 1"):
-        parse_config("[auxo]\nstart_round = 0\n", ["auxo.cross_fit=false"], source="study.toml")
+    with pytest.raises(ConfigError, match=r"^study\.toml: paper\.start_round: expected at least 1"):
+        parse_config("[paper]\nstart_round = 0\n", ["auxo.late_feedback=false"], source="study.toml")
 
 
 # Names.
@@ -453,11 +432,10 @@ def test_what_is_wrong_by_an_override_is_not_blamed_on_the_file(files: Path, ove
         ),
         (["methods=['one.py:parts']"], "but a key of every configuration is called parts; rename it"),
         (["methods=['one.py:fedavg']"], "but an aggregator of Auxo is called fedavg; rename it"),
-        (["methods=['one.py:lemma']"], "but a criterion of Auxo is called lemma; rename it"),
     ],
 )
 def test_names_that_are_taken_are_refused_with_who_has_them(files: Path, overrides: list[str], message: str) -> None:
-    names = ("Held", "training", "parts", "fedavg", "lemma")
+    names = ("Held", "training", "parts", "fedavg")
     code = "from auxo.algorithms.base import OneCohort as Mine\n\n\nclass Outer:\n    Inner = Mine\n\n\n"
     text = code + "".join(f"class {name}(Mine): ...\n\n\n" for name in names)
     for file in ("one", "two"):
@@ -473,8 +451,7 @@ def test_names_that_are_taken_are_refused_with_who_has_them(files: Path, overrid
         ("methods=['fedprox']", '"fedprox"; "fedprox" is a client algorithm, it goes in by training.client'),
         ("methods=['FedAvg']", '"FedAvg"; "fedavg" is an aggregator, it goes in by training.aggregator'),
         ("training.aggregator=ifca", '"ifca"; "ifca" is a method, it goes in by methods'),
-        ("training.client=lemma", '"lemma"; "lemma" is a criterion, it goes in by auxo.criterion'),
-        ("auxo.criterion=uniform", '"uniform"; "uniform" is a selector, it goes in by training.selector'),
+        ("clipped.aggregator=uniform", '"uniform"; "uniform" is a selector, it goes in by training.selector'),
         ("methods=['IFCA']", 'got "IFCA"; did you mean "ifca"?'),
         ("training.client=FedProx", 'got "FedProx"; did you mean "fedprox"?'),
         (
@@ -490,32 +467,32 @@ def test_a_part_of_another_kind_is_told_where_it_belongs(override: str, message:
     assert message in str(error.value)
 
 
-def test_a_criterion_that_needs_a_missing_module_is_a_message(files: Path) -> None:
+def test_a_part_that_needs_a_missing_module_is_a_message(files: Path) -> None:
     (files / "needy.py").write_text("import no_such_module_at_all\n")
-    for override in ("auxo.criterion=needy.py:Mine", "training.selector=needy.py:Mine"):
+    for override in ("clipped.aggregator=needy.py:Mine", "training.selector=needy.py:Mine"):
         with pytest.raises(ConfigError) as error:
             parse_config("", [override])
         assert f"--set: {override.partition('=')[0]}: needy.py:Mine: needs the module no_such_" in str(error.value)
         assert "which is not installed; install it" in str(error.value)
 
 
-def test_a_criterion_by_its_name_takes_settings_afterwards(files: Path) -> None:
-    both = auxo("auxo.criterion=lemma", "auxo.criterion.alpha=2", "auxo.criterion.limits.begin=0.1")
-    assert both.criterion == Lemma(PartitionLimits(begin=0.1), alpha=2.0)
-    config = parse_config('[auxo]\ncriterion = "my_criterion.py:Stubborn"\n', ["auxo.criterion.patience=7"])
-    made = config.maker.make(METHODS, "auxo")
-    assert isinstance(made, Auxo)
-    assert made.criterion.window == 7
+def test_a_part_within_by_its_name_takes_settings_afterwards(files: Path) -> None:
+    both = part(AGGREGATORS, "clipped", "clipped.aggregator=fedyogi", "clipped.aggregator.weighting=uniform")
+    assert both == Clipped(aggregator=FedYogi(weighting="uniform"))
+    config = parse_config('[clipped]\naggregator = "my_parts.py:Doubled"\n', ["clipped.aggregator.factor=7"])
+    made = config.maker.make(AGGREGATORS, "clipped")
+    assert isinstance(made, Clipped)
+    assert vars(made.aggregator) == {"factor": 7.0}
 
 
 def test_a_setting_within_a_part_cannot_be_called_as_what_names_the_part(files: Path) -> None:
-    (files / "named.py").write_text(CRITERION.replace("patience", "name"))
-    with pytest.raises(ConfigError, match=r"auxo\.criterion\.name: expected another name for a setting, as this one"):
-        parse_config("", ["auxo.criterion=named.py:Stubborn"])
+    (files / "named.py").write_text(SMALL_PARTS.replace("factor", "name"))
+    with pytest.raises(ConfigError, match=r"clipped\.aggregator\.name: expected another name for a setting"):
+        parse_config("", ["clipped.aggregator=named.py:Doubled"])
 
 
 def test_sections_without_effect_are_known_with_what_would_use_them() -> None:
-    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.start_round=3"])
+    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.judge_share=0.3"])
     assert config.unused_sections() == {"fedprox": CLIENTS, "ifca": METHODS}
     assert parse_config(to_toml(config)).unused_sections() == {}
 
@@ -526,13 +503,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.algorithms.base import OneCohort
-from auxo.core.partition import CrossFittedGain, PartitionCriterion
+from auxo.core.aggregators import Aggregator
 from auxo.core.settings import setting
 
 
 @dataclass(frozen=True)
 class Optional(OneCohort):
-    criterion: PartitionCriterion | None = setting(None, "When to stop.")
+    aggregator: Aggregator | None = setting(None, "How to step.")
     table: np.ndarray | None = None
 
 
@@ -542,22 +519,22 @@ class Nameless(OneCohort):
 """
 
 
-@pytest.mark.parametrize("overrides", [[], ["Optional.criterion=lemma", "Optional.criterion.alpha=2"]])
+@pytest.mark.parametrize("overrides", [[], ["Optional.aggregator=fedyogi", "Optional.aggregator.weighting=uniform"]])
 def test_a_part_within_may_be_left_out(files: Path, overrides: list[str]) -> None:
     (files / "optional.py").write_text(OPTIONAL)
     config = parse_config("", ["methods=['optional.py:Optional']", *overrides])
     assert parse_config(to_toml(config, explain=True)) == config
-    assert config.parts["Optional"].criterion == (Lemma(alpha=2.0) if overrides else None)
+    assert config.parts["Optional"].aggregator == (FedYogi(weighting="uniform") if overrides else None)
     if not overrides:
-        assert "# criterion is not set" in to_toml(config, explain=True)
+        assert "# aggregator is not set" in to_toml(config, explain=True)
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (
-            ["Optional.criterion.alpha=2"],
-            "Optional.criterion: expected a criterion (gain, lemma) or an import path, got",
+            ["Optional.aggregator.weighting=uniform"],
+            "Optional.aggregator: expected an aggregator (fedavg, fedyogi, ",
         ),
         (["Optional.table=[1]"], "Optional.table: cannot be set in a configuration, because it is "),
         (["methods=['optional.py:Nameless']"], "--set: methods: optional.py:Nameless: its types cannot be read (name "),

@@ -52,14 +52,6 @@ participants = 40
 learning_rate = 0.1
 batch_size = 10
 
-[auxo]
-start_round = 2
-
-[auxo.criterion]
-rounds = 5
-min_judged = 60
-limits = {min_participants = 8, begin = 0.2, end = 0.9}
-
 [ifca]
 cohorts = 2
 warm_start = 2

@@ -15,7 +15,7 @@ from auxo.experiments.summary import Summary
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.files.errors import FileError
 from tests.experiments.made_summaries import made_method, made_summary
-from tests.registry.own_parts import CRITERION
+from tests.registry.own_parts import SMALL_PARTS
 
 
 class Runs:
@@ -113,8 +113,8 @@ def test_a_summary_of_another_version_is_an_error_with_its_place(tmp_path: Path)
 
 def test_another_setting_of_a_part_is_another_configuration(tmp_path: Path) -> None:
     run_seeds(Config(), 1, tmp_path, Runs())
-    with pytest.raises(ConfigError, match=r"another configuration \(auxo\.criterion\.limits\.begin: 0\.25, now 0\.1\)"):
-        run_seeds(Config(parts={"auxo": {"criterion": {"limits": {"begin": 0.1}}}}), 1, tmp_path, Runs())
+    with pytest.raises(ConfigError, match=r"another configuration \(auxo\.trial\.rest: 1\.0, now 0\.5\)"):
+        run_seeds(Config(parts={"auxo": {"trial": {"rest": 0.5}}}), 1, tmp_path, Runs())
 
 
 def test_changed_code_of_ones_own_part_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +128,15 @@ def test_changed_code_of_ones_own_part_is_another_run(tmp_path: Path, monkeypatc
         run_seeds(config, 2, tmp_path / "runs", Runs())
 
 
-def test_changed_code_of_a_criterion_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_code_of_a_part_within_another_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("my_criterion.py").write_text(CRITERION)
-    config = Config(parts={"auxo": {"criterion": "my_criterion.py:Stubborn"}})
+    Path("my_parts.py").write_text(SMALL_PARTS)
+    config = Config.model_validate(
+        {"training": {"aggregator": "clipped"}, "parts": {"clipped": {"aggregator": "my_parts.py:Doubled"}}}
+    )
     run_seeds(config, 1, tmp_path / "runs", Runs())
-    Path("my_criterion.py").write_text(f"{CRITERION}# better now\n")
-    with pytest.raises(ConfigError, match=r"other content of my_criterion\.py"):
+    Path("my_parts.py").write_text(f"{SMALL_PARTS}# better now\n")
+    with pytest.raises(ConfigError, match=r"other content of my_parts\.py"):
         run_seeds(config, 2, tmp_path / "runs", Runs())
 
 

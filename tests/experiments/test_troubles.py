@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, TrialSettings
 from auxo.cli import app
 from auxo.core.rng import stream
-from auxo.core.trial import TrialSettings
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import read_columns, write_columns, write_federated_file
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig

@@ -7,9 +7,7 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from auxo.algorithms.auxo import Auxo
-from auxo.core.clustering import ClusteringSettings
-from auxo.core.trial import TrialSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.result import AuxoResult
 from auxo.flower.roll_call import CheckInBy
@@ -21,7 +19,7 @@ from tests.flower.local_grid import LocalGrid
 NODES = 8
 
 FEW = Auxo(
-    cross_fit_share=1.0,
+    judge_share=1.0,
     clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=8),
     trial=TrialSettings(rounds=4, looks_from=6, min_participants=2, patience=5),
 )

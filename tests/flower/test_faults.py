@@ -20,12 +20,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.core.asking import Answer
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
-from auxo.core.trial import TrialSettings
 from auxo.core.types import CohortId
 from auxo.flower import AuxoResult, AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
@@ -41,7 +39,7 @@ BAD = 3  # the partition that misbehaves
 Change = Callable[[Message, Context], Message]
 
 FEW = Auxo(
-    cross_fit_share=1.0,
+    judge_share=1.0,
     clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=6),
     trial=TrialSettings(rounds=3, min_participants=2, looks_from=8, deviations=2.0),
 )
@@ -309,7 +307,7 @@ def check_in_with(request: str) -> Change:
 
 
 def asking_for(cohort: str, cluster: int = 0, reward: float = 1.0) -> str:
-    request = AffinityRequest(CohortId(cohort), reward, cluster, (cluster, cluster), 1, True, 5)
+    request = AffinityRequest(CohortId(cohort), reward, cluster, 1, True, 5)
     return to_parts(CheckIn(0, request, 3))[0]
 
 

@@ -4,7 +4,7 @@ from auxo.flower.post import Mailbox
 from auxo.flower.wire import Said
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
 
-ASKS = AffinityRequest(CohortId("0"), 0.5, 1, (1, 1), 1, True)
+ASKS = AffinityRequest(CohortId("0"), 0.5, 1, 1, True)
 
 
 def told(node: int, reward: float | None) -> AffinityFeedback:

@@ -31,10 +31,9 @@ from flwr.serverapp.strategy import (
     Strategy,
 )
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.core.cohort_algorithm import CohortAlgorithm
-from auxo.core.trial import TrialSettings
 from auxo.flower.client import AuxoClientApp
 from auxo.flower.strategy import AuxoStrategy
 from tests.flower.linear_app import fill, initial
@@ -74,7 +73,7 @@ WITH_NOISE: dict[str, tuple[Callable[[], Strategy], list[Mod]]] = {
 
 NEVER: dict[str, CohortAlgorithm] = {
     "one cohort": OneCohort(),
-    "Auxo that never looks": Auxo(cross_fit_share=0.0, trial=TrialSettings(looks_from=10_000)),
+    "Auxo that never looks": Auxo(judge_share=0.0, trial=TrialSettings(looks_from=10_000)),
 }
 
 

@@ -30,14 +30,12 @@ import numpy as np
 from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
-from auxo.algorithms.auxo import Auxo
-from auxo.core.clustering import ClusteringSettings
-from auxo.core.trial import TrialSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.flower import AuxoStrategy
 from tests.flower.linear_app import auxo_app, initial
 
 FEW = Auxo(
-    cross_fit_share=1.0,
+    judge_share=1.0,
     clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=6),
     trial=TrialSettings(rounds=3, min_participants=2, looks_from=8, deviations=2.0),
 )

@@ -196,7 +196,7 @@ def test_the_log_says_when_a_partition_is_tried_and_that_more_rounds_decide(capl
 def test_too_few_rounds_or_participants_are_told_in_arguments_of_the_strategy(caplog: pytest.LogCaptureFixture) -> None:
     federation(rounds=2)
     assert "raise num_rounds of start()" in caplog.text
-    federation(rounds=2, method=Auxo(cross_fit_share=1.0))
+    federation(rounds=2, method=Auxo(judge_share=1.0))
     assert "raise participants of AuxoStrategy" in caplog.text
     assert "training." not in caplog.text
 
@@ -363,7 +363,7 @@ def test_affinity_that_means_nothing_counts_as_nothing_said(text: str) -> None:
 @pytest.mark.parametrize("cohort", ["7.7", "0" + ".0" * 10_000, "", "../../etc"])
 def test_cohorts_that_never_were_count_as_no_preference(cohort: str) -> None:
     def claim(reply: Message) -> Message:
-        request = AffinityRequest(CohortId(cohort), 1.0, 10**9, (0, 0), 1, True, 9)
+        request = AffinityRequest(CohortId(cohort), 1.0, 10**9, 1, True, 9)
         reply.metadata.group_id = f"{CHECK_IN}{to_parts(CheckIn(BAD_NODE, request, 5))[0]}"
         return reply
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auxo.algorithms.auxo import AuxoMemory
+from auxo.algorithms.paper import Evidence, PaperMemory
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators import FedYogi
 from auxo.core.asking import Answer, Ask, Asks, Judgement
@@ -25,7 +25,6 @@ from auxo.core.cohort_algorithm import Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.partition import RoundEvidence
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol import codec
@@ -487,14 +486,11 @@ def test_affinity_records_come_back() -> None:
 
 @pytest.mark.parametrize("centres", [None, np.eye(2, 3, order="F")])
 def test_a_cohort_state_comes_back(centres: FloatArray | None) -> None:
-    memory = AuxoMemory(
-        clustering=ClusteringState(generation=1, centres=centres),
-        evidence=(RoundEvidence((0.1, float("nan")), 0.05, 4, (2, 2), dispersion=1.0, dispersion_within=0.5),),
-    )
+    memory = PaperMemory(ClusteringState(generation=1, centres=centres), (Evidence((2, 2), 1.0, float("nan")),))
     state = CohortState(
         server=FedYogi().initial(np.arange(4, dtype=np.float32)), round=3, check_ins=12.5, memory=memory
     )
-    assert is_same(from_bytes(CohortState, to_bytes(state), own=(AuxoMemory,)), state)
+    assert is_same(from_bytes(CohortState, to_bytes(state), own=(PaperMemory,)), state)
 
 
 # States of plugged-in parts.
@@ -581,7 +577,7 @@ def test_a_state_of_a_part_that_cannot_be_stored_is_refused_with_its_path() -> N
             np.arange(1),
             (CohortId("0.0"), CohortId("0.1")),
             Asks(np.zeros(1, dtype=np.int64), np.full(1, -1)),
-            notes=Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.zeros((1, 2), int), np.ones(1, int)),
+            notes=Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.ones(1, int)),
         ),
     ],
     ids=["without notes", "with notes"],
@@ -602,7 +598,7 @@ def test_a_rounds_participants_come_back(participants: Participants) -> None:
         ),
         TaskResult(3, ROOT, 7, Answer(np.ones(2, dtype=np.float32), 5)),
         TaskFailure(3, ROOT, 7, "battery"),
-        CheckIn(3, AffinityRequest(ROOT, 0.5, 1, (1, -1), 2, True), 4),
+        CheckIn(3, AffinityRequest(ROOT, 0.5, 1, 2, True), 4),
         AffinityFeedback(3, ROOT, a_tree(), None, (0.5, None), 1, 2),
     ],
     ids=lambda message: type(message).__name__,

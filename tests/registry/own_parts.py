@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from auxo.algorithms.base import OneCohort
 from auxo.core.aggregators import Aggregator, FedAvg
-from auxo.core.partition import CrossFittedGain, PartitionCriterion
 from auxo.core.settings import setting
 
 
@@ -20,7 +19,7 @@ class MyMethod:
 
     strength: float = setting(0.5, "How strong it is.")
     depth: Depth = field(default_factory=Depth)
-    criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
+    aggregator: Aggregator = field(default_factory=FedAvg)
 
     own_states = ()
     client_half = None
@@ -56,28 +55,6 @@ class Needy:
 
 def make_method():
     return MyMethod()
-'''
-
-CRITERION = '''
-from dataclasses import dataclass, field
-
-from auxo.core.partition import Keep, PartitionLimits, Verdict
-from auxo.core.settings import setting
-
-
-@dataclass(frozen=True)
-class Stubborn:
-    """Never partitions."""
-
-    limits: PartitionLimits = field(default_factory=PartitionLimits)
-    patience: int = setting(3, "Rounds that it looks back at.")
-
-    @property
-    def window(self) -> int:
-        return self.patience
-
-    def judge(self, evidence, outlook):
-        return Verdict(Keep(), None, 0.0, 1, explains=False)
 '''
 
 SMALL_PARTS = '''

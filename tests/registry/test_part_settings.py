@@ -7,21 +7,20 @@ from typing import Literal
 
 import pytest
 
-from auxo.core.partition import CrossFittedGain, Lemma, PartitionCriterion, PartitionLimits
 from auxo.core.settings import Fraction, setting
 from auxo.registry.part_settings import Line, PartMaker
 from auxo.registry.registry import Entry, Registry
-from tests.registry.own_parts import CRITERION
+from tests.registry.toy_rules import STUBBORN, Limits, Patient, Rule, Strict
 
-CRITERIA = Registry(
-    "criterion",
+RULES = Registry(
+    "rule",
     (
-        Entry("gain", "Partition when it pays.", "auxo.core.partition:CrossFittedGain"),
-        Entry("lemma", "Lemma 1.", "auxo.core.partition:Lemma"),
+        Entry("patient", "Waits.", "tests.registry.toy_rules:Patient"),
+        Entry("strict", "Does not.", "tests.registry.toy_rules:Strict"),
     ),
-    (PartitionCriterion,),
+    (Rule,),
 )
-LIMITS = PartitionLimits(begin=0.1, end=0.9)
+LIMITS = Limits(begin=0.1, end=0.9)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Inner:
 @dataclass(frozen=True)
 class Outer:
     inner: Inner = field(default_factory=lambda: Inner(size=7))
-    criterion: PartitionCriterion = field(default_factory=lambda: Lemma(LIMITS, alpha=3.0))
+    rule: Rule = field(default_factory=lambda: Strict(LIMITS, alpha=3.0))
     rates: tuple[float, ...] = setting((0.1, 0.2), "Which rates.")
     kind: Literal["plain", "odd"] = setting("plain", "Which kind.")
     is_on: bool = setting(True, "Whether it is on.")
@@ -49,13 +48,13 @@ PARTS = Registry("part", (Entry("outer", "All of it.", f"{__name__}:Outer"),), (
 
 
 def make(**table: object) -> Outer:
-    part = PartMaker({PartitionCriterion: CRITERIA}, {"outer": table}).make(PARTS, "outer")
+    part = PartMaker({Rule: RULES}, {"outer": table}).make(PARTS, "outer")
     assert isinstance(part, Outer)
     return part
 
 
 def sections_of(part: object) -> dict[str, dict[str, object]]:
-    maker = PartMaker({PartitionCriterion: CRITERIA}, {})
+    maker = PartMaker({Rule: RULES}, {})
     return {section: {line.key: line.value for line in lines} for section, lines in maker.described(part, "outer")}
 
 
@@ -72,23 +71,23 @@ def test_a_section_changes_what_it_names_and_nothing_else() -> None:
 
 def test_what_is_within_keeps_what_the_outer_part_had_set() -> None:
     assert make(inner={"share": 0.25}) == Outer(inner=Inner(size=7, share=0.25))
-    assert make(criterion={"rounds": 5}) == Outer(criterion=Lemma(LIMITS, alpha=3.0, rounds=5))
-    assert make(criterion={"limits": {"end": 0.5}}) == Outer(criterion=Lemma(PartitionLimits(0.1, 0.5), alpha=3.0))
+    assert make(rule={"rounds": 5}) == Outer(rule=Strict(LIMITS, alpha=3.0, rounds=5))
+    assert make(rule={"limits": {"end": 0.5}}) == Outer(rule=Strict(Limits(0.1, 0.5), alpha=3.0))
 
 
 def test_a_part_within_goes_by_its_name_or_by_a_table_with_its_name() -> None:
-    assert make(criterion="gain") == Outer(criterion=CrossFittedGain())
-    assert make(criterion={"name": "gain", "rounds": 3}) == Outer(criterion=CrossFittedGain(rounds=3))
-    assert make(criterion={"name": "lemma", "rounds": 5}) == Outer(criterion=Lemma(LIMITS, alpha=3.0, rounds=5))
+    assert make(rule="patient") == Outer(rule=Patient())
+    assert make(rule={"name": "patient", "rounds": 3}) == Outer(rule=Patient(rounds=3))
+    assert make(rule={"name": "strict", "rounds": 5}) == Outer(rule=Strict(LIMITS, alpha=3.0, rounds=5))
 
 
 def test_a_part_of_ones_own_goes_within_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_criterion.py").write_text(CRITERION)
-    made = make(criterion={"name": "my_criterion.py:Stubborn", "patience": 9, "limits": {"begin": 0.0}}).criterion
-    assert made.window == 9
-    assert made.limits == PartitionLimits(begin=0.0)
-    assert sections_of(Outer(criterion=made))["outer.criterion"] == {"name": "my_criterion.py:Stubborn", "patience": 9}
+    (tmp_path / "my_rule.py").write_text(STUBBORN)
+    made = make(rule={"name": "my_rule.py:Stubborn", "patience": 9, "limits": {"begin": 0.0}}).rule
+    assert not made.stops(100)
+    assert made.limits == Limits(begin=0.0)
+    assert sections_of(Outer(rule=made))["outer.rule"] == {"name": "my_rule.py:Stubborn", "patience": 9}
 
 
 def test_the_part_itself_may_stand_in_place_of_its_section() -> None:
@@ -109,22 +108,22 @@ def test_the_part_itself_may_stand_in_place_of_its_section() -> None:
         ({"inner": {"share": 1.5}}, "outer.inner.share: expected a value in [0, 1], got 1.5"),
         ({"inner": {"share": "1"}}, 'outer.inner.share: expected a number (at least 0, at most 1), got "1"'),
         ({"inner": {"size": 2.5}}, "outer.inner.size: expected a whole number, got 2.5"),
-        ({"criterion": "lema"}, "outer.criterion: expected a criterion (gain, lemma) or an import path, got "),
-        ({"criterion": 3}, "outer.criterion: expected the name of a criterion, got 3"),
-        ({"criterion": {"alpha": -1.0}}, "outer.criterion.alpha: expected a positive number, got -1.0"),
+        ({"rule": "stric"}, "outer.rule: expected a rule (patient, strict) or an import path, got "),
+        ({"rule": 3}, "outer.rule: expected the name of a rule, got 3"),
+        ({"rule": {"alpha": -1.0}}, "outer.rule.alpha: expected a positive number, got -1.0"),
         (
-            {"criterion": {"limits": {"end": 0.0}}},
-            "outer.criterion.limits.begin, end: expected 0 <= begin <= end <= 1, got 0.1 and 0.0",
+            {"rule": {"limits": {"end": 0.0}}},
+            "outer.rule.limits.begin, end: expected begin <= end, got 0.1 and 0.0",
         ),
         (
-            {"criterion": {"name": f"{__name__}:Inner"}},
-            "expected a criterion as auxo.core.partition:PartitionCriterion",
+            {"rule": {"name": f"{__name__}:Inner"}},
+            "expected a rule as tests.registry.toy_rules:Rule",
         ),
-        ({"kidn": 3}, "outer.kidn: unknown key; did you mean outer.kind? Keys of [outer]: inner, criterion, rates"),
+        ({"kidn": 3}, "outer.kidn: unknown key; did you mean outer.kind? Keys of [outer]: inner, rule, rates"),
         ({"share": 3}, "outer.share: unknown key; did you mean outer.inner.share? Keys of [outer]: "),
-        ({"begin": 3}, "outer.begin: unknown key; did you mean outer.criterion.limits.begin? Keys of [outer]: "),
+        ({"begin": 3}, "outer.begin: unknown key; did you mean outer.rule.limits.begin? Keys of [outer]: "),
         ({"qqqq": 3}, "outer.qqqq: unknown key. Keys of [outer]: "),
-        ({"criterion": {"min_gain": 0.1}}, "outer.criterion.min_gain: unknown key. Keys of [outer.criterion]: limits"),
+        ({"rule": {"max_gain": 0.1}}, "outer.rule.max_gain: unknown key. Keys of [outer.rule]: limits"),
     ],
 )
 def test_what_does_not_fit_is_named_with_what_was_expected(table: Mapping[str, object], message: str) -> None:
@@ -134,19 +133,19 @@ def test_what_does_not_fit_is_named_with_what_was_expected(table: Mapping[str, o
 
 
 def test_a_part_is_described_section_by_section_as_it_reads_back() -> None:
-    part = make(criterion={"name": "gain", "rounds": 3}, inner={"size": 2}, limit=3)
+    part = make(rule={"name": "patient", "rounds": 3}, inner={"size": 2}, limit=3)
     sections = sections_of(part)
-    assert list(sections) == ["outer", "outer.inner", "outer.criterion", "outer.criterion.limits"]
-    assert sections["outer.criterion"]["name"] == "gain"
-    criterion = {**sections["outer.criterion"], "limits": sections["outer.criterion.limits"]}
-    assert make(**sections["outer"], inner=sections["outer.inner"], criterion=criterion) == part
+    assert list(sections) == ["outer", "outer.inner", "outer.rule", "outer.rule.limits"]
+    assert sections["outer.rule"]["name"] == "patient"
+    rule = {**sections["outer.rule"], "limits": sections["outer.rule.limits"]}
+    assert make(**sections["outer"], inner=sections["outer.inner"], rule=rule) == part
 
 
 def test_lines_say_what_settings_mean_and_take() -> None:
-    described = dict(PartMaker({PartitionCriterion: CRITERIA}, {}).described(Outer(), "outer"))
+    described = dict(PartMaker({Rule: RULES}, {}).described(Outer(), "outer"))
     assert Line("kind", "plain", "Which kind.", '"plain" or "odd"') in described["outer"]
-    assert described["outer.criterion"][0] == Line(
-        "name", "lemma", "Which criterion.", '"gain" or "lemma" or an import path'
+    assert described["outer.rule"][0] == Line(
+        "name", "strict", "Which rule.", '"patient" or "strict" or an import path'
     )
 
 

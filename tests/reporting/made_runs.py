@@ -63,7 +63,7 @@ AUXO: tuple[Event, ...] = (
     evaluated(4, 400, 0.93, {"0.0": 0.9, "0.1": 0.96}),
 )
 
-IFCA: tuple[Event, ...] = (  # told its cohorts, whose rounds are the root's; it has no criterion
+IFCA: tuple[Event, ...] = (  # told its cohorts, whose rounds are the root's; it knows no gain
     closed(1, "0", 1, needed=0.0),
     evaluated(1, 100, 0.4, {"0.0": 0.4, "0.1": 0.4, "0.3": 0.4}),
     closed(4, "0", 2, needed=0.0),

@@ -11,7 +11,7 @@ from auxo.reporting.figures import (
     accuracy_over_work,
     better_and_worse,
     client_curve,
-    criterion_chart,
+    gain_chart,
     heterogeneity_chart,
 )
 from tests.experiments.made_summaries import brought, made_method
@@ -64,8 +64,8 @@ def test_clients_that_cannot_be_paired_are_not_counted(run: RunDirectory) -> Non
     assert better_and_worse(methods["base"], methods["auxo"]) is None
 
 
-def test_criterion_shows_gain_need_and_partition(run: RunDirectory) -> None:
-    chart = criterion_chart(gather(finished(run)).methods["auxo"])
+def test_gains_are_shown_with_what_was_asked_for_and_partitions(run: RunDirectory) -> None:
+    chart = gain_chart(gather(finished(run)).methods["auxo"])
     assert chart is not None
     gains = {line.name: line.y.tolist() for line in chart.lines if not line.is_dashed}
     assert gains == {"gain of 0": [0.03], "gain of 0.0": [0.001], "gain of 0.1": [0.002]}
@@ -74,9 +74,17 @@ def test_criterion_shows_gain_need_and_partition(run: RunDirectory) -> None:
     assert [mark.x for mark in chart.marks] == [2.0]
 
 
+def test_where_no_gain_is_asked_for_there_is_no_line_for_it(run: RunDirectory) -> None:
+    record(run, auxo=(closed(1, "0", 1, needed=0.0), closed(2, "0", 2, gain=0.03, needed=0.0)))
+    chart = gain_chart(gather(run).methods["auxo"])
+    assert chart is not None
+    assert [line.name for line in chart.lines] == ["gain of 0"]
+    assert "needed" not in chart.description
+
+
 def test_needs_that_differ_between_cohorts_are_drawn_apart(run: RunDirectory) -> None:
     record(run, auxo=(*AUXO, closed(4, "0.0", 4, gain=0.0, needed=0.05), closed(4, "0.1", 4, gain=0.0, needed=0.01)))
-    chart = criterion_chart(gather(run).methods["auxo"])
+    chart = gain_chart(gather(run).methods["auxo"])
     assert chart is not None
     assert {line.name for line in chart.lines if line.is_dashed} == {f"gain {c} needed" for c in ("0", "0.0", "0.1")}
 

@@ -242,16 +242,24 @@ def test_tree_of_several_models_does_not_say_that_all_share_one(run: RunDirector
     assert "Cohorts that no client has used are not known of" in text
 
 
-def test_methods_without_a_criterion_are_left_out_of_what_it_saw(run: RunDirectory) -> None:
+def test_methods_that_know_no_gain_are_left_out_of_what_partitions_bring(run: RunDirectory) -> None:
     html = page(record(run, base=BASE, auxo=AUXO, ifca=IFCA))
-    saw = html.split("What the partition criterion saw")[1].split("Rounds</h2>")[0]
+    saw = html.split("What a partition would bring")[1].split("Rounds</h2>")[0]
     assert ">Auxo<" in saw
     assert "IFCA" not in saw
     assert "nothing to judge" not in saw
 
 
-def test_without_any_criterion_nothing_is_said_of_one(run: RunDirectory) -> None:
-    assert "criterion" not in words(page(record(run, base=BASE, ifca=IFCA))).split("Configuration")[0]
+def test_where_no_method_knows_a_gain_nothing_is_said_of_one(run: RunDirectory) -> None:
+    assert "partition would bring" not in words(page(record(run, base=BASE, ifca=IFCA))).split("Configuration")[0]
+
+
+def test_a_trial_is_not_said_to_compare_its_gain_with_a_line(run: RunDirectory) -> None:
+    tried = (closed(1, "0", 1, needed=0.0), closed(2, "0", 2, gain=0.03, needed=0.0))
+    text = words(page(record(run, base=BASE, auxo=tried)))
+    assert "The gain is the share of their loss that the judges of a trial would gain" in text
+    assert "dashed" not in text
+    assert "(dashed)" in words(page(record(run, paper=AUXO)))
 
 
 def test_a_speedup_that_says_little_says_so(run: RunDirectory) -> None:

@@ -10,7 +10,6 @@ from auxo.core.affinity import FeedbackColumns
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer, Asks
 from auxo.core.claims import Claims
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
     Affinities,
     Closing,
@@ -22,44 +21,21 @@ from auxo.core.cohort_algorithm import (
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.gathering import Gathered, Returned
 from auxo.core.own_state import own
-from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
-from auxo.core.rewards import RewardSettings
+from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.closing import close_round, closing_of
 from auxo.runtime.coordinator import act, start
 from auxo.runtime.federation import Federation
 from auxo.runtime.rounds import end_round
+from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 
 N_PARAMS = 6
 WEIGHTS = np.arange(N_PARAMS, dtype=np.float32)
 HALVES = Partition((0, 1), (0.25, 0.75))
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
-ALWAYS = PartitionLimits(begin=0.0, end=1.0)
-
-
-@dataclass(frozen=True)
-class PartitionAt:
-    """Partition the root when a given share of its rounds is done, whatever the evidence."""
-
-    at: float
-    partition: Partition = HALVES
-    limits: PartitionLimits = ALWAYS
-    window: int = 3
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        due = outlook.cohorts == 1 and outlook.progress >= self.at
-        return Verdict(self.partition if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
-
-
-SETTINGS = Auxo(
-    clustering=ClusteringSettings(clusters=2),
-    rewards=RewardSettings(min_known=3),
-    decides="criterion",
-    criterion=PartitionAt(2.0),
-    start_round=1,
-    sharing="equal",
-)
+SETTINGS = replace(FOLLOWS, sharing="equal")
+SAME_SECRET = "of all servers in tests"  # noqa: S105 - or their bytes would not be the same
 RULES = Federation(SETTINGS, FedAvg(), N_PARAMS, total_participants=10, total_rounds=4, seed=1, overcommit=0.25)
 
 
@@ -86,7 +62,6 @@ def claims(n: int, *, known: bool | BoolArray = False, label: IntArray | None = 
         vouched=is_known,
         known=is_known,
         label=labels,
-        label_by_fold=np.stack([labels, labels], axis=1),
         generation=np.full(n, 1),
     )
 
@@ -165,3 +140,8 @@ def memory_of(state: CohortState) -> AuxoMemory:
 def with_auxo(auxo: Auxo, rules: Federation = RULES) -> Federation:
     """Return the rules with other settings of the algorithm."""
     return replace(rules, algorithm=auxo)
+
+
+def partitioned_at(progress: float) -> Federation:
+    """Return rules by which the root is partitioned when a given share of its rounds is done."""
+    return replace(RULES, algorithm=PlannedPartitions((progress,), HALVES, SETTINGS))

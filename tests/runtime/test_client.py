@@ -7,7 +7,7 @@ from auxo import AffinityFeedback, AffinityRequest, Auxo, CheckIn, Client, Serve
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import ROOT, CohortId
-from auxo.protocol.codec import CodecError
+from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 ONCE = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
@@ -49,22 +49,14 @@ def test_a_client_without_a_record_has_no_preference() -> None:
 
 
 def test_a_client_asks_with_the_cluster_index_that_feedback_gave_it() -> None:
-    assert client(TOLD).check_in() == CheckIn(7, AffinityRequest(ROOT, 0.0, 1, (1, -1), 1, True), 1)
-
-
-def test_each_half_of_the_samples_has_a_cluster_index_of_its_own() -> None:
-    other_half = replace(TOLD, fold=1, similarity=(0.3, 0.1))
-    (wish,) = wishes(client(TOLD, other_half), 1)
-
-    assert wish.cluster_by_fold == (1, 0)
-    assert wish.cluster == 1
+    assert client(TOLD).check_in() == CheckIn(7, AffinityRequest(ROOT, 0.0, 1, 1, True), 1)
 
 
 def test_feedback_of_a_round_without_clustering_counts_but_gives_no_label() -> None:
     check_in = client(replace(TOLD, similarity=(None, None))).check_in()
 
     assert check_in.participations == 1
-    assert check_in.request == AffinityRequest(ROOT, 0.0, -1, (-1, -1), 1, True)
+    assert check_in.request == AffinityRequest(ROOT, 0.0, -1, 1, True)
 
 
 def test_after_a_partition_a_client_asks_for_the_child_of_its_label() -> None:
@@ -245,3 +237,28 @@ def test_a_reward_or_a_similarity_that_cannot_be_is_refused(value: float) -> Non
         with pytest.raises(ValueError, match="expected numbers from -1 to 1, or None"):
             made.receive(told)
         assert made.record_to_bytes() == before
+
+
+# Tokens.
+
+
+def test_a_client_brings_along_the_last_token_that_it_was_given() -> None:
+    first, second = (replace(TOLD, round=number, token=f"number {number}") for number in (1, 2))
+    given = client(first, second, replace(TOLD, round=3))
+    again = Client(7, settings=STEADY)
+    again.record_from_bytes(given.record_to_bytes())
+
+    for one in (given, again):
+        (wish,) = wishes(one, 1)
+        assert wish.token == second.token
+
+
+def test_a_token_is_part_of_a_request_and_changes_nothing_else() -> None:
+    text = "any text"
+    (plain,), (given,) = wishes(client(TOLD), 1), wishes(client(replace(TOLD, token=text)), 1)
+
+    assert (plain.token, given.token) == ("", text)
+    assert replace(given, token="") == plain
+    assert from_bytes(AffinityRequest, to_bytes(given)) == given
+    server = Server(np.zeros(3, dtype=np.float32), participants=2, rounds=2, method=Auxo())
+    assert [len(server.match([CheckIn(7, one)])[ROOT]) for one in (plain, given)] == [1, 1]

@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Asks, Failure, PreTraining
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import Outcome, Participants
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Returned
@@ -22,6 +21,7 @@ from auxo.runtime.closing import Closed, Training, _offered_now, close_round, cl
 from auxo.runtime.coordinator import act, start
 from auxo.runtime.rounds import end_round
 from auxo.training.trainer import Job
+from tests.algorithms.planned_partitions import CLUSTERS
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
@@ -79,7 +79,10 @@ def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what
     assert closing_of(RULES, state, LEFT, asked).participants is asked
     assert closing.participants.offered == (LEFT, CohortId("0.1.0"), CohortId("0.1.1"))
     assert closing.participants.asks.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
-    assert closing.states == tuple(later.cohorts[leaf] for leaf in closing.participants.offered)
+    assert closing.states == (later.cohorts[LEFT],)
+    assert set(closing.shelved) == set(closing.participants.offered) - {LEFT}
+    for model, leaf in zip(closing.models, closing.participants.offered, strict=True):
+        assert model is later.cohorts[leaf].server.weights
 
 
 def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them() -> None:
@@ -243,7 +246,7 @@ def test_rewards_say_nothing_while_there_is_one_cohort_and_are_bounded_afterward
 
 @pytest.mark.parametrize("folds", [1, 3])
 def test_each_participant_is_told_its_own_cluster_whoever_else_answers_and_in_whatever_order(folds: int) -> None:
-    forgetful = with_auxo(replace(SETTINGS, clustering=ClusteringSettings(clusters=2, centre_memory=0.0)))
+    forgetful = with_auxo(replace(SETTINGS, clustering=replace(CLUSTERS, centre_memory=0.0)))
     first = close(forgetful, begun(), answers(updates(16)))
     labels = first.similarity.argmax(axis=1)
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
@@ -259,29 +262,6 @@ def test_each_participant_is_told_its_own_cluster_whoever_else_answers_and_in_wh
     np.testing.assert_array_equal(later.told.fold, fold[order])
 
 
-def test_only_a_label_from_the_half_that_a_participant_does_not_train_on_is_judged() -> None:
-    first = close(RULES, begun(), answers(updates(12)))
-    labels, fold, rows = first.similarity.argmax(axis=1), np.arange(12) // 2 % 2, np.arange(12)
-    for half, judged in ((fold, 0), (1 - fold, 11)):
-        by_fold = np.full((12, 2), -1)
-        by_fold[rows, half] = labels
-        brought = replace(claims(12, label=labels), label_by_fold=by_fold)
-        # The first has one example, which may be all that it has: it is not judged in any case.
-        later = close(RULES, first.state, answers(updates(12, seed=1)), brought=brought, fold=fold)
-
-        assert later.notes.judged == judged
-        assert later.notes.labelled == 12
-
-
-def test_without_cross_fitting_every_label_is_judged() -> None:
-    rules = with_auxo(replace(SETTINGS, cross_fit=False))
-    first = close(rules, begun(rules), answers(updates(12)))
-    labels = np.where(np.arange(12) < 9, first.similarity.argmax(axis=1), -1)
-    later = close(rules, first.state, answers(updates(12, seed=1)), brought=claims(12, label=labels))
-
-    assert later.notes.judged == later.notes.labelled == 9
-
-
 def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> None:
     deltas = updates(9)[::2]
     without = close(RULES, partitioned(), answers(deltas), LEFT, claims(5, known=True))
@@ -293,7 +273,7 @@ def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> No
 
 
 def test_before_clustering_begins_no_cluster_is_told() -> None:
-    waiting = with_auxo(replace(SETTINGS, start_round=2))
+    waiting = with_auxo(replace(SETTINGS, clustering=replace(CLUSTERS, pool_rounds=2)))
     first = close(waiting, begun(), answers(updates(12)))
     second = close(waiting, first.state, answers(updates(12)))
 

@@ -22,9 +22,7 @@ from tests.runtime.made_rounds import (
     N_PARAMS,
     RIGHT,
     RULES,
-    SETTINGS,
     WEIGHTS,
-    PartitionAt,
     answers,
     begun,
     claims,
@@ -33,9 +31,9 @@ from tests.runtime.made_rounds import (
     initial,
     memory_of,
     partitioned,
+    partitioned_at,
     updates,
     weights_of,
-    with_auxo,
 )
 
 # Before the first round.
@@ -77,7 +75,7 @@ def test_a_run_may_begin_with_a_model_for_each_cohort() -> None:
 
 
 def test_children_start_from_their_parents_weights_and_optimiser_slots() -> None:
-    rules = replace(with_auxo(replace(SETTINGS, criterion=PartitionAt(0.5))), aggregator=FedYogi())
+    rules = replace(partitioned_at(0.5), aggregator=FedYogi())
     keeping = replace(RULES, aggregator=FedYogi())
     state = begun(rules)
     state = replace(state, cohorts={ROOT: replace(state.cohorts[ROOT], check_ins=40.0)})
@@ -93,13 +91,12 @@ def test_children_start_from_their_parents_weights_and_optimiser_slots() -> None
     for child, weight in zip((LEFT, RIGHT), HALVES.weights, strict=True):
         assert to_bytes(state.cohorts[child].server) == to_bytes(kept.state.cohorts[ROOT].server)
         assert state.cohorts[child].round == 2
-        assert memory_of(state.cohorts[child]).clustering.centres is None
-        assert memory_of(state.cohorts[child]).evidence == ()
+        assert memory_of(state.cohorts[child]).search.clustering.centres is None
         assert state.cohorts[child].check_ins == pytest.approx(40 * weight)
 
 
 def test_a_selector_tells_every_child_what_it_knew_of_the_parents_clients() -> None:
-    rules = replace(with_auxo(replace(SETTINGS, criterion=PartitionAt(0.5))), selector=FewestTurns())
+    rules = replace(partitioned_at(0.5), selector=FewestTurns())
     first = close(rules, begun(rules), answers(updates(12)))
     second = close(rules, first.state, answers(updates(12, seed=1)))
 
@@ -117,10 +114,11 @@ def test_a_child_that_trains_does_not_move_its_sibling() -> None:
 
 
 def test_the_partition_remembers_which_clustering_its_routes_number() -> None:
-    rules = with_auxo(replace(SETTINGS, criterion=PartitionAt(0.25)))
+    rules = partitioned_at(0.25)
     closed = close(rules, begun(rules), answers(updates(12)))
 
-    assert closed.state.tree.branches[0].generation == memory_of(closed.outcome.states[0]).clustering.generation == 1
+    generation = memory_of(closed.outcome.states[0]).search.clustering.generation
+    assert closed.state.tree.branches[0].generation == generation == 1
 
 
 def test_leaves_partition_again_below_themselves() -> None:

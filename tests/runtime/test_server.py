@@ -30,12 +30,10 @@ from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.kfed import KFed
 from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
-from auxo.core.partition import Keep, Outlook, Partition, PartitionLimits, RoundEvidence, Verdict
-from auxo.core.rewards import RewardSettings
+from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector
 from auxo.core.turnout import Turnout
@@ -44,42 +42,27 @@ from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
 from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
+from tests.algorithms.planned_partitions import CLUSTERS, FOLLOWS, PlannedPartitions
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
+from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 LEAVES = (CohortId("0.1"), CohortId("0.0.0"), CohortId("0.0.1"))  # after both partitions
 HALVES = Partition((0, 1), (0.5, 0.5))
-ALWAYS = PartitionLimits(begin=0.0, end=1.0)
-
-
-@dataclass(frozen=True)
-class TwoPartitions:
-    """Partition the root after 3 of 10 rounds, and whichever cohort closes its 6th first, whatever the evidence."""
-
-    limits: PartitionLimits = ALWAYS
-    window: int = 3
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        due = outlook.progress >= {1: 0.3, 2: 0.6}.get(outlook.cohorts, 2.0)
-        return Verdict(HALVES if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
+# The root after 3 of 10 rounds, and whichever cohort closes its 6th first. Everybody is a judge: who is one follows
+# from the client's name, and names are changed below.
+TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal", judge_share=1.0))
 
 
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
-        method=Auxo(
-            clustering=ClusteringSettings(clusters=2),
-            rewards=RewardSettings(min_known=3),
-            decides="criterion",
-            criterion=TwoPartitions(),
-            start_round=2,
-            sharing="equal",
-            cross_fit_share=1.0,  # which clients are judged follows from their names, and names are changed below
-        ),
+        method=TWO_PARTITIONS,
         aggregator=aggregator,
         seed=seed,
     )
@@ -208,7 +191,7 @@ def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds()
 def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[int, ...]] | list[Layer]) -> None:
     def similarities(shapes: list[tuple[int, ...]] | list[Layer]) -> list[tuple[float | None, ...]]:
         weights = np.zeros(N_PARAMS, dtype=np.float32)
-        method = Auxo(clustering=ClusteringSettings(clusters=4), decides="criterion", start_round=1)
+        method = replace(FOLLOWS, clustering=replace(CLUSTERS, clusters=4))
         server = Server(weights, participants=12, rounds=10, method=method, shapes=shapes)
         tasks = server.open_round(ROOT, [CheckIn(client) for client in range(12)])
         return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]
@@ -579,14 +562,14 @@ def test_a_round_in_which_everybody_fails_can_be_tried_again() -> None:
 
 # Requests of any kind.
 
-ASKS = AffinityRequest(CohortId("0"), 0.5, 1, (1, 1), 1, True)
+ASKS = AffinityRequest(CohortId("0"), 0.5, 1, 1, True)
 HOSTILE = {
     "an unknown cohort": replace(ASKS, cohort=CohortId("0.7")),
     "no cohort": replace(ASKS, cohort=CohortId("")),
     "a cohort 10,000 levels down": replace(ASKS, cohort=CohortId("0" + ".0" * 10_000)),
-    "a cluster that is none": replace(ASKS, cluster=2, cluster_by_fold=(2, 2)),
-    "a negative cluster": replace(ASKS, cluster=-9, cluster_by_fold=(-9, -9)),
-    "a huge cluster": replace(ASKS, cluster=10**30, cluster_by_fold=(10**30, 2**63)),
+    "a cluster that is none": replace(ASKS, cluster=2),
+    "a negative cluster": replace(ASKS, cluster=-9),
+    "a huge cluster": replace(ASKS, cluster=10**30),
     "a huge generation": replace(ASKS, generation=10**30),
     "a negative generation": replace(ASKS, generation=-(10**30)),
     "a reward of NaN": replace(ASKS, reward=float("nan")),
@@ -612,7 +595,6 @@ def test_a_check_in_of_any_kind_is_matched_to_one_leaf_and_may_take_part(asked: 
     for cohort, mine in matched.items():
         tasks = server.open_round(cohort, mine)
         assert len(tasks) == min(len(mine), PARTICIPANTS // len(server.cohorts))
-        assert {task.ask.fold for task in tasks} <= {0, 1}
         assert len(server.close_round(cohort, everybody(tasks))) == len(tasks)
 
 
@@ -629,7 +611,7 @@ SERVER = GROWN.server
 def test_whatever_a_client_claims_it_is_matched_to_one_leaf(
     cohort: str, reward: float, whole: list[int], ranked_first: bool
 ) -> None:
-    claim = AffinityRequest(CohortId(cohort), reward, whole[0], (whole[1], whole[2]), whole[3], ranked_first)
+    claim = AffinityRequest(CohortId(cohort), reward, whole[0], whole[1], ranked_first)
     matched = SERVER.match([CheckIn(7, claim, whole[4])], everybody=True)
 
     assert tuple(matched) == LEAVES
@@ -696,7 +678,7 @@ def test_a_client_that_asks_for_several_cohorts_is_sent_to_the_last_of_them() ->
     assert [list(matched[leaf]) for leaf in LEAVES] == [[], [], [asks[2]]]
 
 
-def test_a_client_that_checks_in_several_times_counts_once_in_what_the_criterion_hears() -> None:
+def test_a_client_that_checks_in_several_times_counts_once_in_what_the_cohort_hears() -> None:
     one, other = new_server(), new_server()
     check_ins = [CheckIn(number) for number in range(CLIENTS)]
     one.open_round(ROOT, check_ins)
@@ -714,6 +696,7 @@ FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
 def ifca_server(warm_start: int = 1, weights: float = 0.0, selector: Selector | None = None) -> Server:
     return Server(
         np.array([weights], dtype=np.float32),
+        secret=SAME_SECRET,
         participants=PARTICIPANTS,
         rounds=ROUNDS,
         method=Ifca(cohorts=2, warm_start=warm_start),
@@ -895,7 +878,14 @@ def test_a_selector_with_a_memory_gives_everybody_a_turn_even_over_a_crash() -> 
 
 def turns_server() -> Server:
     weights = np.zeros(N_PARAMS, dtype=np.float32)
-    return Server(weights, participants=PARTICIPANTS, rounds=ROUNDS, method=OneCohort(), selector=FewestTurns())
+    return Server(
+        weights,
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        method=OneCohort(),
+        selector=FewestTurns(),
+        secret=SAME_SECRET,
+    )
 
 
 # Mistakes in the loop.

@@ -23,6 +23,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server_record import ServerRecord
 from tests.core.made_updates import saying
+from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, ROUNDS, PARTICIPANTS = 6, 4, 8
 NUMBERS = list(range(20))
@@ -39,6 +40,7 @@ def new_server(
 ) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
         participants=participants,
         rounds=rounds,
         method=method or Auxo(),

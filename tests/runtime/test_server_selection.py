@@ -21,6 +21,7 @@ from auxo.runtime.server import Server
 from auxo.runtime.server_record import ServerRecord
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
+from tests.runtime.made_rounds import SAME_SECRET
 
 SHAPES = ((4, 3), (4,), (2, 4), (2,))
 N_PARAMS, CLIENTS = 26, 30
@@ -30,6 +31,7 @@ ONLINE = [CheckIn(f"phone-{number}") for number in range(CLIENTS)]
 def server(selector: Selector, shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
         participants=10,
         rounds=8,
         method=OneCohort(),

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from auxo import Auxo, Client, Server, Task, TaskResult
+from auxo.algorithms.auxo import AuxoMemory, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.judges import seals
 from auxo.core.asking import Answer, Judgement
-from auxo.core.clustering import ClusteringSettings
+from auxo.core.own_state import own
 from auxo.core.rng import stream
-from auxo.core.trial import TrialSettings
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import saying
+from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, CLIENTS, PARTICIPANTS, ROUNDS = 6, 60, 30, 24
 Judge = Callable[[Server, Task], Any]
@@ -49,6 +51,7 @@ class Loop:
     server: Server = field(
         default_factory=lambda: Server(
             np.zeros(N_PARAMS, dtype=np.float32),
+            secret=SAME_SECRET,
             participants=PARTICIPANTS,
             rounds=ROUNDS,
             method=Auxo(
@@ -247,3 +250,41 @@ def test_tasks_and_results_of_a_trial_go_over_the_wire() -> None:
 
     assert from_bytes(Task, to_bytes(task)) == task
     assert from_bytes(TaskResult, to_bytes(result)).answer.judged == result.answer.judged
+
+
+def heard(server: Server) -> list[int]:
+    """Return the marks of the judges that a trial has heard."""
+    memory = own(AuxoMemory, server.record.state.cohorts[ROOT].memory)
+    return [] if memory.search.trial is None else [int(seal) for seal in memory.search.trial.heard.seals]
+
+
+def test_marks_of_judges_cannot_be_made_again_without_the_secret_which_no_client_hears() -> None:
+    loop = Loop()
+    tasks = loop.until_judged()
+    secret = loop.server.record.state.secret
+    judges = np.array([int(task.client) for task in tasks if task.ask.judges])
+    said = loop.server.close_round(ROOT, [loop.answer(task) for task in tasks])
+
+    generation = own(AuxoMemory, loop.server.record.state.cohorts[ROOT].memory).search.clustering.generation
+    assert heard(loop.server)
+    assert set(heard(loop.server)) <= set(seals(judges, generation, secret).tolist())
+    for guess in ("", "0", "another"):
+        assert not set(heard(loop.server)) & set(seals(np.arange(CLIENTS), generation, guess).tolist())
+    assert all(secret.encode() not in to_bytes(message) for message in (*tasks, *said))
+
+
+def test_a_server_draws_its_secret_and_keeps_it_when_it_goes_on() -> None:
+    one, other = (Server(np.zeros(2), participants=2, rounds=2, method=Auxo()) for _ in range(2))
+    drawn = one.record.state.secret
+
+    assert len(drawn) == 64
+    assert drawn != other.record.state.secret
+    assert drawn not in repr(one.record)
+    other.restore(one.to_bytes())
+    assert other.record.state.secret == drawn
+
+
+@pytest.mark.parametrize("secret", ["", "x" * 65])
+def test_a_secret_that_cannot_be_a_key_is_refused(secret: str) -> None:
+    with pytest.raises(ValueError, match=f"secret: expected 1 to 64 bytes, got {len(secret)}"):
+        Server(np.zeros(2), participants=2, rounds=2, method=Auxo(), secret=secret)

@@ -106,7 +106,6 @@ def test_a_client_knows_and_asks_what_its_own_device_would(history: History) -> 
         for name in (
             "cohort",
             "cluster",
-            "cluster_by_fold",
             "generation",
             "reward",
             "ranked_first",

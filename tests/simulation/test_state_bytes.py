@@ -1,33 +1,21 @@
 """The state of a run, taken to bytes and back at many of its events, open rounds included."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
-from auxo.algorithms.paper import Paper
+from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.own_state import own
-from auxo.core.partition import (
-    CrossFittedGain,
-    Keep,
-    Outlook,
-    Partition,
-    PartitionCriterion,
-    PartitionLimits,
-    RoundEvidence,
-    Verdict,
-)
-from auxo.core.rewards import RewardSettings
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.selectors.oort import Oort, OortMemory
 from auxo.core.selectors.pyramidfl import PyramidFL
@@ -43,9 +31,9 @@ from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
+from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 
 CLIENTS, EVERY = 80, 9  # odd, for with one cohort every other state has an open round
-ALWAYS = PartitionLimits(begin=0.0, end=1.0)
 TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)
 DATA = synthetic_population(
     clients=CLIENTS,
@@ -67,18 +55,6 @@ SCARCE = replace(ABUNDANT, availability=DayNightPattern(share=0.4).draw(CLIENTS,
 
 
 @dataclass(frozen=True)
-class Twice:
-    """Partition the root a fifth of the way, and whichever cohort is first half-way, whatever the evidence."""
-
-    limits: PartitionLimits = ALWAYS
-    window: int = 3
-
-    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
-        due = outlook.progress >= {1: 0.2, 2: 0.5}.get(outlook.cohorts, 2.0)
-        return Verdict(Partition((0, 1), (0.5, 0.5)) if due else Keep(), None, 0.0, 2 if due else 1, explains=due)
-
-
-@dataclass(frozen=True)
 class Case:
     """One way a run may go."""
 
@@ -88,29 +64,22 @@ class Case:
     selector: Selector = field(default_factory=Uniform)
 
 
-def auxo(criterion: PartitionCriterion) -> Auxo:
-    return Auxo(
-        affinity=AffinitySettings(exploration=0.3),
-        clustering=ClusteringSettings(clusters=2),
-        rewards=RewardSettings(min_known=3),
-        decides="criterion",
-        criterion=criterion,
-        start_round=2,
-        cross_fit_share=0.5,
-    )
-
-
-EARLY = PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=4)
+# The root a fifth of the way, and whichever cohort is first half-way.
+TWICE = PlannedPartitions(
+    (0.2, 0.5), auxo=replace(FOLLOWS, affinity=AffinitySettings(exploration=0.3, confirmations=0))
+)
+TRIES = Auxo(
+    clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
+    trial=TrialSettings(rounds=4, deviations=1.0, min_participants=4, looks_from=8, waits_for=0.4),
+    judge_share=0.5,
+)
+PAPER = Paper(criterion=Lemma(PartitionLimits(begin=0.0, end=0.9, min_participants=4), alpha=0.1), start_round=2)
 GROUPS_FOUND: dict[str, Case] = {
-    "many rounds open at once": Case(auxo(Twice()), FedYogi(), ABUNDANT),
-    "cohorts that wait for clients": Case(auxo(Twice()), FedAvg(), SCARCE),
-    "a partition that was found": Case(
-        auxo(CrossFittedGain(EARLY, rounds=4, min_judged=30)),
-        FedAvg(),
-        ABUNDANT,
-    ),
-    "the paper's rules": Case(Paper(criterion=Twice(), start_round=2), FedAvg(), ABUNDANT),
-    "a table of clients": Case(Paper(criterion=Twice(), start_round=2), FedYogi(), ABUNDANT, Oort(pacer_rounds=2)),
+    "many rounds open at once": Case(TWICE, FedYogi(), ABUNDANT),
+    "cohorts that wait for clients": Case(TWICE, FedAvg(), SCARCE),
+    "a partition that was found": Case(TRIES, FedAvg(), ABUNDANT),
+    "the paper's rules": Case(PAPER, FedAvg(), ABUNDANT),
+    "a table of clients": Case(TWICE, FedYogi(), ABUNDANT, Oort(pacer_rounds=2)),
 }
 CASES: dict[str, Case] = GROUPS_FOUND | {
     "one cohort": Case(OneCohort(), FedYogi(), SCARCE),

@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.cfl import Cfl
 from auxo.algorithms.fesem import FeSem
@@ -15,12 +15,10 @@ from auxo.algorithms.icfl import Icfl
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.kfed import KFed
 from auxo.algorithms.oracle import Oracle
-from auxo.algorithms.paper import Paper
+from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
 from auxo.algorithms.random_groups import RandomGroups
-from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.asking import NEAREST, PreTraining
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import (
     Circumstances,
     ClientHalf,
@@ -39,8 +37,6 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matched, Matching, ToTheRoot
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.partition import CrossFittedGain, Lemma, PartitionLimits
-from auxo.core.trial import TrialSettings
 from auxo.core.types import CohortId, Float32Array
 from auxo.experiments.parts import METHODS
 from auxo.testing import ContractBroken, check_method, methods
@@ -50,24 +46,14 @@ from auxo.testing.small_federation import Trial, initial_model, rules_of
 from auxo.testing.witness import Witness
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
-EARLY = PartitionLimits(begin=0.0, end=0.9, labelled=0.0, min_participants=3)
+EARLY = PartitionLimits(begin=0.0, end=0.9, min_participants=3)
 EAGER: Mapping[
     str, CohortAlgorithm
 ] = {  # settings with which cohorts are partitioned within the few rounds of the suite
     "auxo": Auxo(
         clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
         trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, looks_from=6, waits_for=0.0),
-        cross_fit_share=1.0,
-    ),
-    "auxo by criterion": Auxo(
-        affinity=AffinitySettings(confirmations=0),
-        clustering=ClusteringSettings(clusters=4),
-        decides="criterion",
-        criterion=CrossFittedGain(
-            EARLY, rounds=3, min_judged=6, min_gain=0.0, min_gain_further=0.0, deviations=0.0, hopeless=0.0
-        ),
-        start_round=2,
-        sharing="equal",
+        judge_share=1.0,
     ),
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
     "cfl": Cfl(eps_1=1e6, eps_2=0.0, first_split=2),
@@ -77,7 +63,7 @@ EAGER: Mapping[
 }
 CONTRACT: Mapping[str, tuple[Method, ...]] = {
     "base": (OneCohort(),),
-    "auxo": (Auxo(), EAGER["auxo"], EAGER["auxo by criterion"]),
+    "auxo": (Auxo(), EAGER["auxo"]),
     "paper": (Paper(), EAGER["paper"]),
     "oracle": (Oracle(),),
     "random": (RandomGroups(cohorts=3), RandomGroups(cohorts=1)),
@@ -116,7 +102,7 @@ def test_eager_methods_partition_while_they_are_looked_at(name: str) -> None:
 def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> None:
     witness = Witness(EAGER["auxo"])
     on_trial = [
-        any(held_by((mine,))[0] for mine in state.coordinator.cohorts.values())
+        any(held_by(mine)[0] for mine in state.coordinator.cohorts.values())
         for state in Trial.of(rules_of(witness)).states()
     ]
 

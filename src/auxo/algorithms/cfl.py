@@ -30,8 +30,8 @@ from auxo.core.cohort_algorithm import (
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.comparing import of_own_model
 from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.lost_clients import of_own_model
 from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
 from auxo.core.pairwise import sketched_updates, too_many
@@ -136,13 +136,13 @@ class Cfl:
         table = with_newcomers(closing, gathered)
         cut = self._bipartition(closing, updates, mean, largest.norm)
         if cut is None:
-            first, *others = stepped(closing, gathered, aggregator)
-            return Outcome((replace(first, memory=largest), *others), table=table)
+            (after,) = stepped(closing, gathered, aggregator)
+            return Outcome((replace(after, memory=largest),), table=table)
         first = replace(closing.states[0], memory=largest, round=closing.states[0].round + 1)
         shares = np.bincount(cut) / len(cut)
         children = len(closing.tree.cohorts) + cut  # they are made now
         return Outcome(
-            (first, *closing.states[1:]),
+            (first,),
             Partition((0, 1), tuple(shares.tolist())),
             table=table.assigned(closing.participants.clients[gathered.rows[mine]], children),
             notes=RoundNotes(children=2),

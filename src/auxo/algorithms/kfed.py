@@ -29,8 +29,8 @@ from auxo.core.cohort_algorithm import (
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.comparing import of_own_model
 from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
+from auxo.core.lost_clients import of_own_model
 from auxo.core.matching import Matching
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.partition import Partition

@@ -27,7 +27,7 @@ def config() -> None:
 @config_app.command(
     epilog=examples(
         "auxo config show",
-        "auxo config show study.toml --set auxo.criterion.min_gain=0.4",
+        "auxo config show study.toml --set auxo.trial.min_gain=0.04",
         "auxo config show --explain",
     )
 )

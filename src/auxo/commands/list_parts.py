@@ -19,13 +19,12 @@ EXAMPLES = examples(
     "auxo list aggregators --json",
 )
 
-Kind = Literal["methods", "aggregators", "selectors", "criteria", "clients", "personalisers", "models", "populations"]
+Kind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "models", "populations"]
 
 _WHERE = {
     "methods": 'methods = ["base", "auxo"]',
     "aggregators": "training.aggregator",
     "selectors": "training.selector",
-    "criteria": "auxo.criterion",
     "clients": "training.client",
     "personalisers": "training.personaliser",
     "models": "training.model",
@@ -37,7 +36,6 @@ _SETTINGS = {
     "methods": "'methods=[\"NAME\"]'",
     "aggregators": "training.aggregator=NAME",
     "selectors": "training.selector=NAME",
-    "criteria": "auxo.criterion=NAME",
     "clients": "training.client=NAME",
     "personalisers": "training.personaliser=NAME",
 }
@@ -65,8 +63,8 @@ def list_parts(
 ) -> None:
     """List what a configuration can name: methods and other parts, models, populations.
 
-    KIND is one of methods, aggregators, selectors, criteria, clients, personalisers, models and populations; without it
-    all are listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
+    KIND is one of methods, aggregators, selectors, clients, personalisers, models and populations; without it all are
+    listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
     settings are the section of their name.
     """
     kinds = list(_WHERE) if kind is None else [kind]

@@ -23,7 +23,7 @@ _MOST_REWARD = 1.0  # that a cohort gives
 _MOST_CONFIRMED = 127  # that a count of 8 bits can hold; more would say nothing more
 _T = TypeVar("_T", bound=np.generic)
 
-FOLDS = 2  # halves of a client's samples between which a cross-fitting client alternates
+FOLDS = 2  # halves of a client's samples: one to choose among models by, and one to judge the choice by
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,14 @@ class ClusterIndices:
     """What the similarities of records come to, row aligned with them: worked out once for each time they change."""
 
     best: Int8Array  # (rows, cohorts) cluster index; -1 where there is none
-    best_by_fold: Int8Array  # (rows, cohorts, FOLDS) the same from one half of the samples each
     margin: FloatArray  # (rows, cohorts) see `label_margins`
     leads_here: BoolArray  # (rows, cohorts) the index at the last partition above the cohort leads towards it
 
     @staticmethod
     def of(records: AffinityRecords) -> "ClusterIndices":
         """Return the indices of these records."""
-        best, by_fold = records.clusters().astype(np.int8), _best(records.similarity).astype(np.int8)
-        nothing = ClusterIndices(best, by_fold, np.zeros_like(records.reward), np.zeros_like(records.explored))
+        best = records.clusters().astype(np.int8)
+        nothing = ClusterIndices(best, np.zeros_like(records.reward), np.zeros_like(records.explored))
         return nothing._followed(records, known=1)
 
     def widened(self, records: AffinityRecords) -> "ClusterIndices":
@@ -120,8 +119,7 @@ class ClusterIndices:
         known = self.best.shape[1]
         pad = [(0, 0), (0, len(records.tree.cohorts) - known)]
         best = np.pad(self.best, pad, constant_values=-1)
-        by_fold = np.pad(self.best_by_fold, [*pad, (0, 0)], constant_values=-1)
-        wide = ClusterIndices(best, by_fold, np.pad(self.margin, pad), np.pad(self.leads_here, pad))
+        wide = ClusterIndices(best, np.pad(self.margin, pad), np.pad(self.leads_here, pad))
         return wide._followed(records, known)
 
     def _followed(self, records: AffinityRecords, known: int) -> "ClusterIndices":
@@ -143,7 +141,6 @@ class Requests:
     tree: CohortTree  # what the positions in ``cohort`` refer to; the server maps them by cohort id
     cohort: IntArray  # position in tree.cohorts
     cluster: IntArray  # cluster index held for that cohort, for routing
-    cluster_by_fold: IntArray  # (rows, FOLDS) the same from one half of the samples each
     generation: IntArray  # which start of the cohort's clustering the indices refer to
     reward: FloatArray  # claimed reward for the requested cohort
     ranked_first: BoolArray  # the cohort is the client's first choice, not an exploration
@@ -159,7 +156,6 @@ class Requests:
             tree=tree,
             cohort=np.full(n, -1),
             cluster=np.full(n, -1),
-            cluster_by_fold=np.full((n, FOLDS), -1),
             generation=np.full(n, -1),
             reward=np.zeros(n),
             ranked_first=np.zeros(n, dtype=np.bool_),
@@ -174,7 +170,6 @@ class Requests:
             tree=self.tree,
             cohort=self.cohort[rows],
             cluster=self.cluster[rows],
-            cluster_by_fold=self.cluster_by_fold[rows],
             generation=self.generation[rows],
             reward=self.reward[rows],
             ranked_first=self.ranked_first[rows],
@@ -269,7 +264,6 @@ def request_rows(
         tree=records.tree,
         cohort=said(choice),
         cluster=said(held(indices.best)).astype(np.int64),
-        cluster_by_fold=said(held(indices.best_by_fold)).astype(np.int64),
         generation=said(held(records.generation)),
         reward=said(reward, 0.0),
         ranked_first=said(choice == first, False),

@@ -1,10 +1,10 @@
 """What a round's participants bring along from their own records, as their requests claim it (section 5.1)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, Requests
+from auxo.core.affinity import Requests
 from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Gathered
@@ -20,7 +20,6 @@ class Claims:
     vouched: BoolArray  # came by their own request, not by a draw
     known: BoolArray  # their own record ranks this cohort first with a positive reward
     label: IntArray  # cluster index in this cohort from all earlier visits; -1: none
-    label_by_fold: IntArray  # (rows, FOLDS)
     generation: IntArray
 
     @staticmethod
@@ -32,7 +31,6 @@ class Claims:
             vouched=vouched,
             known=vouched & requests.ranked_first & ((requests.reward > 0) | ~here),
             label=np.where(here, requests.cluster, -1),
-            label_by_fold=np.where(here[:, None], requests.cluster_by_fold, -1),
             generation=np.where(here, requests.generation, -1),
         )
 
@@ -42,29 +40,22 @@ class Claims:
             vouched=self.vouched[rows],
             known=self.known[rows],
             label=self.label[rows],
-            label_by_fold=self.label_by_fold[rows],
             generation=self.generation[rows],
         )
 
-    def held_out_label(self, fold: IntArray) -> IntArray:
-        """Return the label from samples that the participant does not train on in this round; -1: none."""
-        rows = np.arange(len(fold))
-        other = self.label_by_fold[rows, np.where(fold >= 0, FOLDS - 1 - fold, 0)]
-        return np.where(fold >= 0, other, -1)
 
-
-def plan_members_first(opening: Opening, fold: IntArray | None = None, hears_late: bool = False) -> Plan:
+def plan_members_first(opening: Opening, hears_late: bool = False) -> Plan:
     """Return a plan that keeps what participants claim, those known to the cohort first: others are compared with them.
+
+    All train on all their samples.
 
     Args:
         opening: the round.
-        fold: (selected,) the half of its samples that each trains on; None: all train on everything.
         hears_late: see `Plan`.
     """
     claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
     rows = np.argsort(~claims.known, kind="stable")
-    asks = Asks.plain(len(rows)) if fold is None else replace(Asks.plain(len(rows)), fold=fold[rows])
-    return Plan(rows, (opening.cohort,), asks, hears_late, claims.take(rows))
+    return Plan(rows, (opening.cohort,), Asks.plain(len(rows)), hears_late, claims.take(rows))
 
 
 def claims_of(closing: Closing, gathered: Gathered) -> Claims:

@@ -4,8 +4,9 @@ An algorithm is a frozen value with a few pure functions. It says who trains wha
 Selecting, training, summing up and the server's step are parts of their own and go with any of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -58,6 +59,7 @@ class Opening:
     progress: float  # share of the cohort's rounds that are done once this one has closed
     share: int  # updates that the round wants
     table: OwnState = NOTHING  # of clients, for algorithms that have one
+    secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
 
 
 @dataclass(frozen=True)
@@ -110,22 +112,39 @@ class Participants:
             yield self.asks.of(row, len(self.offered), usual_epochs)
 
 
+def leaves_of_round(cohort: CohortId, offered: tuple[CohortId, ...]) -> tuple[CohortId, ...]:
+    """Return the leaves that a round is for: the cohort that opens it, or all that it opens it for."""
+    return (cohort,) if cohort in offered else offered
+
+
 @dataclass(frozen=True)
 class Closing:
-    """A round that closes: the cohorts that it is for, who took part, and how things stand for the federation."""
+    """A round that closes: the cohorts that it is for, who took part, and how things stand for the federation.
+
+    Of other cohorts it has nothing but the models that participants compare.
+    """
 
     cohort: CohortId  # that opened it
-    states: tuple[CohortState, ...]  # of participants.offered
+    states: tuple[CohortState, ...]  # of `leaves`
     participants: Participants
     outlook: Outlook
     share: int  # updates that the round wants
     table: OwnState = NOTHING
     times: Times | None = None  # of the participants; None: nobody has looked at a clock
     tree: CohortTree = field(default_factory=CohortTree)  # as it stands; a partition's children come after its cohorts
+    shelved: Mapping[CohortId, Float32Array] = field(default_factory=dict)  # models of the others that are offered
+    secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
 
-    def is_for(self, leaf: CohortId) -> bool:
-        """Return whether it is a round of this leaf; if not, its model was there to be compared, and stays as it is."""
-        return leaf == self.cohort or self.cohort not in self.participants.offered
+    @cached_property
+    def leaves(self) -> tuple[CohortId, ...]:
+        """Return the leaves that it is a round of; others' models were there to be compared, and stay as they are."""
+        return leaves_of_round(self.cohort, self.participants.offered)
+
+    @cached_property
+    def models(self) -> tuple[Float32Array, ...]:
+        """Return the models of ``participants.offered``."""
+        mine = {leaf: state.server.weights for leaf, state in zip(self.leaves, self.states, strict=True)}
+        return tuple(mine[leaf] if leaf in mine else self.shelved[leaf] for leaf in self.participants.offered)
 
 
 @dataclass(frozen=True)
@@ -144,9 +163,9 @@ class RoundNotes:
 
     known: int = 0  # participants in time whose own record ranks the cohort first
     labelled: int = 0  # participants that brought a cluster index from an earlier round
-    judged: int = 0  # participants that the partition criterion could judge
-    gain: float | None = None  # of the best partition; None: there is nothing to judge
-    gain_needed: float = 0.0
+    judged: int = 0  # participants by whom a partition could be judged
+    gain: float | None = None  # of the best partition, by the algorithm's own measure; None: there is nothing to judge
+    gain_needed: float = 0.0  # that a printed criterion asks for; 0: the gain alone does not decide
     children: int = 1  # that the best partition would make
     restarted: bool = False  # labels were thrown away
     gives_up: bool = False  # the cohort stops looking for groups, for good or for a while
@@ -156,7 +175,7 @@ class RoundNotes:
 class Outcome:
     """What a closed round leaves behind; the coordinator acts on the decision."""
 
-    states: tuple[CohortState, ...]  # of participants.offered, after the round; see `Closing.is_for`
+    states: tuple[CohortState, ...]  # of `Closing.leaves`, after the round
     decision: Decision = field(default_factory=Keep)
     affinities: Affinities | None = None  # None: participants hear nothing
     table: OwnState | None = None  # None: as it was
@@ -230,9 +249,9 @@ class HoldsModels(Protocol):
         ...
 
 
-def held_by(states: tuple[CohortState, ...]) -> tuple[tuple[ServerState, ...], tuple[Float32Array, ...]]:
-    """Return the models that the cohort of a round, the first of ``states``, holds: trained ones, and others."""
-    memory = states[0].memory
+def held_by(state: CohortState) -> tuple[tuple[ServerState, ...], tuple[Float32Array, ...]]:
+    """Return the models that a cohort holds besides its own: trained ones, and others."""
+    memory = state.memory
     return (memory.held_servers(), memory.held_models()) if isinstance(memory, HoldsModels) else ((), ())
 
 
@@ -308,16 +327,11 @@ def why_refused(method: object, circumstances: Circumstances) -> str | None:
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:
-    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
-
-    Leaves that the round is not for are as they were.
-    """
+    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model."""
     after = []
-    own = gathered.movements[: len(closing.states)]  # other models are the algorithm's own affair
-    for leaf, state, movement in zip(closing.participants.offered, closing.states, own, strict=True):
-        if not closing.is_for(leaf):
-            after.append(state)
-            continue
+    movements = dict(zip(closing.participants.offered, gathered.movements, strict=False))  # others are held models'
+    for leaf, state in zip(closing.leaves, closing.states, strict=True):
+        movement = movements[leaf]
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(replace(state, server=server, round=state.round + 1))
     return tuple(after)

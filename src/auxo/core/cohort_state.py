@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.types import CohortId
+from auxo.core.types import CohortId, Float32Array
 from auxo.core.usual_updates import UsualUpdates
 
 
 @dataclass(frozen=True)
 class CohortState:
-    """All that one cohort must keep between rounds; nothing in it belongs to a client."""
+    """All that one cohort must keep between rounds; a table of clients only where its selector has one."""
 
     server: ServerState
     round: int = 0  # rounds closed along the lineage from the root
@@ -24,8 +24,19 @@ class CohortState:
 
 @dataclass(frozen=True)
 class CoordinatorState:
-    """The server's whole state."""
+    """The server's whole state; its cohorts change by `auxo.core.owners.commit` alone."""
 
     tree: CohortTree
     cohorts: Mapping[CohortId, CohortState]  # the leaves
     table: OwnState = NOTHING  # of clients, for algorithms that need one; it grows with the population, so they say so
+    owners: Mapping[CohortId, int] = field(default_factory=dict)  # epochs of owners, of leaves that were taken over
+    guard: OwnState = NOTHING  # the guard's; one that bans has a table of clients here
+    secret: str = field(default="", repr=False)  # of the run, up to 64 characters; no client ever hears it
+
+    def epoch(self, leaf: CohortId) -> int:
+        """Return the epoch of a leaf's owner; another owner has a larger one."""
+        return self.owners.get(leaf, 0)
+
+    def model(self, leaf: CohortId) -> Float32Array:
+        """Return a leaf's model; see `auxo.core.owners.Shelf`."""
+        return self.cohorts[leaf].server.weights

@@ -66,9 +66,25 @@ class CohortTree:
         inner = {branch.cohort for branch in self.branches}
         return tuple(cohort for cohort in self.cohorts if cohort not in inner)
 
+    @cached_property
+    def _lineages(self) -> dict[CohortId, tuple[CohortId, ...]]:
+        """Return the way from the root down to each cohort, both included."""
+        lineages: dict[CohortId, tuple[CohortId, ...]] = {ROOT: (ROOT,)}
+        for branch in self.branches:
+            lineages |= {child: (*lineages[branch.cohort], child) for child in branch.children}
+        return lineages
+
+    def is_below(self, cohort: CohortId, above: CohortId) -> bool:
+        """Return whether a cohort came of another by partitions, or is that one; no other is below one that never was.
+
+        Raises:
+            KeyError: there never was such a cohort.
+        """
+        return above in self._lineages[cohort]
+
     def leaves_of(self, cohort: CohortId) -> tuple[CohortId, ...]:
         """Return what a cohort has become: itself, or the leaves below it; nothing of a cohort that never was."""
-        return tuple(leaf for leaf in self.leaves if leaf == cohort or leaf.startswith(f"{cohort}."))
+        return tuple(leaf for leaf in self.leaves if self.is_below(leaf, cohort))
 
     @cached_property
     def index(self) -> dict[CohortId, int]:
@@ -81,15 +97,10 @@ class CohortTree:
         """Return the tree in which ``cohort`` has been replaced by one child for each entry of ``weights``."""
         return CohortTree((*self.branches, Branch(cohort, routes, weights, generation)))
 
-    @staticmethod
-    def distance(one: CohortId, other: CohortId) -> int:
+    def distance(self, one: CohortId, other: CohortId) -> int:
         """Return the larger of the two depths below the lowest common ancestor (symmetric in unbalanced trees)."""
-        left, right = one.split("."), other.split(".")
-        shared = 0
-        for a, b in zip(left, right, strict=False):
-            if a != b:
-                break
-            shared += 1
+        left, right = self._lineages[one], self._lineages[other]
+        shared = sum(a == b for a, b in zip(left, right, strict=False))
         return max(len(left), len(right)) - shared
 
     @cached_property
@@ -100,9 +111,7 @@ class CohortTree:
     @cached_property
     def descends(self) -> BoolArray:
         """Return the (cohorts, cohorts) matrix of whether the second is the first, or came of it."""
-        return np.array(
-            [[below == cohort or below.startswith(f"{cohort}.") for below in self.cohorts] for cohort in self.cohorts]
-        )
+        return np.array([[self.is_below(below, cohort) for below in self.cohorts] for cohort in self.cohorts])
 
     @cached_property
     def is_leaf(self) -> BoolArray:
@@ -205,4 +214,4 @@ class CohortTree:
     @cached_property
     def depth(self) -> int:
         """Return how many partitions lie between the root and the deepest leaf."""
-        return max(cohort.count(".") for cohort in self.cohorts)
+        return max(map(len, self._lineages.values())) - 1

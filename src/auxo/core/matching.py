@@ -1,6 +1,6 @@
 """Matching: which cohort's round a check-in joins, and whose model a client uses (section 5.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +35,14 @@ class Matched:
     cohort: IntArray  # position in tree.cohorts; `NOWHERE`: in nobody's round
     vouched: BoolArray  # by the client's own request or a table, not by a draw
     compares: bool = False  # whoever is not vouched for compares models when it comes to train; the draw is no matter
+
+    def without(self, rows: IntArray) -> "Matched":
+        """Return the same with some in nobody's round."""
+        if not len(rows):
+            return self
+        cohort = self.cohort.copy()
+        cohort[rows] = NOWHERE
+        return replace(self, cohort=cohort)
 
 
 class Matching(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 
 from auxo.core.affinity import AffinityRecords, ClusterIndices, widen
 from auxo.core.cohort_algorithm import ClientHalf, CohortAlgorithm, InitialModel
-from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId, Float32Array
 from auxo.experiments.config_file import ConfigError
@@ -21,6 +21,7 @@ from auxo.experiments.outcome_files import ClientRow, read_client_table, read_mo
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import BASE, ORACLE
 from auxo.files.errors import FileError
+from auxo.runtime.coordinator import begun
 from auxo.runtime.federation import Federation
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState
@@ -112,7 +113,7 @@ def begin_with(
         server = rules.aggregator.initial(weights)
         return CohortState(server, memory=rules.algorithm.memory(None), selection=rules.selector.begin())
 
-    state = CoordinatorState(found.tree, {leaf: cohort(leaf) for leaf in found.tree.leaves})
+    state = begun(rules, found.tree, {leaf: cohort(leaf) for leaf in found.tree.leaves})
     return replace(simulation.start(state), clients=_records(found, half, names))
 
 

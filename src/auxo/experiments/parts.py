@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
-from auxo.core.partition import PartitionCriterion
 from auxo.core.personalisers import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
@@ -91,15 +90,6 @@ SELECTORS = Registry(
     (Selector,),
     "training.selector",
 )
-CRITERIA = Registry(
-    "criterion",
-    (
-        Entry("gain", "Partition when it pays, judged on held-out halves.", "auxo.core.partition:CrossFittedGain"),
-        Entry("lemma", "The paper's Lemma 1 to the letter.", "auxo.core.partition:Lemma"),
-    ),
-    (PartitionCriterion,),
-    "auxo.criterion",
-)
 CLIENTS = Registry(
     "client algorithm",
     (
@@ -132,7 +122,6 @@ KINDS: Mapping[str, Registry] = {
     "methods": METHODS,
     "aggregators": AGGREGATORS,
     "selectors": SELECTORS,
-    "criteria": CRITERIA,
     "clients": CLIENTS,
     "personalisers": PERSONALISERS,
 }
@@ -142,7 +131,6 @@ _WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS, PERSONALISERS)
 _CHOICES: Mapping[object, Registry] = {
     Aggregator: AGGREGATORS,
     Selector: SELECTORS,
-    PartitionCriterion: CRITERIA,
     ClientAlgorithm: CLIENTS,
     Personaliser: PERSONALISERS,
 }

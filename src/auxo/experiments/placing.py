@@ -132,7 +132,7 @@ class _Walk:
         share = 1.0
         for branch in self.tree.branches:
             for child, weight in zip(branch.children, branch.weights, strict=True):
-                if f"{leaf}.".startswith(f"{child}.") and child.startswith(f"{cohort}."):
+                if self.tree.is_below(leaf, child) and child != cohort and self.tree.is_below(child, cohort):
                     share *= weight / sum(branch.weights)
         return share
 

@@ -116,7 +116,10 @@ class Post:
 
 @dataclass
 class Mailbox:
-    """What the server remembers of nodes between two messages; all of it may be lost, and any reply brings it back."""
+    """What the server remembers of nodes between two messages: a table that grows with them, and is checkpointed.
+
+    All of it may be lost, and any reply brings it back.
+    """
 
     check_ins: dict[int, CheckIn] = field(default_factory=dict)  # the last of each node
     feedback: dict[int, AffinityFeedback] = field(default_factory=dict)  # that waits for the next message

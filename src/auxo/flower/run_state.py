@@ -64,10 +64,10 @@ class RunState:
     def on_trial(self, cohort: CohortId) -> bool:
         """Return whether a partition of a cohort is on trial, in models of its own."""
         states = self.server.record.state.cohorts
-        return cohort in states and bool(held_by((states[cohort],))[0])
+        return cohort in states and bool(held_by(states[cohort])[0])
 
     def forget_unused(self) -> None:
         """Forget the strategies that no model of the server goes by."""
         states = self.server.record.state.cohorts.values()
-        servers = [one for state in states for one in (state.server, *held_by((state,))[0])]
+        servers = [one for state in states for one in (state.server, *held_by(state)[0])]
         self.table.keep_only(one.own for one in servers if isinstance(one.own, Kept))

@@ -39,7 +39,6 @@ _ARGUMENTS = {
     "training.participants": "participants of AuxoStrategy",
     "training.rounds": "num_rounds of start()",
     "auxo.trial.looks_from": "looks_from of the method's TrialSettings",
-    "auxo.criterion.limits": "the method's criterion",
 }  # by the settings of a configuration file
 _NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
 
@@ -79,8 +78,8 @@ class AuxoStrategy(Strategy):
                 before each round (``"query"``, as in the paper: fresher, and one more exchange a round).
             directory: checkpoints and events go there, and a run that is there is gone on with; None: nothing is kept.
             checkpoint: how often one is written: after so many rounds (``"1r"``), or seconds of work (``"30s"``).
-            total_rounds: of the whole federation, for a method whose criterion looks at the part that is done; None:
-                it runs on.
+            total_rounds: of the whole federation, for a method that looks at the part that is done, as the paper's
+                does; None: it runs on.
             layers: of the model's float arrays, in their order; none: each has its units along the first axis.
             on_event: is told what happens: see `auxo.protocol.events`.
 
@@ -90,7 +89,7 @@ class AuxoStrategy(Strategy):
         """
         self._make, self._asks_cohort = _maker(base)
         self._participants, self._seed = participants, seed
-        self._method = Auxo(cross_fit_share=1.0) if method is None else method
+        self._method = Auxo(judge_share=1.0) if method is None else method
         if check_in not in ("piggyback", "query"):
             raise ValueError(f"check_in: expected 'piggyback' or 'query', got {check_in!r}")
         self._check_in, self._total_rounds, self._layers = check_in, total_rounds, tuple(layers)
@@ -151,8 +150,6 @@ class AuxoStrategy(Strategy):
             why_not = self._method.why_no_partition(self._participants, max(rounds, 1))
             if why_not is not None:
                 LOG.warning("no partition is possible: %s", _in_words_of_flower(why_not))
-        if self._total_rounds is None and getattr(self._method, "decides", "trial") == "criterion":
-            LOG.warning("the method looks at the part of the run that is done: give total_rounds, or it waits")
 
     def _state(self, arrays: ArrayRecord) -> RunState:
         """Return the state before the first round."""

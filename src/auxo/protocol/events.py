@@ -21,11 +21,13 @@ class RoundClosed:
     duration_s: float
     known: int  # participants whose own record ranks this cohort first
     labelled: int  # participants that brought a cluster index from an earlier round
-    judged: int  # participants the partition criterion could judge in this round
-    gain: float | None  # windowed gain of the best grouping; None while there is nothing to judge
-    gain_needed: float  # what the gain must exceed for a partition
+    judged: int  # participants by whom a partition could be judged in this round: on trial those who have judged
+    gain: (
+        float | None
+    )  # of the best partition: on trial the share of their loss that judges gain; None: nothing to judge
+    gain_needed: float  # what a printed criterion asks the gain to be; 0: the gain alone does not decide, as on trial
     heterogeneity: float  # mean squared distance of normalised updates to their mean
-    children: int  # cohorts the best grouping would make; 1 when none pays
+    children: int  # cohorts the best partition would make; 1 when none pays
     restarted: bool  # clustering threw its labels away in this round
     misfits: int  # in time and valid, but kept out: newcomers that do not fit the cohort (wasted)
 

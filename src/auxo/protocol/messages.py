@@ -18,10 +18,10 @@ class AffinityRequest:
     cohort: CohortId
     reward: float  # claimed, for that cohort
     cluster: int  # cluster index held for that cohort; -1: none
-    cluster_by_fold: tuple[int, int]  # the same from one half of the client's samples each; -1: none
-    generation: int  # start of the cohort's clustering the indices refer to; -1: none
+    generation: int  # start of the cohort's clustering the index refers to; -1: none
     ranked_first: bool  # the client's first choice, not an exploration
     confirmed: int = 0  # how often a comparison of models has named that cohort; 0: the client wants to compare
+    token: str = ""  # that the server has given to the client, as it was; nobody reads it yet
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CheckIn:
 
     client: ClientId
     request: AffinityRequest | None = None
-    participations: int = 0  # that ended with feedback; decides which half a cross-fitting client trains on next
+    participations: int = 0  # that ended with feedback
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TaskFailure:
 
 @dataclass(frozen=True)
 class AffinityFeedback:
-    """Cohort to participant: how it fitted; the server forgets it once it is sent."""
+    """Cohort to participant: how it fitted; the server forgets it once it is sent, on Flower with the next message."""
 
     client: ClientId
     cohort: CohortId
@@ -78,3 +78,4 @@ class AffinityFeedback:
     placed: CohortId | None = None  # whose model had the least loss for it; None: it has not compared, or all are alike
     round: int = 0  # the task's; a client counts the feedback to a round once, however often it is delivered
     federation: str = ""  # tells the server's federation from others
+    token: str = ""  # for the client to keep and to bring along, whatever it says; "": it keeps the one that it has

@@ -75,9 +75,14 @@ class MethodFacts:
         return self.end.brought if self.end else AgainstBase(None, None, None)
 
     @property
-    def has_criterion(self) -> bool:
-        """Return whether its rounds speak of a partition criterion; many methods have none."""
+    def has_gains(self) -> bool:
+        """Return whether its rounds say what a partition would bring; many methods know no gain."""
         return any(closed.gain is not None or closed.judged or closed.gain_needed for closed in self.rounds)
+
+    @property
+    def asks_for_gain(self) -> bool:
+        """Return whether it says how large a gain must be, as the paper's variant does; a trial does not."""
+        return any(closed.gain_needed for closed in self.rounds)
 
     def reach(self, accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
         """Return where on ``progress`` mean accuracy first is this good; None when it never was."""

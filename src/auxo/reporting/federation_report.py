@@ -12,7 +12,7 @@ from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import AUXO
 from auxo.reporting.number_format import counted, duration, number
 from auxo.reporting.page import chart_figure, note, page, section, table
-from auxo.reporting.report import criterion_parts, rounds_section, tree_parts
+from auxo.reporting.report import GAIN_TITLE, gain_parts, rounds_section, tree_parts
 from auxo.reporting.tree_picture import federation_tree
 
 EVENTS, REPORT = "events.jsonl", "report.html"
@@ -46,7 +46,7 @@ def write_federation_report(folder: Path) -> Path:
         _metrics_section(run),
         section("Cohort tree", *tree_parts(run, federation_tree(run), _NODES_AND_METRIC if run.measured else _NODES)),
         _participants_section(run),
-        *([section("What the partition criterion saw", *parts)] if (parts := criterion_parts(run)) else []),
+        *([section(GAIN_TITLE, *parts)] if (parts := gain_parts(run)) else []),
         rounds_section(facts),
     )
     path = folder / REPORT

@@ -90,8 +90,8 @@ def better_and_worse(base: MethodFacts, other: MethodFacts) -> tuple[int, int, i
     return int((difference > 0).sum()), int((difference == 0).sum()), int((difference < 0).sum())
 
 
-def criterion_chart(run: MethodFacts) -> LineChart | None:
-    """Return the gain each cohort's criterion saw and the gain it needed; None when there was nothing to judge."""
+def gain_chart(run: MethodFacts) -> LineChart | None:
+    """Return the gain of each cohort's best partition, and what was asked for; None when there was nothing to judge."""
     colours = cohort_colours(run)
     lines = []
     for cohort, closed in _judging(run).items():
@@ -111,11 +111,13 @@ def criterion_chart(run: MethodFacts) -> LineChart | None:
         for partition in run.partitions
     )
     done = "; ".join(mark.detail for mark in marks) or "no partition happened"
+    needed = _needed(run, colours) if run.asks_for_gain else ()
+    asked = ", and the gain needed (dashed)" if needed else ""
     return LineChart(
-        description=f"Gain of the best grouping over rounds for each cohort, and the gain needed (dashed): {done}.",
+        description=f"Gain of the best partition over rounds for each cohort{asked}: {done}.",
         x=Axis("round", low=0.0, is_whole=True),
-        y=Axis("gain of the best grouping"),
-        lines=(*_needed(run, colours), *lines),
+        y=Axis("gain of the best partition"),
+        lines=(*needed, *lines),
         marks=marks,
         height=320,
     )

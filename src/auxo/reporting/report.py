@@ -11,7 +11,7 @@ from auxo.reporting.figures import (
     accuracy_over_work,
     better_and_worse,
     client_curve,
-    criterion_chart,
+    gain_chart,
     heterogeneity_chart,
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
@@ -29,7 +29,7 @@ def write_report(run: RunDirectory, facts: RunFacts) -> Path:
         _accuracy_section(facts),
         _tree_section(facts),
         _clients_section(facts),
-        _criterion_section(facts),
+        _gain_section(facts),
         rounds_section(facts),
         _config_section(facts),
     )
@@ -38,6 +38,12 @@ def write_report(run: RunDirectory, facts: RunFacts) -> Path:
 
 _LOSERS_NAMED = 10  # our choice
 _WORTH_TELLING = 0.02  # accuracy that an oracle must have ahead before a missed partition is spoken of; our choice
+GAIN_TITLE = "What a partition would bring"
+_TRIED = (
+    "The gain is the share of their loss that the judges of a trial would gain by the best partition; 0: by none. A "
+    "cohort is partitioned when its trial ends with a gain that is large enough and beyond chance."
+)
+_ASKED = "A cohort is partitioned when its gain (solid) is what is asked for (dashed), and participants suffice."
 
 
 def headline(facts: RunFacts) -> str:
@@ -90,8 +96,8 @@ def _missed(facts: RunFacts, after: float) -> str:
     if reached is None or reached < after + _WORTH_TELLING:
         return ""
     return (
-        f", while an oracle reaches {percent(reached)}: the evidence did not suffice in time, or children "
-        "would have had too few participants (auxo.min_participants); more rounds or participants may help"
+        f", while an oracle reaches {percent(reached)}: the evidence did not suffice in time, or branches would have "
+        "had too few participants (auxo.trial.min_participants); more rounds or participants may help"
     )
 
 
@@ -270,17 +276,17 @@ def _losers_named(run: MethodFacts) -> str:
     return f"{surely} {of_all}: {named}. {run.method}/clients.csv has every client."
 
 
-def _criterion_section(facts: RunFacts) -> Markup:
-    parts = _each_contender(facts, criterion_parts)
-    return section("What the partition criterion saw", *parts) if parts else escaped("")
+def _gain_section(facts: RunFacts) -> Markup:
+    parts = _each_contender(facts, gain_parts)
+    return section(GAIN_TITLE, *parts) if parts else escaped("")
 
 
-def criterion_parts(run: MethodFacts) -> list[Markup]:
-    """Return what a method's partition criterion saw; nothing where it has none."""
-    if not run.has_criterion:
+def gain_parts(run: MethodFacts) -> list[Markup]:
+    """Return what partitions would bring by a method's own measure; nothing where it has none."""
+    if not run.has_gains:
         return []
-    gain, heterogeneity = criterion_chart(run), heterogeneity_chart(run)
-    caption = "A cohort is partitioned when its gain (solid) exceeds the gain needed (dashed)."
+    gain, heterogeneity = gain_chart(run), heterogeneity_chart(run)
+    caption = _ASKED if run.asks_for_gain else _TRIED
     parts = [_nothing_judged() if gain is None else chart_figure(gain, caption)]
     if heterogeneity is not None:
         caption = "Heterogeneity is the mean squared distance of normalised updates to their mean."
@@ -289,7 +295,7 @@ def criterion_parts(run: MethodFacts) -> list[Markup]:
 
 
 def _nothing_judged() -> Markup:
-    return note("The criterion had nothing to judge: no round had enough participants seen before.")
+    return note("There was nothing to judge: no round had enough participants seen before.")
 
 
 def rounds_section(facts: RunFacts) -> Markup:

@@ -6,7 +6,7 @@ from typing import overload
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, Requests
+from auxo.core.affinity import Requests
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
 from auxo.core.types import BoolArray, ClientId, CohortId, IntArray
@@ -74,9 +74,6 @@ def _requests(check_ins: Sequence[CheckIn], tree: CohortTree) -> Requests:
             continue
         requests.cohort[row] = tree.index[CohortId(cohort)]
         requests.cluster[row] = _count(wish.cluster, -1)
-        by_fold: object = wish.cluster_by_fold
-        if isinstance(by_fold, tuple) and len(by_fold) == FOLDS:
-            requests.cluster_by_fold[row] = [_count(cluster, -1) for cluster in by_fold]
         requests.generation[row] = _count(wish.generation, -1)
         requests.reward[row] = finite(wish.reward) or 0.0
         requests.ranked_first[row] = wish.ranked_first is True

@@ -30,6 +30,7 @@ class ClientRecord:
     check_ins: int = 0  # so far; names the random stream of the next
     federation: str = ""  # whose feedback it has had; "": nobody's, or of one that does not say
     rounds: Mapping[CohortId, int] = field(default_factory=dict)  # the last of each cohort that it has had feedback to
+    token: str = ""  # the last that it was given
 
     def __post_init__(self) -> None:
         if self.affinity is not None and len(self.affinity.heard) != 1:
@@ -40,12 +41,10 @@ def check_in_of(client: ClientId, asked: Requests) -> CheckIn:
     """Return the check-in of a client that asks so, in one row."""
     wish = None
     if asked.cohort[0] >= 0:
-        first, second = asked.cluster_by_fold[0].tolist()
         wish = AffinityRequest(
             cohort=asked.tree.cohorts[int(asked.cohort[0])],
             reward=float(asked.reward[0]),
             cluster=int(asked.cluster[0]),
-            cluster_by_fold=(first, second),
             generation=int(asked.generation[0]),
             ranked_first=bool(asked.ranked_first[0]),
             confirmed=int(asked.confirmed[0]),
@@ -191,7 +190,10 @@ class Client:
         if affinity is not None:
             rng = stream(self._seed, "client", self.client, self._record.check_ins) if explore else None
             asked = request(affinity, self._settings, rng)
-        return check_in_of(self.client, said_through(self._mods, self._number, asked))
+        check_in = check_in_of(self.client, said_through(self._mods, self._number, asked))
+        if check_in.request is None or not self._record.token:
+            return check_in
+        return replace(check_in, request=replace(check_in.request, token=self._record.token))
 
     def do(  # noqa: PLR0913 - by name, all that is rare
         self,
@@ -279,6 +281,7 @@ class Client:
             affinity=learn(affinity, columns, self._settings),
             federation=feedback.federation,
             rounds={**self._record.rounds, feedback.cohort: feedback.round},
+            token=feedback.token or self._record.token,
         )
 
     def record_to_bytes(self) -> bytes:

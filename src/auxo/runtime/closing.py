@@ -10,11 +10,12 @@ import numpy as np
 
 from auxo.core.asking import LEAST_LOSS, Answer, Failure
 from auxo.core.client_mod import ClientMod
-from auxo.core.cohort_algorithm import Closing, HoldsModels, Outcome, Participants, held_by
+from auxo.core.cohort_algorithm import Closing, Outcome, Participants, held_by, leaves_of_round
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Examined, Gathered, Returned, gather
 from auxo.core.own_state import OwnState
+from auxo.core.owners import Shelf
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.turnout import Times, Turnout
@@ -46,18 +47,32 @@ class Closed:
 
 
 def closing_of(
-    rules: Federation, state: CoordinatorState, cohort: CohortId, participants: Participants, times: Times | None = None
+    rules: Federation,
+    state: CoordinatorState,
+    cohort: CohortId,
+    participants: Participants,
+    times: Times | None = None,
+    shelf: Shelf | None = None,
 ) -> Closing:
     """Return all that a cohort needs to close its round, wherever it does so.
 
     Leaves that were offered for comparison are as they stand now: one that was partitioned since the round opened is
     offered as the leaves it has become.
+
+    Args:
+        rules: of the federation.
+        state: with the cohorts of the round; others need not be in it.
+        cohort: that opened the round.
+        participants: of it.
+        times: of these, if somebody has looked at a clock.
+        shelf: where the models of other leaves are; None: in the state.
     """
     participants = _offered_now(participants, state.tree)
-    states = tuple(state.cohorts[leaf] for leaf in participants.offered)
+    offered, leaves = participants.offered, leaves_of_round(cohort, participants.offered)
+    shelf = state if shelf is None else shelf
     return Closing(
         cohort=cohort,
-        states=states,
+        states=tuple(state.cohorts[leaf] for leaf in leaves),
         participants=participants,
         outlook=Outlook(
             progress=rules.progress(state, cohort),
@@ -69,19 +84,20 @@ def closing_of(
         table=state.table,
         times=times,
         tree=state.tree,
+        shelved={leaf: shelf.model(leaf) for leaf in offered if leaf not in leaves},
+        secret=state.secret,
     )
 
 
 def models_of(closing: Closing) -> tuple[Float32Array, ...]:
     """Return the models that take part in a round, in the order in which participants' numbers name them."""
-    return models_in(closing.states)
+    return (*closing.models, *models_in(closing.states[0])[1:])
 
 
-def models_in(states: tuple[CohortState, ...]) -> tuple[Float32Array, ...]:
-    """Return the models of cohorts whose first opens a round, and then those that it holds besides."""
-    trained, compared = held_by(states)
-    servers = (*(state.server for state in states), *trained)
-    return (*(server.weights for server in servers), *compared)
+def models_in(state: CohortState) -> tuple[Float32Array, ...]:
+    """Return a cohort's model, and then those that it holds besides."""
+    trained, compared = held_by(state)
+    return (*(server.weights for server in (state.server, *trained)), *compared)
 
 
 def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
@@ -118,9 +134,11 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     In one thread, wherever it is called: K-means of a few thousand points gains nothing by more, and where clients
     train on the same cores its threads wait for each other a hundred times as long as they work.
     """
-    memory = closing.states[0].memory
-    held = memory.held_servers() if isinstance(memory, HoldsModels) else ()  # what is only compared moves by nothing
-    sums = [rules.aggregator.accumulate(server) for server in (*(state.server for state in closing.states), *held)]
+    mine = {leaf: state.server for leaf, state in zip(closing.leaves, closing.states, strict=True)}
+    # Nothing is added to the sum of a leaf that the round is not for: it is there because models have numbers.
+    servers = [mine.get(leaf, closing.states[0].server) for leaf in closing.participants.offered]
+    held, _ = held_by(closing.states[0])  # what is only compared moves by nothing
+    sums = [rules.aggregator.accumulate(server) for server in (*servers, *held)]
     admission = rules.algorithm.admission(closing)
     gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
@@ -137,10 +155,7 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
         learnt.append((before, rules.selector.learn(before, turnout)))
         return learnt[-1][1]
 
-    states = tuple(
-        replace(state, selection=learn(state.selection), usual=gathered.usual) if closing.is_for(leaf) else state
-        for leaf, state in zip(closing.participants.offered, outcome.states, strict=True)
-    )
+    states = tuple(replace(state, selection=learn(state.selection), usual=gathered.usual) for state in outcome.states)
     return Closed(gathered, replace(outcome, states=states))
 
 

@@ -1,13 +1,32 @@
 """The cohort coordinator: it holds the tree and the cohorts, and alone acts on decisions (section 5.1)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
 
 from auxo.core.cohort_algorithm import Closing, InitialModel, Outcome
 from auxo.core.cohort_state import CohortState, CoordinatorState
-from auxo.core.cohort_tree import CohortTree
-from auxo.core.partition import Partition
+from auxo.core.cohort_tree import Branch, CohortTree
+from auxo.core.gathering import Gathered
+from auxo.core.guard import Shown
+from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.owners import Change, commit_as_owner
+from auxo.core.partition import Keep, Partition
+from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.runtime.federation import Federation
+
+_SECRET_BYTES = 32
+
+
+def begun(
+    rules: Federation, tree: CohortTree, cohorts: Mapping[CohortId, CohortState], table: OwnState = NOTHING
+) -> CoordinatorState:
+    """Return these cohorts before their first round; the run's secret follows from the seed, and a server draws one."""
+    secret = stream(rules.seed, "secret").bytes(_SECRET_BYTES).hex()
+    return CoordinatorState(tree, cohorts, table, guard=rules.guard.begin(), secret=secret)
 
 
 def start(rules: Federation, initial: InitialModel) -> CoordinatorState:
@@ -15,42 +34,79 @@ def start(rules: Federation, initial: InitialModel) -> CoordinatorState:
     begin = rules.algorithm.begin(initial)
     servers = [rules.aggregator.initial(weights) for weights in begin.models]
     root = CohortState(servers[0], memory=rules.algorithm.memory(None), selection=rules.selector.begin())
-    state = CoordinatorState(CohortTree(), {ROOT: root}, begin.table)
+    state = begun(rules, CohortTree(), {ROOT: root}, begin.table)
     if begin.partition is None:
         return state
-    state = _partitioned(rules, state, ROOT, begin.partition)
+    state = commit_as_owner(state, _partitioned(rules, state.tree, {ROOT: root}, ROOT, begin.partition))
     if len(servers) == 1:
         return state
     named = zip(state.cohorts.items(), servers, strict=True)
-    return replace(state, cohorts={leaf: replace(mine, server=server) for (leaf, mine), server in named})
+    own = {leaf: replace(mine, server=server) for (leaf, mine), server in named}
+    return commit_as_owner(state, Change(state.tree.leaves, own))
 
 
 def act(rules: Federation, state: CoordinatorState, closing: Closing, outcome: Outcome) -> CoordinatorState:
-    """Return the state after a cohort's round, its decision carried out."""
-    closed = dict(zip(closing.participants.offered, outcome.states, strict=True))
-    table = state.table if outcome.table is None else outcome.table
-    after = replace(state, cohorts={**state.cohorts, **closed}, table=table)
-    if isinstance(outcome.decision, Partition):
-        return _partitioned(rules, after, closing.cohort, outcome.decision)
-    return after
+    """Return the state after a cohort's round, its decision carried out by whoever owns the cohort now.
+
+    An owner elsewhere commits what is `decided` with the epoch of its own.
+    """
+    return commit_as_owner(state, decided(rules, state.tree, closing, outcome))
+
+
+def decided(rules: Federation, tree: CohortTree, closing: Closing, outcome: Outcome) -> Change:
+    """Return what a round changes, with what its decision comes to in ``tree``.
+
+    Raises:
+        ValueError: the decision cannot be carried out.
+    """
+    closed = dict(zip(closing.leaves, outcome.states, strict=True))
+    match outcome.decision:
+        case Keep():
+            change = Change(closing.leaves, closed)
+        case Partition() as partition:
+            change = _partitioned(rules, tree, closed, closing.cohort, partition)
+        case other:
+            assert_never(other)
+    return replace(change, table=outcome.table)
+
+
+def struck(rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered) -> CoordinatorState:
+    """Return the state after the guard has seen a round, whatever came of it."""
+    clients = closing.participants.clients
+    answered = np.zeros(len(clients), dtype=np.bool_)
+    answered[gathered.rows] = True
+    rejected = (*gathered.rejected, *gathered.unusual)
+    shown = Shown(closing.cohort, closing.states[0].round + 1, clients, answered, rejected)
+    return replace(state, guard=rules.guard.strike(state.guard, shown))
 
 
 def _partitioned(
-    rules: Federation, state: CoordinatorState, cohort: CohortId, partition: Partition
-) -> CoordinatorState:
-    """Replace a cohort by its children; each starts from its own model, or from the parent's.
+    rules: Federation,
+    tree: CohortTree,
+    closed: Mapping[CohortId, CohortState],
+    cohort: CohortId,
+    partition: Partition,
+) -> Change:
+    """Replace a cohort, one of those that have closed a round, by its children.
+
+    Each starts from its own model, or from the parent's.
 
     Raises:
         ValueError: the cohort is no leaf, or the participants do not suffice for one each.
     """
-    if cohort not in state.cohorts:
+    if cohort not in closed:
         raise ValueError(f"partition of {cohort}: expected a leaf, got a cohort that opens rounds for its descendants")
-    parent = state.cohorts[cohort]
-    tree = state.tree.partition(cohort, partition.routes, partition.weights, partition.generation)
-    cohorts = {name: kept for name, kept in state.cohorts.items() if name != cohort}
+    parent = closed[cohort]
+    branch = Branch(cohort, partition.routes, partition.weights, partition.generation)
+    openers = rules.algorithm.openers(CohortTree((*tree.branches, branch)))
+    if len(openers) > rules.total_participants:
+        raise ValueError(
+            f"partition of {cohort}: expected at most as many cohorts as participants a round "
+            f"({rules.total_participants}), got {len(openers)}; make fewer, or raise training.participants"
+        )
     servers = partition.servers or (parent.server,) * len(partition.weights)
-    for child, weight, server in zip(tree.branches[-1].children, partition.weights, servers, strict=True):
-        cohorts[child] = CohortState(
+    children = {
+        child: CohortState(
             server,
             parent.round,
             check_ins=parent.check_ins * weight,
@@ -58,10 +114,7 @@ def _partitioned(
             selection=rules.selector.begin(parent.selection),
             usual=parent.usual,
         )
-    after = replace(state, tree=tree, cohorts=cohorts)
-    if len(rules.openers(after)) > rules.total_participants:
-        raise ValueError(
-            f"partition of {cohort}: expected at most as many cohorts as participants a round "
-            f"({rules.total_participants}), got {len(rules.openers(after))}; make fewer, or raise training.participants"
-        )
-    return after
+        for child, weight, server in zip(branch.children, partition.weights, servers, strict=True)
+    }
+    others = {leaf: state for leaf, state in closed.items() if leaf != cohort}
+    return Change(tuple(closed), {**others, **children}, (branch,))

@@ -10,6 +10,7 @@ from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wa
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import Fingerprint
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.settings import PositiveInt, checked
@@ -34,6 +35,7 @@ class Federation:
     layers: tuple[Layer, ...] = ()  # of the model, for algorithms that see units; none: fingerprints are plain
     by_unit: bool = True  # algorithms that see units are shown them
     epochs: PositiveInt = 1  # passes over a participant's samples; for selectors that ask some for more
+    guard: Guard = field(default_factory=Unguarded)
 
     def __post_init__(self) -> None:
         if self.layers:
@@ -52,7 +54,7 @@ class Federation:
     def own_states(self) -> tuple[type, ...]:
         """Return the kinds of states that its parts bring along, for the codec."""
         kept = self.aggregator.own_states if isinstance(self.aggregator, KeepsOwn) else ()
-        return (*self.algorithm.own_states, *self.selector.own_states, *kept)
+        return (*self.algorithm.own_states, *self.selector.own_states, *kept, *self.guard.own_states)
 
     @cached_property
     def asks_for_loss(self) -> bool:
@@ -71,7 +73,7 @@ class Federation:
         """
         if cohort in state.cohorts:
             return state.cohorts[cohort]
-        below = [leaf for leaf in state.tree.leaves if leaf.startswith(f"{cohort}.")]
+        below = state.tree.leaves_of(cohort)
         if cohort not in self.openers(state) or not below:
             open_now = ", ".join(self.openers(state))
             raise KeyError(f"{cohort}: not a cohort that trains now; these do: {open_now}")

@@ -21,6 +21,7 @@ def made_with(rules: Federation) -> dict[str, str]:
         **described("method", rules.algorithm),
         **described("aggregator", rules.aggregator),
         **described("selector", rules.selector),
+        **described("guard", rules.guard),
         **described("shapes", rules.layers),
     }
 

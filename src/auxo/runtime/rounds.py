@@ -14,13 +14,15 @@ from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Par
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered
+from auxo.core.guard import NOBODY, Refusals
 from auxo.core.matching import CheckIns, Matched
+from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
 from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import CohortId, IntArray
 from auxo.runtime.closing import Closed
-from auxo.runtime.coordinator import act
+from auxo.runtime.coordinator import act, struck
 from auxo.runtime.federation import Federation
 
 _CHECK_IN_MEMORY = 0.7  # weight of the past in the running mean of check-ins; our choice
@@ -32,6 +34,7 @@ class Arrived:
 
     check_ins: CheckIns
     matched: Matched
+    refused: Refusals = NOBODY  # by the guard, and matched nowhere
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,10 @@ class Ended:
 
 
 def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
-    """Return the check-ins with the cohort that each has found."""
-    return Arrived(check_ins, rules.algorithm.matching.match(state, check_ins, rng))
+    """Return the check-ins with the cohort that each has found; whom the guard refuses finds none."""
+    refused = rules.guard.admit(state.guard, check_ins)
+    matched = rules.algorithm.matching.match(state, check_ins, rng)
+    return Arrived(check_ins, matched.without(refused.rows), refused)
 
 
 def there_for(rules: Federation, state: CoordinatorState, cohort: CohortId, arrived: Arrived) -> Candidates:
@@ -87,7 +92,7 @@ def open_round(
     """
     cohort, check_ins, vouched = there.cohort, there.arrived.check_ins, there.arrived.matched.vouched
     rng = stream(rules.seed, "select", cohort, attempt)
-    state = _noted(rules, state, cohort, len(there.rows))
+    state = _noted(state, cohort, len(there.rows))
     mine = rules.of(state, cohort)
     if chosen is None:
         chosen = _selected(rules, mine, there, rng)
@@ -104,9 +109,10 @@ def open_round(
             progress=rules.progress(state, cohort),
             share=rules.share(state, cohort),
             table=state.table,
+            secret=state.secret,
         )
     )
-    plan.check(len(chosen), state.tree, sum(map(len, held_by((mine,)))))
+    plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))
     asks = replace(plan.asks, reports_loss=rules.asks_for_loss)
     participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes)
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
@@ -115,8 +121,9 @@ def open_round(
 def end_round(rules: Federation, state: CoordinatorState, closing: Closing, closed: Closed) -> Ended:
     """Carry out what a cohort has decided, and say what its participants are to hear; nothing of a round without use.
 
-    ``state`` is the one that ``closing`` was made of.
+    The guard sees either. ``state`` is the one that ``closing`` was made of.
     """
+    state = struck(rules, state, closing, closed.gathered)
     if closed.outcome is None:
         return Ended(state, None)
     after = act(rules, state, closing, closed.outcome)
@@ -176,13 +183,12 @@ def _selected(rules: Federation, state: CohortState, there: Candidates, rng: np.
     return chosen
 
 
-def _noted(rules: Federation, state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:
+def _noted(state: CoordinatorState, cohort: CohortId, count: int) -> CoordinatorState:
     """Return the state after ``count`` clients were there for ``cohort`` at the start of a round."""
 
     def noted(mine: CohortState) -> CohortState:
         memory = _CHECK_IN_MEMORY if mine.check_ins > 0 else 0.0
         return replace(mine, check_ins=memory * mine.check_ins + (1 - memory) * count)
 
-    for_whom = {leaf for leaf in state.tree.leaves if leaf == cohort or leaf.startswith(f"{cohort}.")}
-    cohorts = {leaf: noted(mine) if leaf in for_whom else mine for leaf, mine in state.cohorts.items()}
-    return replace(state, cohorts=cohorts)
+    leaves = state.tree.leaves_of(cohort)
+    return commit_as_owner(state, Change(leaves, {leaf: noted(state.cohorts[leaf]) for leaf in leaves}))

@@ -1,5 +1,6 @@
 """The server half for any FL loop: match check-ins, open and close cohorts' rounds; the loop stays the user's."""
 
+import secrets
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants, h
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import Matched
 from auxo.core.own_state import NOTHING, OwnState
@@ -37,6 +39,7 @@ from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
 
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
+_MOST_SECRET_BYTES = 64  # of a key of blake2b
 _HELD = "~"  # between a cohort and the number of a model that it holds besides its own
 
 
@@ -65,8 +68,8 @@ class Server:
     """Auxo's server half, driven by a loop of your own.
 
     A round of a cohort is `open_round` -> your training -> `close_round`; `match` says whose round a check-in
-    belongs to. Between rounds it keeps the cohorts' models and nothing about clients, unless its selector or method has
-    a table of them, such as Oort. examples/plain_numpy.py is a whole loop.
+    belongs to. Between rounds it keeps the cohorts' models and no table of clients, unless its selector, method or
+    guard has one, as Oort does. examples/plain_numpy.py is a whole loop.
     """
 
     def __init__(  # noqa: PLR0913 - by name, all but the first
@@ -78,8 +81,10 @@ class Server:
         method: CohortAlgorithm,
         aggregator: Aggregator | None = None,
         selector: Selector | None = None,
+        guard: Guard | None = None,
         seed: int = 0,
         shapes: Sequence[tuple[int, ...]] | Sequence[Layer] = (),
+        secret: str | None = None,
     ) -> None:
         """Start with the cohorts that the method begins with: most often one.
 
@@ -92,10 +97,13 @@ class Server:
             method: how cohorts are found, such as ``Auxo()``.
             aggregator: how updates move a cohort's model; None: federated averaging.
             selector: who takes part of those that are there; None: a uniform sample.
+            guard: who of those that check in is refused, and for what; None: nobody.
             seed: of selection, clustering and fingerprints.
             shapes: of the model's tensors, in the order of the flat weights, so that updates can be compared unit by
                 unit; a plain shape has its units along the first axis. None given: each update is compared as one,
                 and where clients differ in their class frequencies, that hides groups that differ in their inputs.
+            secret: of the run, up to 64 bytes, which marks of clients are made with; a record has it, no message does.
+                None: drawn from the system's entropy, and not from the seed, which may be known to others.
         """
         models = [model.astype(np.float32) for model in models_in_arrays(weights)]
         layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
@@ -110,13 +118,18 @@ class Server:
             seed=seed,
             selector=selector or Uniform(),
             layers=layers,
+            guard=guard or Unguarded(),
         )
-        self._state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
+        if secret is not None and not 0 < len(secret.encode()) <= _MOST_SECRET_BYTES:
+            raise ValueError(f"secret: expected 1 to {_MOST_SECRET_BYTES} bytes, got {len(secret.encode())}")
+        state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
+        self._state = replace(state, secret=secret or secrets.token_hex())
         self._open: dict[CohortId, _Open] = {}
         self._attempts: dict[CohortId, int] = {}  # matches and openings of each cohort; name their streams
         self._federation = federation_id(self._rules, models)
         self._in_vain = InVain(participants)
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
+        self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
         self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
 
     @property
@@ -147,7 +160,7 @@ class Server:
         if state is None or name not in names:
             known = (one for leaf, kept in self._state.cohorts.items() for one in _names((leaf,), kept))
             raise KeyError(f"{name}: no model of this name; there are: {_listed(known)}")
-        return models_in((state,))[names.index(name)].copy()
+        return models_in(state)[names.index(name)].copy()
 
     def kept_beside(self, name: CohortId) -> OwnState:
         """Return what the aggregator keeps of its own beside a model that is trained; of others nothing is kept.
@@ -157,7 +170,7 @@ class Server:
         """
         self.weights(name)
         state = self._state.cohorts[CohortId(name.partition(_HELD)[0])]
-        servers = (state.server, *held_by((state,))[0])
+        servers = (state.server, *held_by(state)[0])
         place = _names((CohortId(name.partition(_HELD)[0]),), state).index(name)
         return servers[place].own if place < len(servers) else NOTHING
 
@@ -203,7 +216,9 @@ class Server:
             return {leaf: here.take(np.flatnonzero(placed.cohort == tree.index[leaf])) for leaf in tree.leaves}
         tried = (part for cohort in self.cohorts for part in (cohort, self._attempts.get(cohort, 0)))
         rng = stream(self._rules.seed, "match", *tried)
-        matched = match_check_ins(self._rules, self._state, here.columns, rng).matched
+        arrived = match_check_ins(self._rules, self._state, here.columns, rng)
+        matched, named = arrived.matched, zip(arrived.refused.rows.tolist(), arrived.refused.reasons, strict=True)
+        self.refused = {here[row].client: reason for row, reason in named}
         trains = [cohort for cohort in self.cohorts if not self._is_over(cohort)]
         rows = {cohort: np.flatnonzero(matched.cohort == tree.index[cohort]) for cohort in trains}
         found = {
@@ -261,11 +276,16 @@ class Server:
         return list(tasks)
 
     def _read_for(self, cohort: CohortId, check_ins: Sequence[CheckIn], attempt: int) -> CheckedIn:
-        """Read check-ins that are here because the loop says so; whether by their own requests, these say."""
+        """Read check-ins that are here because the loop says so; whether by their own requests, these say.
+
+        Whom the guard refuses is not here, whatever the loop says.
+        """
         here = CheckedIn.of(check_ins, self._state.tree)
         rng = stream(self._rules.seed, "vouch", cohort, attempt)
-        led = match_check_ins(self._rules, self._state, here.columns, rng).matched
-        return replace(here, cohort=cohort, vouched=led.vouched & (led.cohort == self._state.tree.index[cohort]))
+        arrived = match_check_ins(self._rules, self._state, here.columns, rng)
+        led, admitted = arrived.matched, np.setdiff1d(np.arange(len(here)), arrived.refused.rows)
+        vouched = led.vouched & (led.cohort == self._state.tree.index[cohort])
+        return replace(here.take(admitted), cohort=cohort, vouched=vouched[admitted])
 
     def _next_attempt(self, cohort: CohortId) -> int:
         """Return the number of a new attempt of a cohort: nobody else's attempts make a difference to it."""
@@ -473,7 +493,7 @@ def _said(answer: Answer) -> tuple[object, ...]:
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
     """Return what the models of a round are called, in their order; ``state`` is of the first of the offered leaves."""
-    held = sum(map(len, held_by((state,))))
+    held = sum(map(len, held_by(state)))
     return (*offered, *(CohortId(f"{offered[0]}{_HELD}{number}") for number in range(held)))
 
 

@@ -52,7 +52,7 @@ def check_record(record: ServerRecord, rules: Federation) -> None:
 
 
 def _check_cohort(cohort: CohortId, kept: CohortState, rules: Federation) -> None:
-    trained, compared = held_by((kept,))
+    trained, compared = held_by(kept)
     for server in (kept.server, *trained):
         _check_server(cohort, server, rules.n_params)
     for weights in compared:

@@ -12,10 +12,11 @@ A promise that is not kept is a `ContractBroken`, which says what was expected, 
 from auxo.testing.aggregators import check_aggregator
 from auxo.testing.client_mods import check_client_mod
 from auxo.testing.contract import ContractBroken
-from auxo.testing.criteria import check_criterion
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
+from auxo.testing.guards import check_guard
 from auxo.testing.methods import check_method
+from auxo.testing.owners import check_commit, check_shelf
 from auxo.testing.populations import check_population
 from auxo.testing.selectors import check_selector
 from auxo.testing.trainers import check_trainer, separable_population
@@ -25,12 +26,14 @@ __all__ = [
     "check_aggregator",
     "check_availability",
     "check_client_mod",
-    "check_criterion",
+    "check_commit",
     "check_devices",
     "check_engine",
+    "check_guard",
     "check_method",
     "check_population",
     "check_selector",
+    "check_shelf",
     "check_trainer",
     "separable_population",
 ]

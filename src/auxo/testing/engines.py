@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
@@ -24,6 +24,11 @@ MakeEngine = Callable[[InProcess], AbstractContextManager[Engine]]
 """Returns the engine that trains what another one would train in this process."""
 
 _MANY_JOBS = 100  # more than any engine of ours trains at a time
+_HALVES = Auxo(
+    clustering=ClusteringSettings(clusters=2, pool_rounds=1, pool_per_cluster=2, min_structure=0.0),
+    trial=TrialSettings(rounds=2, most_rounds=4, min_participants=2, looks_from=4, patience=1),
+    judge_share=1.0,
+)  # it tries a partition within a few rounds, and all train on the half that they do not judge by
 
 
 def _name_of(make: MakeEngine) -> str:
@@ -82,7 +87,7 @@ def trains_one_model(make: MakeEngine) -> None:
 @CONTRACT.promise
 def hears_late_ones_and_halves(make: MakeEngine) -> None:
     """Rounds with late answers, and participants that train on halves, have the bits of the engine in this process."""
-    _expect_same_rounds(make, Auxo(start_round=2), population())
+    _expect_same_rounds(make, _HALVES, population())
 
 
 @CONTRACT.promise

@@ -8,6 +8,7 @@ import numpy as np
 
 from auxo.core.aggregators import Aggregator, FedAvg
 from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import Float32Array, IntArray
@@ -61,7 +62,10 @@ def in_process(data: FederatedData | None = None) -> InProcess:
 
 
 def rules_of(
-    algorithm: CohortAlgorithm, aggregator: Aggregator | None = None, selector: Selector | None = None
+    algorithm: CohortAlgorithm,
+    aggregator: Aggregator | None = None,
+    selector: Selector | None = None,
+    guard: Guard | None = None,
 ) -> Federation:
     """Return the rules of a federation with these parts."""
     return Federation(
@@ -74,6 +78,7 @@ def rules_of(
         overcommit=0.5,
         selector=selector or Uniform(),
         layers=TRAINER.layers,
+        guard=guard or Unguarded(),
     )
 
 

@@ -28,7 +28,7 @@ from auxo.core.types import CohortId
 Note = TypeVar("Note")
 
 
-class Guard(Protocol):
+class Watch(Protocol):
     """Watches over the arguments of a function while it runs."""
 
     def __call__(self, *values: object) -> AbstractContextManager[None]:
@@ -36,7 +36,7 @@ class Guard(Protocol):
         ...
 
 
-def unguarded(*values: object) -> AbstractContextManager[None]:
+def unwatched(*values: object) -> AbstractContextManager[None]:
     """Watch nothing."""
     return nullcontext()
 
@@ -86,16 +86,16 @@ def taken(notes: list[Note]) -> list[Note]:
 
 @dataclass(frozen=True)
 class Witness:
-    """Does what an algorithm does, under a guard, and writes it down."""
+    """Does what an algorithm does, under a watch, and writes it down."""
 
     inner: CohortAlgorithm
-    guard: Guard = unguarded
+    watch: Watch = unwatched
     seen: Notebook = field(default_factory=Notebook)
 
     @property
     def matching(self) -> Matching:
         """Return the algorithm's, watched."""
-        return _WatchedMatching(self.inner.matching, self.guard, self.seen)
+        return _WatchedMatching(self.inner.matching, self.watch, self.seen)
 
     @property
     def client_half(self) -> ClientHalf | None:
@@ -113,43 +113,43 @@ class Witness:
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return what a new cohort remembers."""
-        with self.guard(parent):
+        with self.watch(parent):
             return self.inner.memory(parent)
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the cohorts that open rounds."""
-        with self.guard(tree):
+        with self.watch(tree):
             return self.inner.openers(tree)
 
     def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
         """Return the openers' shares."""
-        with self.guard(tree):
+        with self.watch(tree):
             return self.inner.shares(tree, openers)
 
     def wants(self, state: CohortState, share: int) -> int:
         """Return how many updates a round wants: the share, if the algorithm has nothing to say."""
         if not isinstance(self.inner, Wants):
             return share
-        with self.guard(state):
+        with self.watch(state):
             return self.inner.wants(state, share)
 
     def plan(self, opening: Opening) -> Plan:
         """Return the plan."""
-        with self.guard(opening):
+        with self.watch(opening):
             plan = self.inner.plan(opening)
         self.seen.plans.append(SeenPlan(opening, plan))
         return plan
 
     def admission(self, closing: Closing) -> Admission:
         """Return who decides, watched."""
-        with self.guard(closing):
-            return _WatchedAdmission(self.inner.admission(closing), self.guard)
+        with self.watch(closing):
+            return _WatchedAdmission(self.inner.admission(closing), self.watch)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
         """Return what becomes of the cohorts."""
-        with self.guard(closing, gathered):
+        with self.watch(closing, gathered):
             outcome = self.inner.close(closing, gathered, aggregator, rng)
         self.seen.closes.append(SeenClose(closing, gathered, outcome))
         return outcome
@@ -158,17 +158,17 @@ class Witness:
 @dataclass(frozen=True)
 class _WatchedMatching:
     inner: Matching
-    guard: Guard
+    watch: Watch
     seen: Notebook
 
     def match(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
-        with self.guard(state, check_ins):
+        with self.watch(state, check_ins):
             matched = self.inner.match(state, check_ins, rng)
         self.seen.matches.append(SeenMatch(state, check_ins, matched))
         return matched
 
     def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
-        with self.guard(state, check_ins):
+        with self.watch(state, check_ins):
             matched = self.inner.place(state, check_ins, rng)
         self.seen.places.append(SeenMatch(state, check_ins, matched))
         return matched
@@ -177,10 +177,10 @@ class _WatchedMatching:
 @dataclass(frozen=True)
 class _WatchedAdmission:
     inner: Admission
-    guard: Guard
+    watch: Watch
 
     def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
-        with self.guard(examined):
+        with self.watch(examined):
             return self.inner.place(row, examined, model)
 
     @property

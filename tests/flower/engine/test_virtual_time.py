@@ -10,13 +10,11 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg
-from auxo.core.clustering import ClusteringSettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
-from auxo.core.trial import TrialSettings
 from auxo.flower.engine.virtual_time import AppTraining, clients_with
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import Event, Partitioned, RoundClosed
@@ -31,7 +29,7 @@ from tests.flower.linear_app import auxo_app, fill, initial
 
 CLIENTS, PARTICIPANTS, GROUPS = 24, 12, 2
 FEW = Auxo(
-    cross_fit_share=1.0,
+    judge_share=1.0,
     clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=8),
     trial=TrialSettings(rounds=4, min_participants=2, looks_from=8, deviations=2.0),
 )

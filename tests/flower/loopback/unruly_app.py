@@ -88,7 +88,7 @@ def _request(order: str) -> str:
     if order == "no text":
         return f"{CHECK_IN}{{{{"
     cohort, cluster = {"nowhere": ("0.9.9", 0), "ten thousand deep": ("0" + ".1" * 10_000, 0)}.get(order, ("0", 10**9))
-    request = AffinityRequest(CohortId(cohort), 1.0, cluster, (cluster, cluster), 1, True, 5)
+    request = AffinityRequest(CohortId(cohort), 1.0, cluster, 1, True, 5)
     return f"{CHECK_IN}{to_parts(CheckIn(0, request, 3))[0]}"
 
 

@@ -4,9 +4,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from auxo.algorithms.auxo import Auxo
-from auxo.core.clustering import ClusteringSettings
-from auxo.core.trial import TrialSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.flower import AuxoStrategy
 from opposites import task
 
@@ -20,7 +18,7 @@ def for_few_nodes(looks_from: int) -> Auxo:
     little evidence in a round, but soon from everybody.
     """
     return Auxo(
-        cross_fit_share=1.0,  # everybody judges
+        judge_share=1.0,  # everybody judges
         clustering=ClusteringSettings(
             clusters=2,
             pool_rounds=2,  # clusters start from the updates of two rounds,

@@ -5,8 +5,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from auxo import Auxo
-from auxo.core.clustering import ClusteringSettings
-from auxo.core.trial import TrialSettings
+from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
 from auxo.flower import AuxoStrategy
 from digits.task import make_model
 
@@ -18,7 +17,7 @@ def main(grid: Grid, context: Context) -> None:
     """Train a model over all clients."""
     # Limits for 16 clients. With 20 and more participants a round, the defaults will do: leave method out.
     method = Auxo(
-        cross_fit_share=1.0,
+        judge_share=1.0,
         clustering=ClusteringSettings(clusters=2, pool_rounds=4, pool_per_cluster=16),
         trial=TrialSettings(rounds=6, looks_from=8, min_participants=2, patience=5),
     )

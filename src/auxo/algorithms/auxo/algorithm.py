@@ -4,17 +4,21 @@ A round goes aggregate -> cluster -> reward -> verdict. Nothing about a client o
 where and why this departs from the paper, rule by rule; algorithms/paper.py has the rules as they are printed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, AffinitySettings
+from auxo.algorithms.auxo.gate import Gate
+from auxo.algorithms.auxo.judges import are_judges, seals
+from auxo.algorithms.auxo.pool import are_in_first_half
+from auxo.algorithms.auxo.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
+from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.trial import Moved
+from auxo.algorithms.auxo.verdict import Judgements, prune
+from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, ServerState, Weighting, rate_scale, update_weight
 from auxo.core.asking import CHOOSES_BY, LEAST_LOSS
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
-from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_round, compare, note_explained
 from auxo.core.cohort_algorithm import (
     Affinities,
     ClientHalf,
@@ -29,54 +33,24 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.comparing import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
-from auxo.core.evidence import round_evidence
-from auxo.core.gate import Gate
 from auxo.core.gathering import Admission, AdmitAll, Gathered
-from auxo.core.judges import are_judges, seals
+from auxo.core.lost_clients import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
-from auxo.core.partition import CrossFittedGain, Keep, Partition, PartitionCriterion, RoundEvidence
-from auxo.core.pool import are_in_first_half
+from auxo.core.partition import Keep
 from auxo.core.rewards import RewardSettings
-from auxo.core.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
-from auxo.core.settings import Fraction, PositiveInt, checked, setting
+from auxo.core.settings import Fraction, checked, setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.trial import Judgements, Moved, TrialSettings, prune
-from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray
 
-_TAKES_OFF = 1.5  # growth of the mean update that shows it: where models learn from the start it shrinks; our choice
 _MOST_ASIDE = 0.5  # share of the clients that may train for no branch; our choice
-_FEWEST_JUDGED = 50  # participants in the criterion's window before a cohort says that there is nothing; our choice
-
-
-@dataclass(frozen=True)
-class StepLengths:
-    """How long the mean updates were since clustering started: they grow as long as a model has yet to take off."""
-
-    at_start: float = 0.0
-    longest: float = 0.0
-
-    def after(self, length: float, has_started: bool) -> "StepLengths":
-        """Return the lengths after a round whose mean update has this one."""
-        longest = length if has_started else max(self.longest, length)
-        return StepLengths(length if has_started else self.at_start, longest)
-
-    @property
-    def has_grown(self) -> bool:
-        """Return whether the model has taken off since: labels of the time before may well mean nothing."""
-        return self.longest > _TAKES_OFF * self.at_start
 
 
 @dataclass(frozen=True)
 class AuxoMemory:
     """What a cohort keeps between rounds besides its model."""
 
-    clustering: ClusteringState = field(default_factory=ClusteringState)
-    evidence: tuple[RoundEvidence, ...] = ()
-    step_lengths: StepLengths = field(default_factory=StepLengths)
-    settled: bool = False  # it no longer looks for groups: nobody is clustered, all train on all their samples
-    search: Search = field(default_factory=Search)  # where a trial decides; the fields above are for a criterion
+    search: Search = field(default_factory=Search)
 
     def held_servers(self) -> tuple[ServerState, ...]:
         """Return the models of the branches on trial."""
@@ -95,26 +69,11 @@ class Auxo:
     affinity: AffinitySettings = field(default_factory=AffinitySettings)
     clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
-    decides: Literal["trial", "criterion"] = setting(
-        "trial",
-        "What decides about a partition: held-out samples in a trial, or a criterion on updates, as in the paper.",
-    )
     trial: TrialSettings = field(default_factory=TrialSettings)
-    criterion: PartitionCriterion = field(default_factory=CrossFittedGain)
-    start_round: PositiveInt = setting(
-        5,
-        "First round in which a cohort clusters its participants, where a criterion decides; our choice.",
-    )
-    cross_fit: bool = setting(
-        True,
-        "Where a criterion decides: participants alternate between halves of their samples while partitions are "
-        "possible, labels come from one half and are judged on the other.",
-    )
-    cross_fit_share: Fraction = setting(
+    judge_share: Fraction = setting(
         0.2,
         "Share of the clients, always the same ones, that judge a partition on trial; they train no branch meanwhile. "
-        "Above 0.5 they do, on the half of their samples that they do not judge by. (Where a criterion decides, these "
-        "clients alternate between halves.) Our choice.",
+        "Above 0.5 they do, on the half of their samples that they do not judge by. Our choice.",
     )
     late_feedback: bool = setting(
         True,
@@ -139,14 +98,6 @@ class Auxo:
 
     def why_no_partition(self, participants: int, rounds: int) -> str | None:
         """Return what is missing: enough participants for two cohorts, or rounds for a pool and a trial."""
-        if self.decides == "criterion":
-            least = 2 * self.criterion.limits.min_participants
-            if participants >= least:
-                return None
-            return (
-                f"two cohorts need {least} participants a round (min_participants of auxo.criterion.limits), and there "
-                f"are {participants}; raise training.participants"
-            )
         if participants < self.trial.looks_from:
             return (
                 f"a cohort looks for groups from {self.trial.looks_from} participants a round on "
@@ -181,7 +132,7 @@ class Auxo:
         It rests as if the trial that it comes from had been its own: looking costs small cohorts more, and what was
         joined within it was not worth parting.
         """
-        if parent is None or self.decides == "criterion":
+        if parent is None:
             return AuxoMemory()
         return AuxoMemory(search=Search(rests_until=_memory(parent).search.rests_until))
 
@@ -193,59 +144,32 @@ class Auxo:
         """Return each cohort's share by the setting."""
         return shares_by(self.sharing, tree, openers)
 
-    def plan(self, opening: Opening) -> Plan:
-        """Return who trains on which half of its samples, and who compares models before.
-
-        Members come first, for newcomers are compared with them.
-        """
-        if self.decides == "trial":
-            return self._trial_plan(opening)
-        fold = self.folds(
-            _memory(opening.state),
-            opening.state.round,
-            opening.progress,
-            opening.selected.clients,
-            opening.selected.requests.participations,
-        )
-        plan = plan_members_first(opening, fold, self.late_feedback)
-        return compare_leaves(opening, plan, self.affinity.confirmations)
-
-    def folds(
-        self, memory: AuxoMemory, rounds: int, progress: float, clients: IntArray, participations: IntArray
-    ) -> IntArray:
-        """Return the half each participant trains on: alternating from visit to visit while partitions are possible.
-
-        Only some clients do so, always the same ones: they are those that are judged. The others train on everything.
-        """
-        deciding = progress <= self.criterion.limits.end and rounds + 1 >= self.start_round
-        if not self.cross_fit or memory.settled or not deciding:
-            return np.full(len(participations), -1, dtype=np.int64)
-        return np.where(are_judges(clients, self.cross_fit_share), participations % FOLDS, -1)
-
     def _looks(self, search: Search, number: int, share: int) -> bool:
         """Return whether a cohort looks for groups in this round; it does not where too few would judge them."""
         return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
 
-    def _trial_plan(self, opening: Opening) -> Plan:
-        """Return who trains what: on trial each branch its model, and judges the cohort's own."""
+    def plan(self, opening: Opening) -> Plan:
+        """Return who trains what, and who compares models before: on trial each branch its model, judges the cohort's.
+
+        Members come first, for newcomers are compared with them.
+        """
         search = _memory(opening.state).search
-        if not self._looks(search, opening.state.round + 1, opening.share):
-            plan = plan_members_first(opening, None, self.late_feedback)
-            return compare_leaves(opening, plan, self.affinity.confirmations)
-        plan = plan_members_first(opening, None, self.late_feedback)
+        plan = plan_members_first(opening, self.late_feedback)
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
+        if not self._looks(search, opening.state.round + 1, opening.share):
+            return plan
         claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
         if search.follows and not self._stand_aside:
-            halves = np.where(are_judges(clients, self.cross_fit_share), CHOOSES_BY, -1)
+            halves = np.where(are_judges(clients, self.judge_share), CHOOSES_BY, -1)
             plan = replace(plan, asks=replace(plan.asks, fold=halves))
         if search.trial is None:
             return plan
         offered = len(plan.offered)
-        judges = are_judges(clients, self.cross_fit_share)
+        judges = are_judges(clients, self.judge_share)
         compares = plan.asks.model == LEAST_LOSS
         elsewhere = compares | (judges & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
-        unheard = judges & ~search.has_heard(clients)
+        unheard = judges & ~search.has_heard(clients, opening.secret)
         asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
         model = np.where(branch >= 0, offered + branch, plan.asks.model)
         return replace(plan, asks=replace(plan.asks, model=model, judges=np.where(asked >= 0, offered + asked, -1)))
@@ -253,7 +177,7 @@ class Auxo:
     @property
     def _stand_aside(self) -> bool:
         """Return whether judges train no branch; where most clients judge, few would be left."""
-        return self.cross_fit_share <= _MOST_ASIDE
+        return self.judge_share <= _MOST_ASIDE
 
     def admission(self, closing: Closing) -> Admission:
         """Return the gate that newcomers have to pass once there are several cohorts."""
@@ -262,8 +186,8 @@ class Auxo:
     def _admission(self, closing: Closing) -> Admission:
         search = _memory(closing.states[0]).search
         if search.trial is not None:
-            judges = are_judges(closing.participants.clients, self.cross_fit_share)
-            return ToBranches(search, len(closing.states), judges & self._stand_aside)
+            judges = are_judges(closing.participants.clients, self.judge_share)
+            return ToBranches(search, len(closing.models), judges & self._stand_aside)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -273,67 +197,13 @@ class Auxo:
     ) -> Outcome | None:
         """Move the model, cluster and reward those who have trained it, and decide; tell others whose they have."""
         mine = own_answers(closing, gathered)
-        close = self._close_search if self.decides == "trial" else self._close_by_criterion
-        outcome = close(closing, mine, aggregator, rng)
+        outcome = self._close(closing, mine, aggregator, rng)
         if outcome is None:
-            memory = _memory(closing.states[0])
-            generation = max(memory.clustering.generation, memory.search.clustering.generation)
+            generation = _memory(closing.states[0]).search.clustering.generation
             outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
         return None if outcome is None else tell_places(closing, gathered, outcome)
 
-    def _close_by_criterion(
-        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
-    ) -> Outcome | None:
-        """Close a round of a cohort whose partition is decided upon by what updates have in common."""
-        movement = gathered.movements[0]
-        if movement is None:
-            return None
-        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        state, *others = stepped(closing, gathered, aggregator, scale)
-        memory, claims = _memory(state), claims_of(closing, gathered)
-        clustering, similarity, evidence = self._cluster(closing, state, claims, gathered, rng)
-        labelled = (claims.label >= 0) & (claims.generation == clustering.generation)
-        share = closing.share if self.sharing == "members" else None
-        outlook = replace(closing.outlook, labelled=float(labelled.mean()), share=share)
-        kept = (*memory.evidence, *((evidence,) if evidence else ()))[-self.criterion.window :]
-        verdict = self.criterion.judge(kept, outlook)
-        restarted = False
-        if evidence and evidence.judged and verdict.gain is not None and isinstance(verdict.decision, Keep):
-            clustering, restarted = note_explained(clustering, verdict.explains, self.clustering)
-        has_started = clustering.centres is not None and memory.clustering.centres is None
-        step_lengths = memory.step_lengths.after(float(np.linalg.norm(movement)), has_started)
-        is_hopeless = evidence is not None and verdict.is_hopeless
-        has_tried = restarted and self._has_tried(clustering, kept)
-        gives_up = (is_hopeless or has_tried) and not memory.settled
-        if gives_up and step_lengths.has_grown:  # not before labels of the present model have had their chance
-            gives_up, restarted = False, True
-            clustering = ClusteringState(clustering.generation)
-        after = AuxoMemory(
-            clustering=clustering,
-            evidence=() if restarted else kept,
-            step_lengths=step_lengths,
-            settled=memory.settled or gives_up,
-        )
-        decision = verdict.decision
-        if isinstance(decision, Partition):
-            decision = replace(decision, generation=clustering.generation)
-        return Outcome(
-            states=(replace(state, memory=after), *others),
-            decision=decision,
-            affinities=Affinities(round_rewards(closing, gathered, self.rewards), similarity, clustering.generation),
-            notes=RoundNotes(
-                known=int((claims.known & ~gathered.late).sum()),
-                labelled=int(labelled.sum()),
-                judged=evidence.judged if evidence else 0,
-                gain=verdict.gain,
-                gain_needed=verdict.needed,
-                children=verdict.children,
-                restarted=restarted,
-                gives_up=gives_up,
-            ),
-        )
-
-    def _close_search(
+    def _close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
         """Close a round of a cohort that looks for groups, or has stopped doing so."""
@@ -344,7 +214,7 @@ class Auxo:
         if gathered.movements[0] is None:
             return None
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        state, *others = stepped(closing, gathered, aggregator, scale)
+        (state,) = stepped(closing, gathered, aggregator, scale)
         search, claims = _memory(state).search, claims_of(closing, gathered)
         similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         if self._looks(search, state.round, closing.share):
@@ -367,7 +237,7 @@ class Auxo:
                 )
         labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=search)), *others),
+            states=(replace(state, memory=AuxoMemory(search=search)),),
             affinities=Affinities(
                 round_rewards(closing, gathered, self.rewards), similarity, search.clustering.generation
             ),
@@ -377,7 +247,7 @@ class Auxo:
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator) -> Outcome:
         """Move the branches' models, hear the judges, and decide once the trial is over."""
         state, claims = closing.states[0], claims_of(closing, gathered)
-        search, offered = _memory(state).search, len(closing.states)
+        search, offered = _memory(state).search, len(closing.models)
         assert search.trial is not None  # noqa: S101 - the caller has looked
         scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
         judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
@@ -389,7 +259,7 @@ class Auxo:
         trial = search.trial.after(moved, aggregator, scale, judgements)
         server = trial.own(state.server, moved, aggregator, scale)
         state = replace(state, server=server, round=state.round + 1)
-        cut = prune(trial, self.trial)
+        cut = prune(trial.dendrogram, trial.heard, self.trial)
         over = trial.is_over(cut, self.trial)
         if over:
             cut = trial.ends_with(cut)
@@ -401,7 +271,7 @@ class Auxo:
         if len(strangers):
             similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=after)), *closing.states[1:]),
+            states=(replace(state, memory=AuxoMemory(search=after)),),
             decision=trial.parted(cut, search.clustering.generation) if over and cut.pays else Keep(),
             affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
             notes=RoundNotes(
@@ -430,7 +300,8 @@ class Auxo:
         judged = gathered.judged
         said = (judged.loss, judged.score, judged.other_loss, judged.other_score)
         losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
-        marks = seals(closing.participants.clients[gathered.rows[rows]], search.clustering.generation)
+        clients = closing.participants.clients[gathered.rows[rows]]
+        marks = seals(clients, search.clustering.generation, closing.secret)
         if not self.trial.judges_choose:
             return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
         one_way = Judgements(branch, losses, scores, held_in, marks).whole()
@@ -438,42 +309,6 @@ class Auxo:
         nobody = np.full(len(both), -1)
         other_way = Judgements(nobody, held_in[both], scores_in[both], losses[both], marks[both]).whole()
         return one_way.and_of(other_way)
-
-    def _cluster(
-        self, closing: Closing, state: CohortState, claims: Claims, gathered: Gathered, rng: np.random.Generator
-    ) -> tuple[ClusteringState, FloatArray, RoundEvidence | None]:
-        memory, n_clusters = _memory(state), self.clustering.clusters
-        similarity = np.full((len(gathered.rows), n_clusters), np.nan)
-        is_over = closing.outlook.progress > self.criterion.limits.end
-        if memory.settled or state.round < self.start_round or is_over:
-            return memory.clustering, similarity, None
-        before, in_time = memory.clustering, np.flatnonzero(~gathered.late)
-        present, directions = claims.take(in_time), gathered.directions[in_time]
-        held_out = present.held_out_label(closing.participants.asks.fold[gathered.rows][in_time])
-        labels = np.where(held_out >= 0, held_out, present.label)
-        blocks = gathered.blocks
-        clustering, clusters = cluster_round(
-            before, directions, labels, present.generation, self.clustering, rng, blocks=blocks
-        )
-        if clusters is None:
-            return clustering, similarity, None
-        judged_by = held_out if self.cross_fit else present.label
-        judged = (judged_by >= 0) & (judged_by < n_clusters) & (present.generation == before.generation)
-        judged &= before.centres is not None
-        if self.cross_fit:
-            # A single sample is both halves of its client: it would be judged on what its label comes from.
-            judged &= gathered.examples[in_time] > 1
-        evidence = round_evidence(directions, clusters, n_clusters, judged_by, judged)
-        similarity[in_time] = clusters.similarity
-        if gathered.late.any():
-            late = gathered.directions[gathered.late]
-            similarity[gathered.late] = compare(clustering, directions, late, blocks=blocks)
-        return clustering, similarity, evidence
-
-    def _has_tried(self, clustering: ClusteringState, evidence: Sequence[RoundEvidence]) -> bool:
-        """Return whether clustering has started often enough to say that there is nothing to find."""
-        judged = sum(seen.judged for seen in evidence)
-        return 0 < self.clustering.most_starts <= clustering.generation and judged >= _FEWEST_JUDGED
 
 
 def _behind(gathered: Gathered, aggregator: Aggregator, offered: int, branches: int) -> FloatArray:

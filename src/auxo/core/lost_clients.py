@@ -1,4 +1,4 @@
-"""Participants that compare the leaves' models on their own samples, and train the one with the least loss.
+"""Lost clients: participants that compare the leaves' models on their own samples, and train the best.
 
 After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
 confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better does not move
@@ -72,7 +72,7 @@ def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
     compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
-    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.states))
+    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.models))
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
@@ -118,7 +118,7 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
 
 
 def _is_own(closing: Closing, gathered: Gathered) -> BoolArray:
-    return np.asarray((gathered.model == _OWN) | (gathered.model >= len(closing.states)))
+    return np.asarray((gathered.model == _OWN) | (gathered.model >= len(closing.models)))
 
 
 def _spread(values: FloatArray, mine: BoolArray) -> FloatArray:
@@ -129,9 +129,8 @@ def _spread(values: FloatArray, mine: BoolArray) -> FloatArray:
 
 def _is_unlike_others(closing: Closing) -> BoolArray:
     """Return, for each of the offered models, whether it is none of the others."""
-    models = [state.server.weights for state in closing.states]
-    unlike = np.ones(len(models), dtype=np.bool_)
-    for (one, mine), (other, theirs) in combinations(enumerate(models), 2):
+    unlike = np.ones(len(closing.models), dtype=np.bool_)
+    for (one, mine), (other, theirs) in combinations(enumerate(closing.models), 2):
         if np.array_equal(mine, theirs):
             unlike[[one, other]] = False
     return unlike

@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.dendrogram import Dendrogram
+from auxo.algorithms.auxo.search import CohortNow, Looked, Search, Seen, ToBranches, late_similarity, look
+from auxo.algorithms.auxo.trial import Trial
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
-from auxo.core.clustering import ClusteringSettings, ClusteringState
-from auxo.core.dendrogram import Dendrogram
+from auxo.core.clustering import ClusteringState
 from auxo.core.gathering import Examined
 from auxo.core.rng import stream
-from auxo.core.search import CohortNow, Looked, Search, Seen, ToBranches, late_similarity, look
-from auxo.core.trial import Trial, TrialSettings
 from auxo.core.types import FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, of_two_groups

@@ -7,22 +7,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from auxo.algorithms.auxo.dendrogram import Alikeness, grow
+from auxo.algorithms.auxo.judges import seals
+from auxo.algorithms.auxo.pool import Pool, PooledRound, start_clustering
+from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.trial import Trial
+from auxo.algorithms.auxo.views import View, ViewName
 from auxo.core.aggregators import ServerState
-from auxo.core.clustering import (
-    ClusteringSettings,
-    ClusteringState,
-    cluster_round,
-    cluster_space,
-    compare,
-    near_centres,
-)
-from auxo.core.dendrogram import Alikeness, grow
+from auxo.core.clustering import ClusteringState, cluster_round, cluster_space, near_centres
 from auxo.core.gathering import Examined
-from auxo.core.judges import seals
-from auxo.core.pool import Pool, PooledRound, start_clustering
-from auxo.core.trial import Trial, TrialSettings
 from auxo.core.types import BoolArray, FloatArray, IntArray
-from auxo.core.views import View, ViewName
 
 _LATER = 1.5  # times the rounds so far, until a cohort without structure looks again; our choice
 
@@ -63,11 +57,11 @@ class Search:
             return self.rested(number, settings)
         return Search(clustering=ClusteringState(self.clustering.generation), only=self.other)
 
-    def has_heard(self, clients: IntArray) -> BoolArray:
-        """Return which clients have judged the models that are on trial."""
+    def has_heard(self, clients: IntArray, secret: str) -> BoolArray:
+        """Return which clients have judged the models that are on trial; ``secret`` is the run's."""
         if self.trial is None:
             return np.zeros(len(clients), dtype=np.bool_)
-        return np.isin(seals(clients, self.clustering.generation), self.trial.heard.seals)
+        return np.isin(seals(clients, self.clustering.generation, secret), self.trial.heard.seals)
 
     def branches(self, labels: IntArray, generation: IntArray) -> IntArray:
         """Return the branch on trial that each label leads to; -1: none."""
@@ -102,7 +96,7 @@ class Seen:
     blocks: IntArray
     labels: IntArray  # (participants,) cluster index each brought; -1: none
     generation: IntArray
-    first_half: BoolArray  # (participants,) see `auxo.core.pool.are_in_first_half`
+    first_half: BoolArray  # (participants,) see `auxo.algorithms.auxo.pool.are_in_first_half`
 
 
 @dataclass(frozen=True)
@@ -157,9 +151,14 @@ def look(
     directions = search.view.of(seen.directions, seen.outputs)
     search = replace(search, mean=directions.mean(axis=0), blocks=seen.blocks)
     state, clusters = cluster_round(
-        search.clustering, directions, seen.labels, seen.generation, clustering, rng, blocks=seen.blocks
+        search.clustering,
+        directions,
+        seen.labels,
+        seen.generation,
+        leave_one_out=clustering.leave_one_out,
+        centre_memory=clustering.centre_memory,
+        blocks=seen.blocks,
     )
-    assert clusters is not None  # noqa: S101 - there are centres, and two participants
     assert search.alike is not None  # noqa: S101 - it was begun with the centres
     usable = (seen.generation == search.clustering.generation) & (seen.labels < clustering.clusters)
     labels = np.where(usable, seen.labels, -1)
@@ -199,7 +198,7 @@ def late_similarity(search: Search, seen: Seen, directions: FloatArray, outputs:
     if search.clustering.centres is None:
         return np.full((len(directions), 0), np.nan)
     in_time, late = search.view.of(seen.directions, seen.outputs), search.view.of(directions, outputs)
-    return compare(search.clustering, in_time, late, blocks=search.blocks)
+    return near_centres(cluster_space(late, search.blocks, in_time.mean(axis=0)), search.clustering.centres)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from auxo.core.clustering import ClusteringSettings, ClusteringState, cluster_space
+from auxo.algorithms.auxo.number_of_clusters import Structure, distinct, principal, structure
+from auxo.algorithms.auxo.settings import ClusteringSettings
+from auxo.algorithms.auxo.views import View, ViewName, without_frequencies
+from auxo.core.clustering import ClusteringState, cluster_space
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.core.views import Structure, View, ViewName, distinct, principal, structure, without_frequencies
 
 _SECOND_COUNTS = 1.5  # times as much: what updates show without class frequencies beyond chance; our choice
 

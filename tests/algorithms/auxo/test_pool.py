@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auxo.core.clustering import ClusteringSettings
+from auxo.algorithms.auxo import ClusteringSettings
+from auxo.algorithms.auxo.pool import Pool, PooledRound, are_in_first_half, start_clustering
 from auxo.core.fingerprint import unit_rows
-from auxo.core.pool import Pool, PooledRound, are_in_first_half, start_clustering
 from auxo.core.rng import stream
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import N_PARAMS, of_two_groups

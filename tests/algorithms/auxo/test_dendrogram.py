@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.core.dendrogram import Alikeness, Dendrogram, grow
+from auxo.algorithms.auxo.dendrogram import Alikeness, Dendrogram, grow
 from auxo.core.fingerprint import unit_rows
 from auxo.core.rng import stream
 from auxo.core.types import IntArray

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.core.gate import Gate
+from auxo.algorithms.auxo.gate import Gate
 from auxo.core.rewards import RewardSettings
 from tests.core.made_updates import alike, answers, gathered, movement_of
 

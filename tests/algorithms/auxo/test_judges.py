@@ -1,0 +1,43 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auxo.algorithms.auxo.judges import are_judges, seals
+
+CLIENTS = np.arange(2_000)
+SECRET = "of a run"  # noqa: S105 - of a test
+
+
+def test_a_client_has_the_same_seal_in_one_generation_of_a_run_and_another_in_every_other() -> None:
+    marks = seals(CLIENTS, 1, SECRET)
+
+    np.testing.assert_array_equal(seals(CLIENTS[::-1], 1, SECRET), marks[::-1])
+    assert len(np.unique(marks)) == len(CLIENTS)
+    assert not np.isin(seals(CLIENTS, 2, SECRET), marks).any()
+    assert seals(CLIENTS[:0], 1, SECRET).dtype == np.int64
+
+
+def test_who_knows_all_clients_but_not_the_secret_cannot_tell_whose_seal_it_is() -> None:
+    marks = seals(CLIENTS, 1, SECRET)
+
+    for guess in ("", "0", "of another run"):
+        assert not np.isin(seals(CLIENTS, 1, guess), marks).any()
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=20))
+def test_any_number_of_64_bits_has_a_seal(numbers: list[int]) -> None:
+    assert len(np.unique(seals(np.array(numbers, dtype=np.int64), 1, SECRET))) == len(numbers)
+
+
+def test_seals_do_not_tell_how_far_numbers_are_apart() -> None:
+    # A mixer that can be undone would: neighbours then differ by the same amount.
+    marks = seals(CLIENTS, 1, SECRET).view(np.uint64)
+    steps = np.diff(marks)
+
+    assert len(np.unique(steps)) == len(steps)
+
+
+def test_the_share_of_judges_is_as_large_as_it_is_said_to_be() -> None:
+    assert abs(are_judges(CLIENTS, 0.3).mean() - 0.3) < 0.05
+    assert are_judges(CLIENTS, 1.0).all()
+    assert not are_judges(CLIENTS, 0.0).any()

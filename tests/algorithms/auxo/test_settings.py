@@ -1,0 +1,45 @@
+"""Settings that mean nothing are refused."""
+
+from typing import Any
+
+import pytest
+
+from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("clusters", 1, "2 to 8, got 1"),
+        ("clusters", 9, "2 to 8, got 9"),
+        ("kmeans_starts", 0, "at least 1, got 0"),
+        ("centre_memory", -0.5, "a number >= 0, got -0.5"),
+        ("centre_memory", float("nan"), "a number >= 0, got nan"),
+    ],
+)
+def test_impossible_settings_of_clustering_are_refused_by_name(name: str, value: float, expected: str) -> None:
+    setting: dict[str, Any] = {name: value}
+
+    with pytest.raises(ValueError, match=f"{name}: expected {expected}"):
+        ClusteringSettings(**setting)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rounds", 0),
+        ("most_rounds", 9),
+        ("deviations", -1.0),
+        ("min_participants", 1),
+        ("waits_for", 1.5),
+        ("patience", 0),
+        ("rest", -0.1),
+        ("looks_from", 9),
+        ("min_gain", 1.0),
+    ],
+)
+def test_impossible_settings_of_trials_are_refused_by_name(field: str, value: float) -> None:
+    changes: dict[str, Any] = {field: value}
+
+    with pytest.raises(ValueError, match=f"{field}: expected"):
+        TrialSettings(**changes)
