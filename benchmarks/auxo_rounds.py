@@ -121,7 +121,8 @@ class OwnEpochs:
         """Run the round with them."""
         if self.epochs:
             own = zip(training.jobs, itertools.cycle(self.epochs), strict=False)
-            training = replace(training, jobs=[replace(job, epochs=epochs) for job, epochs in own])
+            jobs = [replace(job, ask=replace(job.ask, work=epochs / training.epochs)) for job, epochs in own]
+            training = replace(training, jobs=jobs)
         return self.inner.run_round(rules, closing, training)
 
 

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings, TrialSettings
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer, Asks
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
@@ -79,9 +80,9 @@ def measure() -> Record:
     data = auxo_rounds.as_population(work.make_samples())
     trainer = TorchTrainer(partial(ResNet18, work.SIDE, work.CLASSES)).suited_to(data)
     weights = trainer.initial_weights(work.SEED)
-    jobs = [Job(client, 0, None) for client in range(TRAINED)]
+    jobs = [Job(client, 0) for client in range(TRAINED)]
     started = time.perf_counter()
-    updates = [update.delta for update in trainer.train(weights, data, jobs, LocalTraining(), work.SEED)]
+    updates = [answer.update for answer in trainer.train(weights, data, jobs, LocalTraining(), work.SEED)]
     samples = data.train.counts()
     per_sample_s = (time.perf_counter() - started) / samples[:TRAINED].sum()
     training_s = per_sample_s * samples.sum() / work.CORES
@@ -116,7 +117,7 @@ def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[flo
         for number in range(DISTINCT)
     ]
     started = time.perf_counter()
-    answer = Returned(0, None, None)  # that says nothing besides its update
+    answer = Returned(0, Answer(None, None))  # that says nothing besides its update
     found = [examine(distinct[number % DISTINCT], 40, answer, fingerprint) for number in range(PARTICIPANTS)]
     seconds = time.perf_counter() - started
     kept = [examined for examined in found if not isinstance(examined, str)]
@@ -143,7 +144,6 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
         late=everybody < 0,
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
-        held_out=np.full((PARTICIPANTS, 0), np.nan),
         outputs=np.zeros((PARTICIPANTS, 0)),
         directions=directions,
         blocks=blocks,
@@ -157,7 +157,7 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
     closing = Closing(
         cohort=ROOT,
         states=(CohortState(server, round=5, memory=AuxoMemory()),),
-        participants=Participants(everybody, (ROOT,), everybody % 2, np.zeros_like(everybody), claims),
+        participants=Participants(everybody, (ROOT,), Asks(everybody % 2, np.zeros_like(everybody)), notes=claims),
         outlook=Outlook(progress=0.3, total_participants=PARTICIPANTS, cohorts=2, check_ins=1000.0),
         share=PARTICIPANTS,
     )

@@ -28,7 +28,7 @@ from rich.console import Console
 import auxo.algorithms.auxo.algorithm as rules
 from auxo.algorithms.auxo.search import Looked, look
 from auxo.algorithms.auxo.verdict import prune
-from auxo.core.affinity import AffinityRecords, AffinitySettings
+from auxo.core.affinity import AffinityRecords, AffinitySettings, request
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.runner import run_method
 from auxo.protocol.codec import to_bytes
@@ -105,7 +105,7 @@ def measured(name: str) -> Record:
     assert isinstance(ours.state.clients, ClientRecords)  # noqa: S101 - Auxo's clients keep records
     some = np.arange(min(ASKED, data.n_clients))
     kept = [ours.state.clients.of(some[[row]]) for row in range(len(some))]
-    check_ins = [check_in_of("client-0001", one, AffinitySettings(), None) for one in kept]
+    check_ins = [check_in_of("client-0001", request(one, AffinitySettings(), None)) for one in kept]
     leaf = next(iter(ours.state.coordinator.cohorts.values()))
     return Record(
         run=name,

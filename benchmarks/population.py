@@ -32,6 +32,7 @@ from rich.table import Table
 from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.affinity import AffinitySettings, FeedbackColumns, Requests
 from auxo.core.aggregators import FedYogi
+from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
@@ -48,7 +49,6 @@ from auxo.simulation.availability import DayNight, DayNightPattern
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.training.trainer import LocalUpdate
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FEW_ONLINE, MANY_ONLINE = 5_000, 50_000
@@ -122,7 +122,7 @@ class MadeUp:
 
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
         """Return what `close_round` makes of the updates."""
-        answers = (LocalUpdate(self.updates[job.client_row % len(self.updates)], 20) for job in training.jobs)
+        answers = (Answer(self.updates[job.client_row % len(self.updates)], 20) for job in training.jobs)
         return close_round(rules, closing, returned_by(training, answers))
 
 

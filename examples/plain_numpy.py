@@ -6,7 +6,7 @@ Auxo is what stands between check-in and feedback; the data, the model, its trai
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo import Auxo, Client, Server, TaskResult
+from auxo import Auxo, Client, Server
 
 CLIENTS, FEATURES, SAMPLES, ROUNDS, PARTICIPANTS = 120, 10, 40, 60, 40
 Array = NDArray[np.floating]
@@ -18,18 +18,17 @@ x = rng.standard_normal((CLIENTS, SAMPLES, FEATURES))
 y = (x @ truth * sign[:, None] > 0).astype(float)
 
 
-def loss(w: Array, client: int, fold: int | None) -> float:
-    """Mean loss of a model on a client's samples, or on one half of them."""
-    return float(np.logaddexp(0, (1 - 2 * y[client]) * (x[client] @ w))[fold :: 1 if fold is None else 2].mean())
+def loss(w: Array, inputs: Array, labels: Array) -> float:
+    """Mean loss of a model on some samples."""
+    return float(np.logaddexp(0, (1 - 2 * labels) * (inputs @ w)).mean())
 
 
-def train(w: Array, client: int, fold: int | None) -> tuple[NDArray[np.float32], int]:
-    """Logistic regression by gradient descent on a client's samples, or on one half of them."""
-    mine = slice(fold, None, 1 if fold is None else 2)
-    inputs, labels, new = x[client, mine], y[client, mine], w.astype(float)
+def train(w: Array, inputs: Array, labels: Array) -> Array:
+    """Logistic regression by gradient descent on some samples: new weights minus old."""
+    new = w.astype(float)
     for _ in range(10):
         new += 0.5 * inputs.T @ (labels - 1 / (1 + np.exp(-inputs @ new))) / len(labels)
-    return (new - w).astype(np.float32), SAMPLES
+    return new - w
 
 
 def accuracy(weights: Array, clients: list[int]) -> float:
@@ -46,13 +45,9 @@ def main() -> dict[str, float]:
         online = [clients[number].check_in() for number in np.flatnonzero(days.random(CLIENTS) < 0.8)]
         for cohort, check_ins in server.match(online).items():
             results = []
-            for task in server.open_round(cohort, check_ins):  # it may be asked to compare models, and to judge some
-                one, fold = int(task.client), task.fold
-                best = min(task.offered, key=lambda name: loss(server.weights(name), one, fold))
-                halves = (0, 1) if fold is None else (1 - fold, fold)  # to judge by, and to choose by
-                out, in_ = (tuple(loss(server.weights(name), one, by) for name in task.held_out) for by in halves)
-                work = train(server.weights(best), one, fold)
-                results.append(TaskResult(one, cohort, task.round, *work, trained=best, held_out=out, held_in=in_))
+            for task in server.open_round(cohort, check_ins):
+                one = int(task.client)
+                results.append(clients[one].do(task, server.weights, loss, train, x[one], y[one]))
             for feedback in server.close_round(cohort, results):
                 clients[int(feedback.client)].receive(feedback)
     members = server.match([client.check_in(explore=False) for client in clients], everybody=True)

@@ -19,6 +19,7 @@ from auxo.cli import app
 from auxo.commands.options import all_overrides
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.asking import Answer, Ask, Judgement
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
 from auxo.experiments.config import Config, Section
@@ -167,7 +168,8 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     initial_weights = np.zeros(example.FEATURES, np.float32)
-    yours = {"train": example.train, "loss": example.loss}
+    samples = list(zip(example.x, example.y, strict=True))
+    yours = {"train": example.train, "loss": example.loss, "samples": samples}
     names = {"initial_weights": initial_weights, "names": range(example.CLIENTS), **yours}
     loop, _ = fenced(TEXTS["README.md"], "python")
     exec(loop, names)  # noqa: S102 - our own document
@@ -206,7 +208,19 @@ def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [CheckIn, AffinityRequest, Task, TaskResult, TaskFailure, AffinityFeedback, AffinityRecords]
+    "kind",
+    [
+        CheckIn,
+        AffinityRequest,
+        Task,
+        Ask,
+        TaskResult,
+        Answer,
+        Judgement,
+        TaskFailure,
+        AffinityFeedback,
+        AffinityRecords,
+    ],
 )
 def test_the_protocol_describes_every_field_of_its_messages(kind: type) -> None:
     heading = "The client's record" if kind is AffinityRecords else kind.__name__
@@ -223,16 +237,16 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
     server.close_round(
         ROOT_COHORT,
         [
-            TaskResult(first, ROOT_COHORT, number, np.ones(3, np.float32), 1, loss=1.0),
-            TaskResult(second, ROOT_COHORT, number, np.full(2, np.nan, np.float32), 1, loss=1.0),
-            TaskResult(third, ROOT_COHORT, number, good, 0, loss=1.0),
-            TaskResult(fourth, CohortId("0.1"), number, good, 1),
-            TaskResult(fifth, ROOT_COHORT, number, np.full(2, 1e9, np.float32), 1, loss=1.0),
-            TaskResult(sixth, ROOT_COHORT, number, 31 * good, 1, loss=1.0),
-            TaskResult(seventh, ROOT_COHORT, number, good, 101, loss=1.0),
-            TaskResult(eighth, ROOT_COHORT, number, good, 1, loss=float("nan")),
-            TaskResult(99, ROOT_COHORT, number, good, 1),
-            *(TaskResult(other, ROOT_COHORT, number, good, 1, loss=1.0) for other in others),
+            TaskResult(first, ROOT_COHORT, number, Answer(np.ones(3, np.float32), 1, loss=1.0)),
+            TaskResult(second, ROOT_COHORT, number, Answer(np.full(2, np.nan, np.float32), 1, loss=1.0)),
+            TaskResult(third, ROOT_COHORT, number, Answer(good, 0, loss=1.0)),
+            TaskResult(fourth, CohortId("0.1"), number, Answer(good, 1)),
+            TaskResult(fifth, ROOT_COHORT, number, Answer(np.full(2, 1e9, np.float32), 1, loss=1.0)),
+            TaskResult(sixth, ROOT_COHORT, number, Answer(31 * good, 1, loss=1.0)),
+            TaskResult(seventh, ROOT_COHORT, number, Answer(good, 101, loss=1.0)),
+            TaskResult(eighth, ROOT_COHORT, number, Answer(good, 1, loss=float("nan"))),
+            TaskResult(99, ROOT_COHORT, number, Answer(good, 1)),
+            *(TaskResult(other, ROOT_COHORT, number, Answer(good, 1, loss=1.0)) for other in others),
         ],
     )
     listed = re.findall(r"^\| `([A-Z_]+)` \|", TEXTS["docs/protocol.md"], re.MULTILINE)

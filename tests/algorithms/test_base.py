@@ -4,6 +4,7 @@ import pytest
 from auxo.algorithms.base import OneCohort
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Opening, Participants, RoundNotes
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
@@ -23,7 +24,7 @@ AGGREGATORS = pytest.mark.parametrize("aggregator", [FedAvg(), FedYogi()])
 
 def closing(n: int, state: CohortState) -> Closing:
     nothing = np.full(n, -1)
-    participants = Participants(np.arange(n), (ROOT,), nothing, np.zeros(n, dtype=np.int64))
+    participants = Participants(np.arange(n), (ROOT,), Asks(nothing, np.zeros(n, dtype=np.int64)))
     return Closing(ROOT, (state,), participants, Outlook(0.1, n, 1, 40.0), share=n)
 
 
@@ -53,8 +54,8 @@ def test_all_train_the_one_model_on_all_their_samples_in_the_order_selected() ->
     plan = OneCohort().plan(opening)
 
     assert plan.rows.tolist() == [0, 1, 2]
-    assert plan.fold.tolist() == [-1, -1, -1]
-    assert plan.model.tolist() == [0, 0, 0]
+    assert plan.asks.fold.tolist() == [-1, -1, -1]
+    assert plan.asks.model.tolist() == [0, 0, 0]
     assert plan.offered == (ROOT,)
     assert (plan.hears_late, plan.notes) == (False, NOTHING)
 

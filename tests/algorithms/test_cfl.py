@@ -6,7 +6,8 @@ import pytest
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.cfl import Cfl, bipartition
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.cohort_algorithm import EVERYBODY, LEAST_LOSS, Circumstances, why_refused
+from auxo.core.asking import LEAST_LOSS
+from auxo.core.cohort_algorithm import EVERYBODY, Circumstances, why_refused
 from auxo.core.cohort_table import CohortTable
 from auxo.core.own_state import own
 from auxo.core.types import ROOT, CohortId
@@ -124,7 +125,7 @@ def test_a_client_that_was_away_compares_models_and_belongs_where_the_best_is() 
     for cohort in (left, right):  # wherever it is drawn to
         opened = toy.opened(state, cohort, clients=[13])
         if len(opened.participants.clients):
-            assert opened.participants.model.tolist() == [LEAST_LOSS]
+            assert opened.participants.asks.model.tolist() == [LEAST_LOSS]
             assert set(opened.participants.offered) == {left, right}
             after, _ = toy.round(state, cohort, clients=[10, 11, 12, 13, 14])
             assert own(CohortTable, after.table).of(np.array([13])).tolist() == [2]

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.flex_cfl import FlexCfl, decomposed_cosines, group, mixed
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.cohort_algorithm import NEAREST
+from auxo.core.asking import NEAREST
 from auxo.core.cohort_table import CohortTable
 from auxo.core.own_state import own
 from auxo.core.rng import stream
@@ -52,7 +52,7 @@ def test_the_cold_start_makes_models_and_directions_of_the_groups_by_plain_means
     state = toy.start((0.0, 0.0))
     assert toy.rules.wanted(state, ROOT) == 4
     opened = toy.opened(state, ROOT, FIRST_FOUR)
-    assert opened.participants.steps == 2
+    assert opened.participants.asks.steps == 2
     assert opened.hears_late
 
     state, closed = toy.round(state, clients=FIRST_FOUR)
@@ -73,9 +73,9 @@ def test_newcomers_pre_train_the_initial_model_and_train_the_model_of_the_neares
     right = next(leaf for leaf, weights in models(state).items() if weights == [9.0, 0.0])
     up = next(leaf for leaf in state.tree.leaves if leaf != right)
     asked = toy.opened(state, ROOT, [1, 5, 6]).participants
-    assert asked.model.tolist()[1:] == [NEAREST, NEAREST]
-    assert asked.pre_training is not None
-    assert asked.pre_training.steps == 2
+    assert asked.asks.model.tolist()[1:] == [NEAREST, NEAREST]
+    assert asked.asks.pre_training is not None
+    assert asked.asks.pre_training.steps == 2
 
     state, closed = toy.round(state, clients=[1, 5, 6])
     # From the origin 5 goes to (15, 3), nearest to (9, 0); 6 goes to (0.75, 2.25), nearest to (0, 6). Then 1 moves the
@@ -84,7 +84,7 @@ def test_newcomers_pre_train_the_initial_model_and_train_the_model_of_the_neares
     assert models(state) == {right: [11.5, 1.0], up: [0.5, 4.5]}
     assert cohorts_of(state, toy) == {1: right, 2: right, 3: up, 4: up, 5: right, 6: up}
     # They are known from now on.
-    assert NEAREST not in toy.opened(state, ROOT).participants.model.tolist()
+    assert NEAREST not in toy.opened(state, ROOT).participants.asks.model.tolist()
 
 
 def test_groups_are_mixed_as_the_authors_do() -> None:

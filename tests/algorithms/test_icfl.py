@@ -50,7 +50,7 @@ def test_a_newcomer_whose_update_points_to_another_cluster_belongs_there_and_mov
     assert before[SECOND] == pytest.approx([0.0, -3.6])
 
     opened = toy.opened(state, CohortId("0"), [6])
-    assert opened.participants.model.tolist() == [0]  # the largest cluster's
+    assert opened.participants.asks.model.tolist() == [0]  # the largest cluster's
     state, closed = toy.round(state, clients=[1, 6])
     assert closed.gathered.placed is not None
     assert closed.gathered.placed.tolist() == [0, 1]

@@ -8,7 +8,8 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
-from auxo.core.cohort_algorithm import LEAST_LOSS, CohortAlgorithm, Plan
+from auxo.core.asking import LEAST_LOSS, Answer, Ask, Asks
+from auxo.core.cohort_algorithm import CohortAlgorithm, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import AdmitAll
@@ -21,9 +22,9 @@ from auxo.runtime.closing import Closed, Training, close_round, closing_of, retu
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.runtime.rounds import end_round, match, open_round, there_for
-from auxo.training.model_choice import train_offered
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 from tests.algorithms.short_runs import PARTICIPANTS, run
+from tests.core.made_devices import train_offered
 
 FIRST, SECOND = CohortId("0.0"), CohortId("0.1")
 NO_WARM_START = Ifca(cohorts=2, warm_start=0)
@@ -37,10 +38,10 @@ def mean_losses(weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
     return np.array([float((MEANS[job.client_row] - weights[0]) ** 2) for job in jobs])
 
 
-def train(weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
+def train(weights: Float32Array, jobs: Sequence[Job]) -> Iterator[Answer]:
     for job in jobs:
         delta: Float32Array = (0.5 * (MEANS[job.client_row] - weights)).astype(np.float32)
-        yield LocalUpdate(delta, SAMPLES[job.client_row])
+        yield Answer(delta, SAMPLES[job.client_row])
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,13 @@ class Toy:
         opened = open_round(self.rules, state, there_for(self.rules, state, ROOT, arrived), 0)
         asked = opened.participants
         closing = closing_of(self.rules, opened.state, ROOT, asked)
-        jobs = [Job(int(client), 0, None, int(model)) for client, model in zip(asked.clients, asked.model, strict=True)]
+        jobs = [
+            Job(int(client), 0, Ask(model=int(model)))
+            for client, model in zip(asked.clients, asked.asks.model, strict=True)
+        ]
         models = tuple(one.server.weights for one in closing.states)
         training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models)
-        answers = train_offered(models, jobs, train, mean_losses, None)
+        answers = train_offered(models, jobs, train, mean_losses)
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
         return end_round(self.rules, opened.state, closing, closed).state, closed
@@ -87,7 +91,13 @@ def plan(ifca: Ifca, clients: Sequence[int], rounds: int) -> Plan:
     arrived = match(rules, state, here, stream(0, "match"))
     opened = open_round(rules, state, there_for(rules, state, ROOT, arrived), 0)
     asked = opened.participants
-    return Plan(np.arange(len(clients)), asked.offered, asked.fold, asked.model, opened.hears_late, asked.notes)
+    return Plan(
+        np.arange(len(clients)),
+        asked.offered,
+        Asks(asked.asks.fold, asked.asks.model),
+        hears_late=opened.hears_late,
+        notes=asked.notes,
+    )
 
 
 # What it is.
@@ -189,15 +199,15 @@ def test_every_participant_is_offered_all_models_and_takes_the_best() -> None:
     asked = plan(Ifca(cohorts=3, warm_start=2), range(10), rounds=2)
 
     assert asked.offered == ("0.0", "0.1", "0.2")
-    assert asked.model.tolist() == [LEAST_LOSS] * 10
-    assert asked.fold.tolist() == [-1] * 10
+    assert asked.asks.model.tolist() == [LEAST_LOSS] * 10
+    assert asked.asks.fold.tolist() == [-1] * 10
     assert (asked.hears_late, asked.notes) == (False, NOTHING)
 
 
 def test_a_warm_start_deals_clients_to_models_once_and_for_all() -> None:
     ifca = Ifca(cohorts=3, warm_start=2)
-    first, second = (plan(ifca, range(300), rounds).model for rounds in (0, 1))
-    some = plan(ifca, range(100, 200), rounds=1).model
+    first, second = (plan(ifca, range(300), rounds).asks.model for rounds in (0, 1))
+    some = plan(ifca, range(100, 200), rounds=1).asks.model
 
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(some, first[100:200])  # whoever else is there
@@ -208,7 +218,7 @@ def test_a_warm_start_deals_clients_to_models_once_and_for_all() -> None:
 
 def test_in_a_warm_start_losses_decide_nothing_and_are_not_asked_for() -> None:
     toy = Toy(Ifca(cohorts=2, warm_start=1), FedAvg())
-    dealt = plan(Ifca(cohorts=2, warm_start=1), range(3), rounds=0).model
+    dealt = plan(Ifca(cohorts=2, warm_start=1), range(3), rounds=0).asks.model
     _, closed = toy.round(toy.start(0.0, 1000.0))  # for everybody the first is better
 
     assert closed.gathered.model.tolist() == dealt.tolist()

@@ -6,6 +6,7 @@ import pytest
 from auxo.algorithms.oracle import ByGroup, KnownGroups, Oracle
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Affinities, Closing, CohortAlgorithm, NeedsGroups, Opening, Outcome, Participants
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
@@ -32,7 +33,9 @@ def closed(
     now = Closing(
         ROOT,
         (FRESH,),
-        Participants(np.arange(6), (ROOT,), np.full(6, -1), np.zeros(6, dtype=np.int64), claims(6, known=4)),
+        Participants(
+            np.arange(6), (ROOT,), Asks(np.full(6, -1), np.zeros(6, dtype=np.int64)), notes=claims(6, known=4)
+        ),
         Outlook(progress, 20, cohorts, 40.0),
         share,
     )
@@ -137,8 +140,8 @@ def test_members_come_first_and_all_train_on_all_their_samples() -> None:
     plan = KnownGroups(GROUPS, 0.0).plan(Opening(left, TREE, FRESH, selected, np.ones(3, dtype=np.bool_), 0.1, 3))
 
     assert plan.rows.tolist() == [1, 0, 2]
-    assert plan.fold.tolist() == [-1, -1, -1]
-    assert (plan.offered, plan.model.tolist(), plan.hears_late) == ((left,), [0, 0, 0], False)
+    assert plan.asks.fold.tolist() == [-1, -1, -1]
+    assert (plan.offered, plan.asks.model.tolist(), plan.hears_late) == ((left,), [0, 0, 0], False)
 
 
 @pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("sqrt", 0.5), ("linear", 0.25)])
@@ -162,7 +165,7 @@ def test_rewards_are_given_among_several_cohorts_and_nobody_hears_of_clusters() 
 
 def test_a_round_without_a_usable_update_comes_to_nothing() -> None:
     oracle = KnownGroups(GROUPS, 0.25)
-    participants = Participants(np.arange(0), (ROOT,), np.arange(0), np.arange(0), claims(0))
+    participants = Participants(np.arange(0), (ROOT,), Asks(np.arange(0), np.arange(0)), notes=claims(0))
     now = Closing(ROOT, (FRESH,), participants, Outlook(0.5, 20, 1, 40.0), 20)
 
     assert oracle.close(now, gathered([]), FedAvg(), stream(0, "cluster")) is None

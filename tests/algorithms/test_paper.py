@@ -250,5 +250,5 @@ def test_nobody_who_is_late_is_heard_and_all_train_on_all_their_samples_members_
 
     assert not plan.hears_late
     assert plan.rows.tolist() == [2, 0, 1, 3]
-    assert plan.fold.tolist() == [-1] * 4
-    assert (plan.offered, plan.model.tolist()) == ((ROOT,), [0] * 4)
+    assert plan.asks.fold.tolist() == [-1] * 4
+    assert (plan.offered, plan.asks.model.tolist()) == ((ROOT,), [0] * 4)

@@ -7,17 +7,17 @@ import numpy as np
 
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg
-from auxo.core.cohort_algorithm import NEAREST, CohortAlgorithm, Participants
+from auxo.core.asking import Answer, Ask, Losses, Part, do
+from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import CheckIns
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
 from auxo.runtime.closing import Closed, Training, close_round, closing_of, models_of, returned_by
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.runtime.rounds import Opened, end_round, match, open_round, there_for
-from auxo.training.model_choice import train_offered
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 
 
 @dataclass(frozen=True)
@@ -48,36 +48,51 @@ class Toy:
     ) -> tuple[CoordinatorState, Closed]:
         opened = self.opened(state, cohort, clients)
         closing = closing_of(self.rules, opened.state, cohort, opened.participants)
-        jobs = _jobs(closing.participants)
+        asks = list(closing.participants.each(usual_epochs=1))
+        jobs = [Job(client, 0, ask) for client, ask in zip(closing.participants.clients.tolist(), asks, strict=True)]
         training = Training(np.arange(len(jobs)), jobs, np.zeros(len(jobs), dtype=np.bool_), models_of(closing))
-        answers = train_offered(models_of(closing), jobs, self._train, self._mean_losses, None)
+        answers = do(asks, ToyDevice(self, closing.participants.clients, models_of(closing)))
         closed = close_round(self.rules, closing, returned_by(training, answers))
         assert closed.outcome is not None
         return end_round(self.rules, opened.state, closing, closed).state, closed
 
-    def _train(self, weights: Float32Array, jobs: Sequence[Job], out: Float32Array | None) -> Iterator[LocalUpdate]:
-        for job in jobs:
-            way = 1 - (1 - self.rate) ** (job.steps or 1)
-            delta: Float32Array = (way * (np.array(self.targets[job.client_row]) - weights)).astype(np.float32)
-            yield LocalUpdate(delta, 1)
 
-    def _mean_losses(self, weights: Float32Array, jobs: Sequence[Job]) -> FloatArray:
-        return np.array([((np.array(self.targets[job.client_row]) - weights) ** 2).sum() for job in jobs])
+@dataclass(frozen=True)
+class ToyDevice:
+    """Where the clients of a toy federation train; each has one sample."""
 
+    toy: Toy
+    clients: IntArray
+    weights: Sequence[Float32Array]
 
-def _jobs(asked: Participants) -> list[Job]:
-    return [
-        Job(
-            int(client),
-            0,
-            None,
-            int(model),
-            choices=len(asked.offered),
-            steps=asked.steps,
-            pre_training=asked.pre_training if model == NEAREST else None,
-        )
-        for client, model in zip(asked.clients, asked.model, strict=True)
-    ]
+    @property
+    def visits(self) -> IntArray:
+        return np.zeros_like(self.clients)
+
+    @property
+    def samples(self) -> IntArray:
+        return np.ones_like(self.clients)
+
+    @property
+    def models(self) -> int:
+        return len(self.weights)
+
+    def model(self, place: int) -> Float32Array:
+        return self.weights[place]
+
+    def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses:
+        return Losses(np.array([(self._way(model, row) ** 2).sum() for row in rows]))
+
+    def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> None:
+        return None
+
+    def train(self, model: int, rows: Sequence[int], asks: Sequence[Ask]) -> Iterator[Answer]:
+        for row, ask in zip(rows, asks, strict=True):
+            part = 1 - (1 - self.toy.rate) ** (ask.steps or 1)
+            yield Answer((part * self._way(model, row)).astype(np.float32), 1)
+
+    def _way(self, model: int, row: int) -> FloatArray:
+        return np.array(self.toy.targets[int(self.clients[row])]) - self.weights[model]
 
 
 def models(state: CoordinatorState) -> dict[CohortId, list[float]]:

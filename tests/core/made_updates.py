@@ -1,15 +1,21 @@
 """Updates of made-up clients, for tests of what becomes of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer, Failure
 from auxo.core.claims import Claims
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.gathering import Admission, AdmitAll, Gathered, Returned, gather
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.protocol.messages import TaskResult
+
+Said = TypeVar("Said", Returned, TaskResult)
 
 N_PARAMS = 6
 FINGERPRINT = Fingerprint(N_PARAMS)
@@ -30,7 +36,7 @@ def of_two_groups(n: int, seed: int = 0) -> Float32Array:
 
 def answers(updates: Float32Array, late: Sequence[int] = ()) -> list[Returned]:
     """Return the answers of participants that were trained on 3, 4, 5 ... examples."""
-    return [Returned(row, update, 3 + row, late=row in late) for row, update in enumerate(updates)]
+    return [Returned(row, Answer(update, 3 + row), late=row in late) for row, update in enumerate(updates)]
 
 
 def claims(n: int, *, known: int = 0, labels: IntArray | None = None, generation: int = 1) -> Claims:
@@ -59,3 +65,19 @@ def movement_of(result: Gathered, model: int = 0) -> FloatArray:
     movement = result.movements[model]
     assert movement is not None
     return movement
+
+
+def saying(one: Said, **said: Any) -> Said:
+    """Return an answer or a result that says something else."""
+    answer: object = one.answer
+    assert isinstance(answer, Answer)
+    return replace(one, answer=replace(answer, **said))
+
+
+def given(answers: Iterable[Answer | Failure]) -> list[Answer]:
+    """Return the answers of participants none of which fails."""
+    found = []
+    for answer in answers:
+        assert isinstance(answer, Answer)
+        found.append(answer)
+    return found

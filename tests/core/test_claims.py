@@ -110,10 +110,10 @@ def test_members_come_first_and_nobody_is_lost_or_overtaken_by_his_like(known: l
     members = [row for row, is_known in enumerate(known) if is_known]
     others = [row for row, is_known in enumerate(known) if not is_known]
     assert plan.rows.tolist() == members + others
-    assert plan.fold.tolist() == [-1] * len(known)
+    assert plan.asks.fold.tolist() == [-1] * len(known)
     assert own(Claims, plan.notes).known.tolist() == [True] * len(members) + [False] * len(others)
     assert plan.offered == (ROOT,)
-    assert not plan.model.any()
+    assert not plan.asks.model.any()
 
 
 def test_claims_leave_the_requests_they_are_taken_from_untouched() -> None:

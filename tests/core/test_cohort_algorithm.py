@@ -6,7 +6,8 @@ import pytest
 
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, FedYogi
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Opening, Participants, Plan, stepped
+from auxo.core.asking import LEAST_LOSS, Asks
+from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
@@ -14,7 +15,7 @@ from auxo.core.own_state import NOTHING
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
-from tests.core.made_updates import N_PARAMS, alike, answers, gathered, movement_of
+from tests.core.made_updates import N_PARAMS, alike, answers, gathered, movement_of, saying
 from tests.core.selectors_of_our_own import FewestTurns
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
@@ -23,7 +24,7 @@ ZEROS = np.zeros(N_PARAMS, dtype=np.float32)
 
 def closing(states: tuple[CohortState, ...]) -> Closing:
     offered = (LEFT, RIGHT)[: len(states)]
-    participants = Participants(np.arange(4), offered, np.full(4, -1), np.zeros(4, dtype=np.int64))
+    participants = Participants(np.arange(4), offered, Asks(np.full(4, -1), np.zeros(4, dtype=np.int64)))
     return Closing(ROOT, states, participants, Outlook(0.1, 4, len(states), 10.0), share=4)
 
 
@@ -33,7 +34,7 @@ def test_a_plain_plan_asks_everybody_for_all_they_have_in_the_order_selected() -
         Opening(ROOT, CohortTree(), CohortState(FedAvg().initial(ZEROS)), selected, np.ones(2, dtype=np.bool_), 0.1, 2)
     )
 
-    assert (plan.rows.tolist(), plan.fold.tolist(), plan.model.tolist()) == ([0, 1], [-1, -1], [0, 0])
+    assert (plan.rows.tolist(), plan.asks.fold.tolist(), plan.asks.model.tolist()) == ([0, 1], [-1, -1], [0, 0])
     assert (plan.offered, plan.hears_late, plan.notes) == ((ROOT,), False, NOTHING)
 
 
@@ -52,7 +53,7 @@ def test_a_step_moves_the_model_counts_the_round_and_keeps_all_else() -> None:
 def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_round_has_passed() -> None:
     yogi = FedYogi()
     state = CohortState(yogi.step(yogi.initial(ZEROS), np.ones(N_PARAMS)), round=1)
-    result = gathered([replace(one, model=1) for one in answers(alike(4))], models=2)
+    result = gathered([saying(one, model=1) for one in answers(alike(4))], models=2)
     left, right = stepped(closing((state, state)), result, yogi)
 
     assert to_bytes(left) == to_bytes(replace(state, round=2))
@@ -60,24 +61,26 @@ def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_rou
     assert right.round == 2
 
 
-PLAN = Plan(np.arange(3), (LEFT, RIGHT), np.array([-1, 0, 1]), np.array([LEAST_LOSS, 0, 1]))
+PLAN = Plan(np.arange(3), (LEFT, RIGHT), Asks(np.array([-1, 0, 1]), np.array([LEAST_LOSS, 0, 1])))
 HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 
 
 def test_a_plan_that_can_be_carried_out_is_let_through() -> None:
     PLAN.check(3, HALVES)
     nobody = np.zeros(0, dtype=np.int64)
-    Plan(nobody, (LEFT,), nobody, nobody).check(0, HALVES)
-    Plan(nobody, (LEFT,), nobody, nobody, held_out=np.zeros((0, 3), dtype=np.int64)).check(0, HALVES)
+    Plan(nobody, (LEFT,), Asks(nobody, nobody)).check(0, HALVES)
+    Plan(nobody, (LEFT,), Asks(nobody, nobody, judges=np.zeros((0, 3), dtype=np.int64))).check(0, HALVES)
 
 
 def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> None:
-    held = replace(PLAN, model=np.array([LEAST_LOSS, 2, 3]), held_out=np.array([[-1, -1], [0, 4], [3, 4]]))
+    held = replace(
+        PLAN, asks=replace(PLAN.asks, model=np.array([LEAST_LOSS, 2, 3]), judges=np.array([[-1, -1], [0, 4], [3, 4]]))
+    )
 
     held.check(3, HALVES, held=3)
-    with pytest.raises(ValueError, match=r"plan\.model: expected places among the 3 models"):
+    with pytest.raises(ValueError, match=r"asks\.model: expected places among the 3 models"):
         held.check(3, HALVES, held=1)
-    with pytest.raises(ValueError, match=r"plan\.held_out: expected 3 rows of places among the 4 models"):
+    with pytest.raises(ValueError, match=r"asks\.judges: expected 3 rows of places among the 4 models"):
         held.check(3, HALVES, held=2)
 
 
@@ -86,16 +89,18 @@ def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> No
     [
         ({"rows": np.array([0, 1, 1])}, "plan.rows: expected distinct rows of the 3 selected"),
         ({"rows": np.array([0, 1, 3])}, "plan.rows: expected distinct rows of the 3 selected"),
-        ({"fold": np.array([0, 1])}, "plan.fold, model: expected 3 entries each, got 2 and 3"),
-        ({"fold": np.array([0, 1, 2])}, "plan.fold: expected 0, 1 or -1"),
-        ({"model": np.array([0, 1, 2])}, "plan.model: expected places among the 2 models of the round, or LEAST_LOSS"),
-        ({"held_out": np.zeros((2, 1), dtype=np.int64)}, "plan.held_out: expected 3 rows of places among the 2 models"),
-        ({"held_out": np.full((3, 1), 2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
-        ({"held_out": np.full((3, 2), -2)}, "plan.held_out: expected 3 rows of places among the 2 models"),
+        ({"fold": np.array([0, 1])}, "asks.fold, model: expected 3 entries each, got 2 and 3"),
+        ({"fold": np.array([0, 1, 2])}, "asks.fold: expected 0, 1 or -1"),
+        ({"model": np.array([0, 1, 2])}, "asks.model: expected places among the 2 models of the round, or LEAST_LOSS"),
+        ({"judges": np.zeros((2, 1), dtype=np.int64)}, "asks.judges: expected 3 rows of places among the 2 models"),
+        ({"judges": np.full((3, 1), 2)}, "asks.judges: expected 3 rows of places among the 2 models"),
+        ({"judges": np.full((3, 2), -2)}, "asks.judges: expected 3 rows of places among the 2 models"),
         ({"offered": (ROOT,)}, "plan.offered: expected some of the leaves"),
         ({"offered": ()}, "plan.offered: expected some of the leaves"),
     ],
 )
 def test_a_plan_that_means_something_else_is_refused(changes: dict[str, Any], message: str) -> None:
+    plan = {name: value for name, value in changes.items() if name in ("rows", "offered")}
+    asks = {name: value for name, value in changes.items() if name not in plan}
     with pytest.raises(ValueError, match=message):
-        replace(PLAN, **changes).check(3, HALVES)
+        replace(PLAN, asks=replace(PLAN.asks, **asks), **plan).check(3, HALVES)

@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.gathering import Belongs, Examined, Gathered, Returned, dispersion, examine, gather
-from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of
+from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of, saying
 
 
 class NobodyOdd:
@@ -46,7 +47,10 @@ def test_late_answers_are_in_the_fingerprints_but_not_in_the_mean() -> None:
 
 
 def test_nothing_to_aggregate_gives_nothing_to_move_by() -> None:
-    refused = [Returned(0, np.full(N_PARAMS, np.nan, dtype=np.float32), 3), Returned(1, None, 3)]
+    refused = [
+        Returned(0, Answer(np.full(N_PARAMS, np.nan, dtype=np.float32), 3)),
+        Returned(1, Answer(np.zeros(1, dtype=np.float32), 3)),
+    ]
     for returned in ([], refused, answers(alike(2), late=[0, 1])):
         result = gathered(returned)
 
@@ -77,29 +81,32 @@ def test_who_is_not_admitted_is_fingerprinted_and_counted_and_moves_nothing() ->
 
 def test_each_model_is_moved_by_those_who_trained_it_and_one_that_nobody_trained_by_nothing() -> None:
     models = [0, 2, 2, 0, 2]
-    returned = [replace(one, model=model) for one, model in zip(answers(alike(5)), models, strict=True)]
+    returned = [saying(one, model=model) for one, model in zip(answers(alike(5)), models, strict=True)]
     result = gathered(returned, models=3)
 
     assert result.model.tolist() == models
     assert result.movements[1] is None
     for model in (0, 2):
-        alone = gathered([replace(one, model=0) for one in returned if one.model == model])
+        alone = gathered(
+            [saying(one, model=0) for one in returned if isinstance(one.answer, Answer) and one.answer.model == model]
+        )
         np.testing.assert_array_equal(movement_of(result, model), movement_of(alone))
 
 
 def test_losses_are_kept_and_missing_where_nobody_asked() -> None:
-    returned = [replace(one, loss=loss) for one, loss in zip(answers(alike(3)), [0.5, None, 0.0], strict=True)]
+    returned = [saying(one, loss=loss) for one, loss in zip(answers(alike(3)), [0.5, None, 0.0], strict=True)]
 
     np.testing.assert_array_equal(gathered(returned).losses, [0.5, np.nan, 0.0])
 
 
 @pytest.mark.parametrize("late", [(), (2,)])
 def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int, ...]) -> None:
-    returned = [replace(one, loss=0.25) for one in answers(alike(6), late)]
-    returned[3] = replace(returned[3], update=None)
+    returned = [saying(one, loss=0.25) for one in answers(alike(6), late)]
+    returned[3] = saying(returned[3], update=None)
     examined = [
-        Returned(one.row, None, None, one.late, examined=examine(one.update, one.examples, one, FINGERPRINT))
+        Returned(one.row, examine(one.answer, FINGERPRINT), late=one.late)
         for one in returned
+        if isinstance(one.answer, Answer)
     ]
     here, there = gathered(returned), gathered(examined)
 
@@ -111,10 +118,10 @@ def test_answers_that_an_engine_has_examined_give_the_same_bits(late: tuple[int,
 
 def test_a_valid_update_is_examined_into_its_direction_and_its_length_over_the_root_of_the_examples() -> None:
     update = np.arange(N_PARAMS, dtype=np.float32)  # its squares sum to 55
-    seen = examine(update, 5, Returned(0, None, None, loss=0.5), FINGERPRINT)
+    seen = examine(Answer(update, 5, loss=0.5), FINGERPRINT)
 
     assert isinstance(seen, Examined)
-    assert (seen.report.examples, seen.report.loss) == (5, 0.5)
+    assert (seen.answer.examples, seen.answer.loss) == (5, 0.5)
     assert seen.length == pytest.approx(11**0.5)
     np.testing.assert_array_equal(seen.direction, FINGERPRINT.of(update))
 
@@ -124,7 +131,7 @@ def test_a_valid_update_is_examined_into_its_direction_and_its_length_over_the_r
 def test_the_order_of_answers_changes_rows_alike_and_movements_by_rounding_only(order: list[int]) -> None:
     updates = alike(8)
     before = updates.copy()
-    returned = [replace(one, model=one.row % 2) for one in answers(updates)]
+    returned = [saying(one, model=one.row % 2) for one in answers(updates)]
     straight, shuffled = gathered(returned, models=2), gathered([returned[row] for row in order], models=2)
 
     assert shuffled.rows.tolist() == order
@@ -142,7 +149,7 @@ def test_an_update_need_only_last_until_the_next_is_asked_for() -> None:
     def in_the_same_memory() -> Iterator[Returned]:
         for answer, update in zip(answers(updates), updates, strict=True):
             memory[:] = update
-            yield replace(answer, update=memory)
+            yield saying(answer, update=memory)
 
     result = gathered(in_the_same_memory())
     np.testing.assert_array_equal(movement_of(result), movement_of(gathered(answers(updates))))
@@ -169,7 +176,9 @@ def told(said: tuple[int | Belongs | None, ...], keeps: bool = False, late: int 
     """Return what becomes of updates 1, 2, 3 ... of one parameter from model 0, of two that there are."""
     aggregator = FedAvg()
     start = aggregator.initial(np.zeros(1, dtype=np.float32))
-    answers = (Returned(row, np.array([row + 1], dtype=np.float32), 1, late=row == late) for row in range(len(said)))
+    answers = (
+        Returned(row, Answer(np.array([row + 1], dtype=np.float32), 1), late=row == late) for row in range(len(said))
+    )
     sums = [aggregator.accumulate(start), aggregator.accumulate(start)]
     return gather(answers, Fingerprint(1), Told(said, keeps), sums)
 

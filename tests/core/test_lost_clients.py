@@ -7,8 +7,9 @@ import pytest
 from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.affinity import AffinitySettings, Requests
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import LEAST_LOSS, Answer, Asks
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Opening, Outcome, Participants, Plan
+from auxo.core.cohort_algorithm import Closing, Opening, Outcome, Participants, Plan
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
@@ -60,7 +61,7 @@ def test_those_whose_cohort_is_not_yet_confirmed_are_offered_all_leaves_with_its
     plan = planned(opening([0, 1, 2, 3]))
 
     assert plan.offered == OFFERED
-    assert plan.model.tolist() == [LEAST_LOSS, LEAST_LOSS, 0, 0]
+    assert plan.asks.model.tolist() == [LEAST_LOSS, LEAST_LOSS, 0, 0]
 
 
 @pytest.mark.parametrize(("participations", "compares"), [(0, False), (7, False), (8, True), (15, True), (16, True)])
@@ -69,19 +70,19 @@ def test_who_has_trained_twice_as_often_compares_once_more(participations: int, 
     requests = replace(now.selected.requests, participations=np.full(3, participations))
     plan = planned(replace(now, selected=replace(now.selected, requests=requests)))
 
-    assert (plan.model == LEAST_LOSS).tolist() == [compares, compares and participations >= 16, False]
+    assert (plan.asks.model == LEAST_LOSS).tolist() == [compares, compares and participations >= 16, False]
 
 
 def test_a_plan_in_another_order_keeps_it() -> None:
     now = opening([0, 2, 2])
     plan = compare_leaves(now, replace(Plan.plain(now), rows=np.array([2, 1, 0])), 2)
 
-    assert plan.model.tolist() == [0, 0, LEAST_LOSS]
+    assert plan.asks.model.tolist() == [0, 0, LEAST_LOSS]
 
 
 @pytest.mark.parametrize("asked", [None, LEFT, ROOT], ids=str)
 def test_what_was_confirmed_of_another_cohort_confirms_nothing_here(asked: CohortId | None) -> None:
-    assert planned(opening([9, 9], asked)).model.tolist() == [LEAST_LOSS] * 2
+    assert planned(opening([9, 9], asked)).asks.model.tolist() == [LEAST_LOSS] * 2
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_nobody_compares(now: Opening, confirmations: int) -> None:
     plan = planned(now, confirmations)
 
     assert plan.offered == (now.cohort,)
-    assert (plan.model == 0).all()
+    assert (plan.asks.model == 0).all()
 
 
 def test_auxo_says_whether_its_newcomers_compare() -> None:
@@ -112,13 +113,13 @@ def closing(brought: Claims, compared: Sequence[int], alike: bool = False) -> Cl
     """Return a round of one of three cohorts in which some participants have compared models."""
     n = len(brought.known)
     model = np.where(np.isin(np.arange(n), compared), LEAST_LOSS, 0)
-    participants = Participants(np.arange(n), OFFERED, np.full(n, -1), model, brought)
+    participants = Participants(np.arange(n), OFFERED, Asks(np.full(n, -1), model), notes=brought)
     others = {leaf: weights(0 if alike else number) for number, leaf in enumerate(OFFERED[1:], start=1)}
     return Closing(RIGHT, (cohort_state(0),), participants, OUTLOOK, share=10, shelved=others)
 
 
 def answers(updates: Float32Array, chosen: Sequence[int], late: Sequence[int] = ()) -> list[Returned]:
-    return [Returned(row, update, 5, row in late, chosen[row]) for row, update in enumerate(updates)]
+    return [Returned(row, Answer(update, 5, model=chosen[row]), late=row in late) for row, update in enumerate(updates)]
 
 
 def gathered(now: Closing, returned: Sequence[Returned], auxo: Auxo = FOLLOWS) -> Gathered:

@@ -1,6 +1,7 @@
 import numpy as np
 
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.gathering import AdmitNone, Returned, gather
 from auxo.core.pairwise import MOST_CLIENTS, sketched_updates, too_many
@@ -10,7 +11,7 @@ from auxo.core.rng import stream
 def test_of_small_models_sketches_are_the_updates_themselves() -> None:
     updates = stream(0, "updates").standard_normal((5, 7)).astype(np.float32)
     fingerprint, aggregator = Fingerprint(7), FedAvg()
-    answers = (Returned(row, update, 3 + row) for row, update in enumerate(updates))
+    answers = (Returned(row, Answer(update, 3 + row)) for row, update in enumerate(updates))
     sums = [aggregator.accumulate(aggregator.initial(np.zeros(7, dtype=np.float32)))]
     gathered = gather(answers, fingerprint, AdmitNone(), sums)
 

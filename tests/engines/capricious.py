@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from auxo.core.aggregators import Accumulator, FedYogi, ServerState
+from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, Trainer
+from auxo.training.trainer import Job, LocalTraining, Trainer
 
 # Numbers of visits that have a meaning of their own.
 DIES_ONCE = 1_000_000
@@ -46,7 +47,7 @@ class Capricious:
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         visits = {job.visit for job in jobs}
         if DIES_ALWAYS in visits:
             os._exit(3)

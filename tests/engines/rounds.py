@@ -11,6 +11,7 @@ from auxo.algorithms.auxo.search import Search
 from auxo.algorithms.auxo.trial import Trial
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedYogi
+from auxo.core.asking import Asks
 from auxo.core.claims import Claims
 from auxo.core.clustering import ClusteringState
 from auxo.core.cohort_algorithm import Closing, Participants
@@ -74,11 +75,16 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
         trial=replace(trial, servers=servers),
     )
     labels = np.arange(n) % 4 - 1  # every fourth has none, and trains the cohort's own
-    asks = [labels[place] >= 0 and job.fold is not None for place, job in enumerate(jobs)]
+    asks = [labels[place] >= 0 and job.ask.fold is not None for place, job in enumerate(jobs)]
     nodes = (1, 2, 3, 4, 0)  # 1 to 3: the branches', 4: of two of them together, 0: the cohort's own
     asked = np.array([nodes if one else (-1,) * len(nodes) for one in asks]).reshape(n, len(nodes))
     jobs = [
-        replace(job, model=int(labels[place]) + 1, held_out=tuple(int(one) for one in asked[place] if one >= 0))
+        replace(
+            job,
+            ask=replace(
+                job.ask, model=int(labels[place]) + 1, judges=tuple(int(one) for one in asked[place] if one >= 0)
+            ),
+        )
         for place, job in enumerate(jobs)
     ]
     claims = Claims(
@@ -89,17 +95,20 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
     )
     state = CohortState(server=server, round=number - 1, memory=AuxoMemory(search=search))
     outlook = Outlook(progress=0.3, total_participants=n, cohorts=1, check_ins=10.0 * n)
-    participants = replace(_participants((ROOT,), jobs, claims), held_out=asked)
+    participants = _participants((ROOT,), jobs, claims)
+    participants = replace(participants, asks=replace(participants.asks, judges=asked))
     closing = Closing(ROOT, (state,), participants, outlook, share=n)
     return Round(rules, closing, _training(models_of(closing), jobs))
 
 
 def _participants(offered: tuple[CohortId, ...], jobs: list[Job], claims: Claims | None = None) -> Participants:
     asked = Participants(
-        clients=np.array([job.client_row for job in jobs], dtype=np.int64),
-        offered=offered,
-        fold=np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64),
-        model=np.array([job.model for job in jobs], dtype=np.int64),
+        np.array([job.client_row for job in jobs], dtype=np.int64),
+        offered,
+        Asks(
+            np.array([-1 if job.ask.fold is None else job.ask.fold for job in jobs], dtype=np.int64),
+            np.array([job.ask.model for job in jobs], dtype=np.int64),
+        ),
     )
     return asked if claims is None else replace(asked, notes=claims)
 
@@ -115,7 +124,7 @@ def bits(closed: Closed) -> tuple[bytes, ...]:
     assert outcome is not None
     movements = [b"" if movement is None else movement.tobytes() for movement in gathered.movements]
     columns = [gathered.rows, gathered.late, gathered.model, gathered.losses, gathered.directions, gathered.lengths]
-    columns += [gathered.aggregated, gathered.held_out]
+    columns += [gathered.aggregated, gathered.judged.loss, gathered.judged.other_score]
     said = outcome.affinities
     columns += [] if said is None else [said.instant_reward, said.similarity]
     return (

@@ -10,7 +10,7 @@ from auxo.training.trainer import Job
 @given(count=st.integers(0, 300), takers=st.integers(1, 9), most=st.integers(1, 70))
 @settings(deadline=None, max_examples=100)
 def test_chunks_hold_all_jobs_in_order_and_are_about_as_large(count: int, takers: int, most: int) -> None:
-    jobs = [Job(row, visit=0, fold=None) for row in range(count)]
+    jobs = [Job(row, visit=0) for row in range(count)]
     chunks = chunks_of(jobs, takers, most)
     sizes = [len(chunk) for chunk in chunks]
 

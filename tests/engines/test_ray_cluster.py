@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.oracle import KnownGroups
+from auxo.core.asking import Ask
 from auxo.core.partition import Partition
 from auxo.core.rng import stream
 from auxo.engines.in_process import InProcess
@@ -27,6 +28,7 @@ from auxo.runtime.closing import Closed
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
+from tests.core.made_mods import Careful
 from tests.engines.capricious import DIES_ALWAYS, DIES_ONCE, LOOKS, RAISES, Capricious, CapriciousStep
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
@@ -88,7 +90,7 @@ def on(engine: Engine, config: Config) -> Stage:
 HERE = in_process(CONFIG)
 WEIGHTS = stream(0, "weights").standard_normal(HERE.trainer.n_params).astype(np.float32)
 # Many more jobs than trainers hold at a time, halves and whole clients, one client often.
-JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(90)] + [Job(0, 1, None)] * 250
+JOBS = [Job(row, visit=row % 3, ask=Ask(fold=(None, 0, 1)[row % 3])) for row in range(90)] + [Job(0, 1)] * 250
 ROUND = round_of(WEIGHTS, JOBS)
 WAIT_MS = 60_000
 
@@ -133,16 +135,17 @@ def with_rules(rules: Federation) -> Round:
 
 def with_visit(visit: int) -> Round:
     """Return the round with one job in its middle of which a `Capricious` trainer makes something."""
-    return round_of(WEIGHTS, [*JOBS[:100], Job(7, visit, None), *JOBS[100:]])
+    return round_of(WEIGHTS, [*JOBS[:100], Job(7, visit), *JOBS[100:]])
 
 
 def test_a_round_gives_the_bits_of_one_process_whatever_came_before(cluster: Cluster) -> None:
     another = round_of(2 * WEIGHTS, JOBS[:5])
     small = with_rules(replace(ROUND.rules, sketch_size=7))
-    choosers = [replace(job, model=(-1, -1, 0, 2)[place % 4]) for place, job in enumerate(JOBS)]
+    choosers = [replace(job, ask=replace(job.ask, model=(-1, -1, 0, 2)[place % 4])) for place, job in enumerate(JOBS)]
     several = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
     on_trial = round_on_trial(WEIGHTS, JOBS)
-    for task in (ROUND, another, small, several, on_trial, ROUND):
+    modded = replace(on_trial, training=replace(on_trial.training, mods=(Careful(longest=0.01, refuses=3),)))
+    for task in (ROUND, another, small, several, on_trial, modded, ROUND):
         assert bits(run(cluster.engine, task)) == bits(run(HERE, task))
     assert cluster.notes == []
 

@@ -28,7 +28,7 @@ DATA = synthetic_population(
     clients=50, groups=2, heterogeneity=LabelPermutation(), features=6, classes=4, samples=(5, 12), test_samples=1
 )
 HERE = InProcess(TRAINER, DATA, LocalTraining(), seed=3)
-ROUND = round_of(stream(0, "weights").standard_normal(TRAINER.n_params).astype(np.float32), [Job(1, 0, None)] * 60)
+ROUND = round_of(stream(0, "weights").standard_normal(TRAINER.n_params).astype(np.float32), [Job(1, 0)] * 60)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auxo.core.asking import Answer, Ask
 from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
@@ -22,7 +23,8 @@ from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import Closed
 from auxo.runtime.failures import Raised, TrainingFailed
 from auxo.training.softmax import SoftmaxTrainer
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Job, LocalTraining
+from tests.core.made_mods import Careful
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial
 
 DATA = synthetic_population(
@@ -32,7 +34,7 @@ TRAINER = SoftmaxTrainer(n_features=6, n_classes=4)
 ENGINE = InProcess(TRAINER, DATA, LocalTraining(), seed=3)
 WEIGHTS = stream(0, "weights").standard_normal(TRAINER.n_params).astype(np.float32)
 # Many more jobs than workers hold at a time, halves and whole clients, one client often.
-JOBS = [Job(row, visit=row % 3, fold=(None, 0, 1)[row % 3]) for row in range(50)] + [Job(0, 1, None)] * 250
+JOBS = [Job(row, visit=row % 3, ask=Ask(fold=(None, 0, 1)[row % 3])) for row in range(50)] + [Job(0, 1)] * 250
 ROUND = round_of(WEIGHTS, JOBS)
 
 
@@ -50,10 +52,10 @@ def test_worker_processes_give_the_bits_of_one_process(workers: int) -> None:
 
 
 def test_several_models_give_the_bits_of_one_process_whatever_came_before() -> None:
-    choosers = [replace(job, model=(-1, -1, 0, 2)[place % 4]) for place, job in enumerate(JOBS)]
+    choosers = [replace(job, ask=replace(job.ask, model=(-1, -1, 0, 2)[place % 4])) for place, job in enumerate(JOBS)]
     three = round_of_several([WEIGHTS, -WEIGHTS, 2 * WEIGHTS], choosers)
     others = round_of_several([2 * WEIGHTS, WEIGHTS, -WEIGHTS], choosers[:7])
-    two = round_of_several([-WEIGHTS, WEIGHTS], [replace(job, model=-1) for job in JOBS])
+    two = round_of_several([-WEIGHTS, WEIGHTS], [replace(job, ask=replace(job.ask, model=-1)) for job in JOBS])
     with WorkerProcesses(ENGINE, workers=2) as engine:
         for task in (three, others, ROUND, two, three):
             assert bits(run(engine, task)) == bits(run(ENGINE, task))
@@ -65,13 +67,15 @@ def test_several_models_give_the_bits_of_one_process_whatever_came_before() -> N
 def test_a_trial_gives_the_bits_of_one_process() -> None:
     on_trial, other = round_on_trial(WEIGHTS, JOBS), round_on_trial(2 * WEIGHTS, JOBS[:7])
     with WorkerProcesses(ENGINE, workers=2) as engine:
-        for task in (on_trial, ROUND, other, on_trial):
+        modded = replace(on_trial, training=replace(on_trial.training, mods=(Careful(longest=0.01, refuses=3),)))
+        for task in (on_trial, ROUND, other, modded, on_trial):
             assert bits(run(engine, task)) == bits(run(ENGINE, task))
+        assert bits(run(engine, modded)) != bits(run(engine, on_trial))
     closed = run(ENGINE, on_trial)
     assert set(closed.gathered.model.tolist()) == {0, 1, 2, 3}
     assert all(movement is not None for movement in closed.gathered.movements[1:])
-    asked = [len(job.held_out) for job in on_trial.training.jobs]
-    np.testing.assert_array_equal(np.isfinite(closed.gathered.held_out).sum(axis=1), asked)
+    asked = [len(job.ask.judges) for job in on_trial.training.jobs]
+    np.testing.assert_array_equal(np.isfinite(closed.gathered.judged.loss).sum(axis=1), asked)
     assert closed.outcome is not None
     assert closed.outcome.notes.judged == sum(one > 0 for one in asked) > 20
 
@@ -139,7 +143,7 @@ class Unusual:
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         self.happens(jobs)
         yield from TRAINER.train(weights, data, jobs, settings, seed, out)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from auxo.core.asking import Answer
 from auxo.engines.in_process import InProcess
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.method_runs import local_training
@@ -13,8 +14,8 @@ from auxo.experiments.runner import MethodResult, Stage, run_method
 from auxo.experiments.world import make_world
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import UpdateRejected
-from auxo.testing.troubled_engine import Answer, Trouble, Troubled, none
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.testing.troubled_engine import Trouble, Troubled, none
+from auxo.training.trainer import Job
 
 CULPRIT = 3  # row of the only hostile client
 CONFIG = Config(
@@ -38,10 +39,10 @@ def run(method: str, data: FederatedData, trouble: Trouble) -> MethodResult:
     return run_method(method, CONFIG, data, stage=Stage(trainer, make_world(CONFIG, data, hostile)))
 
 
-def culprit(lie: Callable[[LocalUpdate], LocalUpdate], only_first: bool = False) -> Trouble:
+def culprit(lie: Callable[[Answer], Answer], only_first: bool = False) -> Trouble:
     """Return a trouble that one client has: every time that it takes part, or at its first visit alone."""
 
-    def troubled(job: Job, update: LocalUpdate) -> Answer:
+    def troubled(job: Job, update: Answer) -> Answer:
         lies = job.client_row == CULPRIT and not (only_first and job.visit > 0)
         return lie(update) if lies else update
 
@@ -58,9 +59,9 @@ def reasons(result: MethodResult, data: FederatedData) -> set[str]:
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        (culprit(lambda sent: replace(sent, delta=-100 * sent.delta)), "UNUSUAL_LENGTH"),
+        (culprit(lambda sent: replace(sent, update=-100 * sent.update)), "UNUSUAL_LENGTH"),
         (culprit(lambda sent: replace(sent, examples=10**9)), "UNUSUAL_EXAMPLES"),
-        (culprit(lambda sent: replace(sent, delta=0 * sent.delta + 9.9e7), only_first=True), "UNUSUAL_LENGTH"),
+        (culprit(lambda sent: replace(sent, update=0 * sent.update + 9.9e7), only_first=True), "UNUSUAL_LENGTH"),
     ],
     ids=["-100 times its update", "a thousand million examples", "one update of 9.9e7"],
 )

@@ -1,10 +1,13 @@
 """A small Flower app in plain numpy: linear regression, with hidden groups that want different weights."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
+from auxo.core.client_mod import ClientMod
 from auxo.core.rng import stream
 from auxo.flower.client import AuxoClientApp, half_of
 from auxo.flower.wire import HALF
@@ -71,8 +74,10 @@ def fill(
     return app
 
 
-def auxo_app(groups: int = 1, *, halves: bool = False, seen: Seen | None = None) -> AuxoClientApp:
-    app = AuxoClientApp(halves=halves)
+def auxo_app(
+    groups: int = 1, *, halves: bool = False, seen: Seen | None = None, client_mods: Sequence[ClientMod] = ()
+) -> AuxoClientApp:
+    app = AuxoClientApp(halves=halves, client_mods=client_mods)
     fill(app, groups, seen=seen)
     return app
 

@@ -2,28 +2,34 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Context, Message, MessageType, Metadata, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, Metadata, RecordDict
 from flwr.client.mod import secaggplus_mod
 
 from auxo.core.affinity import AffinitySettings
+from auxo.core.asking import Ask
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import CohortId
+from auxo.core.types import CohortId, Float32Array
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.client import AuxoClientApp, half_of
-from auxo.flower.wire import FEEDBACK, HALF, KEY, Letterhead, ask, give, message_of, take_said
-from auxo.protocol.messages import AffinityFeedback
+from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.wire import FEEDBACK, HALF, KEY, Letterhead, Trying, ask, give, message_of, take_said
+from auxo.protocol.messages import AffinityFeedback, Task
 from auxo.runtime.client import Client
-from tests.flower.linear_app import auxo_app
+from tests.core.made_mods import Careful
+from tests.flower.linear_app import auxo_app, initial
 from tests.flower.local_grid import LocalGrid
 from tests.flower.small import NODES, federation
 
 FEDERATION = "ab12"
+HEAD = Letterhead.of(FEDERATION, AffinitySettings())
 TREE = CohortTree().partition(CohortId("0"), (0, 1), (0.5, 0.5))
 
 
@@ -191,3 +197,58 @@ def test_clients_come_back_with_their_affinity_in_a_new_process_of_the_server(tm
 
 def _federation(where: Context) -> str:
     return str(where.state.config_records[KEY]["federation"])
+
+
+def training(judges: tuple[int, ...] = ()) -> Message:
+    """Return a task to train the model of zeros, and to judge it and another."""
+    task = Task(0, CohortId("0"), 1, (CohortId("0"), CohortId("0~0")), Ask(choices=1, judges=judges))
+    other = ArrayRecord({name: Array(array.numpy() + 0.5) for name, array in initial().items()})
+    content = RecordDict({"arrays": initial(), "config": ConfigRecord()})
+    whole = ask(content, HEAD, task, Trying({CohortId("0~0"): other}, ConfigRecord()))
+    return message_of(whole, Metadata(1, "m", 1, 103, "", "", 0.0, 1e12, MessageType.TRAIN))
+
+
+def flat(reply: Message) -> Float32Array:
+    (arrays,) = reply.content.array_records.values()
+    return ModelArrays.of(initial()).flat(arrays).astype(np.float32)
+
+
+def test_a_client_mod_has_its_hand_on_the_update_and_on_all_that_is_said_beside_it() -> None:
+    mod = Careful(longest=0.1)
+    plain, careful = (auxo_app(client_mods=mods)(training((0, 1)), context()) for mods in ((), (mod,)))
+    before, after = take_said(plain).result, take_said(careful).result
+    assert before is not None
+    assert after is not None
+
+    assert np.linalg.norm(flat(plain)) > 1
+    np.testing.assert_allclose(flat(careful), mod.clipped(flat(plain)), rtol=1e-5)
+    assert [one.loss for one in after.answer.judged] == [round(one.loss, 2) for one in before.answer.judged]
+    assert careful.content["metrics"] == plain.content["metrics"]
+
+
+def test_a_client_mod_that_changes_nothing_leaves_the_apps_reply_as_it_is() -> None:
+    plain, careful = (auxo_app(client_mods=mods)(training((0, 1)), context()) for mods in ((), (Careful(longest=1e9),)))
+    assert careful.content == plain.content
+
+
+def test_a_client_mod_may_refuse_a_task_and_round_a_request() -> None:
+    app, where = auxo_app(client_mods=[Careful(refuses=103)]), context()
+    reply = app(training(), where)
+    assert reply.has_error()
+    assert reply.error.reason == "no"
+    told = take_said(app(asking(replace(feedback(), instant_reward=0.123)), where)).check_in
+    assert told is not None
+    assert told.request is not None
+    assert told.request.reward == round(told.request.reward, 1)
+
+
+def test_with_a_client_mod_a_reply_that_it_could_not_look_into_does_not_leave_the_node() -> None:
+    app = AuxoClientApp(client_mods=[Careful()])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        return Message(RecordDict({"arrays": initial(), "more": initial()}), reply_to=message)
+
+    reply = app(training(), context())
+    assert reply.has_error()
+    assert "client_mods: expected a reply with the arrays of the model" in str(reply.error.reason)

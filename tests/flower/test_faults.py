@@ -22,15 +22,16 @@ from flwr.serverapp.strategy import FedAvg
 
 from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
+from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.types import CohortId
 from auxo.flower import AuxoResult, AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, SimulatedNodes, partitions
-from auxo.flower.wire import ANSWER, CHECK_IN, KEY, Answer
+from auxo.flower.wire import ANSWER, CHECK_IN, KEY, NO_UPDATE
 from auxo.protocol.codec import to_parts
 from auxo.protocol.events import EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
-from auxo.protocol.messages import AffinityRequest, CheckIn
+from auxo.protocol.messages import AffinityRequest, CheckIn, TaskResult
 from tests.flower.linear_app import auxo_app, initial
 
 NODES, GROUPS, ROUNDS = 12, 2, 5
@@ -162,14 +163,14 @@ def header_bomb(reply: Message, context: Context) -> Message:
     return reply
 
 
-def another_answer(cohort: str = "0", round: int | None = None, trained: str | None = None) -> Change:
+def another_answer(cohort: str = "0", round: int | None = None, model: int | None = None) -> Change:
     """Let the reply say something else of its task."""
 
     def changed(reply: Message, context: Context) -> Message:
         turns = context.state.config_records.get("turns", ConfigRecord({"rounds": 0}))
         turns["rounds"] = number = int(str(turns["rounds"])) + 1
         context.state["turns"] = turns
-        wrong = Answer(CohortId(cohort), round or number, None if trained is None else CohortId(trained))
+        wrong = TaskResult(0, CohortId(cohort), round or number, Answer(NO_UPDATE, 0, model=model))
         before, _, _ = reply.metadata.group_id.partition(ANSWER)
         reply.metadata.group_id = f"{before}{ANSWER}{to_parts(wrong)[0]}"
         return reply
@@ -198,7 +199,7 @@ REFUSED: dict[str, tuple[Change, set[str]]] = {
     "14 examples left out": (without_metric, {"SCHEMA_MISMATCH", "BAD_WEIGHT"}),
     "16 a cohort that it was not asked for": (another_answer(cohort="0.7"), {"UNKNOWN_COHORT", "NOT_SELECTED"}),
     "16 another round": (another_answer(round=1000), {"UNKNOWN_COHORT", "NOT_SELECTED"}),
-    "16 a model that it was not offered": (another_answer(trained="0.0~1"), {"UNKNOWN_COHORT", "NOT_SELECTED"}),
+    "16 a model that it was not offered": (another_answer(model=7), {"UNKNOWN_COHORT", "NOT_SELECTED"}),
     "22 bytes that are no array": (no_bytes, {"SCHEMA_MISMATCH"}),
     "22 a header that claims a petabyte": (header_bomb, {"SCHEMA_MISMATCH"}),
 }

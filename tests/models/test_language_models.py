@@ -185,6 +185,6 @@ def test_albert_with_dropout_trains_one_by_one_and_repeatably() -> None:
     assert isinstance(trainer, TorchTrainer)
     assert trainer.batching.kind == "one-by-one"
     assert "draws random numbers" in (trainer.batching.note or "")
-    jobs = [Job(0, 0, None), Job(3, 0, None)]
+    jobs = [Job(0, 0), Job(3, 0)]
     again = updates(trainer, DATA, jobs[::-1], LocalTraining())[::-1]
     np.testing.assert_array_equal(updates(trainer, DATA, jobs, LocalTraining()), again)

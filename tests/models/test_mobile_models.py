@@ -87,13 +87,13 @@ def test_model_is_known_by_its_name(name: str) -> None:
 
 def test_participants_train_together_as_one_by_one(name: str) -> None:
     data = population((8, 8), counts=(2, 1))
-    jobs, training = [Job(1, 0, None), Job(0, 0, None)], LocalTraining(learning_rate=0.001, batch_size=2)
+    jobs, training = [Job(1, 0), Job(0, 0)], LocalTraining(learning_rate=0.001, batch_size=2)
     factory: Callable[[], nn.Module] = partial(KINDS[name], 8, CLASSES)
     plain = TorchTrainer(factory)
     weights = plain.initial_weights(7)
 
     def of(trainer: TorchTrainer) -> Float32Array:
-        return np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
+        return np.stack([answer.update for answer in trainer.train(weights, data, jobs, training, seed=3)])
 
     assert largest_difference(of(replace(plain, batching=BatchingPlan("stacked", at_once=2))), of(plain)) < 1e-3
 

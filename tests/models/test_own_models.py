@@ -192,8 +192,8 @@ def test_path_means_the_same_from_another_working_directory(here: Path, monkeypa
     assert trainer.module_factory == ModuleFactory(
         f"{here.resolve() / 'own_net.py'}:Net", {"features": (6,), "classes": CLASSES}
     )
-    (update,) = trainer.train(trainer.initial_weights(1), VECTORS, [Job(0, 0, None)], LocalTraining(), seed=1)
-    assert np.abs(update.delta).max() > 0
+    (answer,) = trainer.train(trainer.initial_weights(1), VECTORS, [Job(0, 0)], LocalTraining(), seed=1)
+    assert np.abs(answer.update).max() > 0
 
 
 @pytest.mark.usefixtures("here")

@@ -21,12 +21,12 @@ from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 def test_participants_train_together_as_one_by_one() -> None:
     data = population((8, 8), counts=(2, 1))
-    jobs, training = [Job(1, 0, None), Job(0, 0, None)], LocalTraining(learning_rate=0.001, batch_size=2)
+    jobs, training = [Job(1, 0), Job(0, 0)], LocalTraining(learning_rate=0.001, batch_size=2)
     plain = TorchTrainer(partial(ResNet18, 8, CLASSES))
     weights = plain.initial_weights(7)
 
     def of(trainer: TorchTrainer) -> Float32Array:
-        return np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
+        return np.stack([answer.update for answer in trainer.train(weights, data, jobs, training, seed=3)])
 
     assert largest_difference(of(replace(plain, batching=BatchingPlan("stacked", at_once=2))), of(plain)) < 1e-4
 

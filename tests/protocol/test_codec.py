@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from auxo.algorithms.paper import Evidence, PaperMemory
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators import FedYogi
+from auxo.core.asking import Answer, Ask, Asks, Judgement
 from auxo.core.claims import Claims
 from auxo.core.clustering import ClusteringState
 from auxo.core.cohort_algorithm import Participants
@@ -571,13 +572,12 @@ def test_a_state_of_a_part_that_cannot_be_stored_is_refused_with_its_path() -> N
 @pytest.mark.parametrize(
     "participants",
     [
-        Participants(np.arange(2), (ROOT,), np.full(2, -1), np.zeros(2, dtype=np.int64)),
+        Participants(np.arange(2), (ROOT,), Asks(np.full(2, -1), np.zeros(2, dtype=np.int64))),
         Participants(
             np.arange(1),
             (CohortId("0.0"), CohortId("0.1")),
-            np.zeros(1, dtype=np.int64),
-            np.full(1, -1),
-            Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.ones(1, int)),
+            Asks(np.zeros(1, dtype=np.int64), np.full(1, -1)),
+            notes=Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.ones(1, int)),
         ),
     ],
     ids=["without notes", "with notes"],
@@ -589,9 +589,14 @@ def test_a_rounds_participants_come_back(participants: Participants) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Task(3, ROOT, 7, None, (CohortId("0.0"), CohortId("0.1"))),
-        TaskResult(3, ROOT, 7, np.ones(2, dtype=np.float32), 5, trained=CohortId("0.1"), loss=0.25),
-        TaskResult(3, ROOT, 7, np.ones(2, dtype=np.float32), 5),
+        Task(3, ROOT, 7, (CohortId("0.0"), CohortId("0.1")), Ask(fold=1, judges=(0, 1), work=2.0)),
+        TaskResult(
+            3,
+            ROOT,
+            7,
+            Answer(np.ones(2, dtype=np.float32), 5, model=1, loss=0.25, judged=(Judgement(0.5), Judgement(0.25, 1.0))),
+        ),
+        TaskResult(3, ROOT, 7, Answer(np.ones(2, dtype=np.float32), 5)),
         TaskFailure(3, ROOT, 7, "battery"),
         CheckIn(3, AffinityRequest(ROOT, 0.5, 1, 2, True), 4),
         AffinityFeedback(3, ROOT, a_tree(), None, (0.5, None), 1, 2),

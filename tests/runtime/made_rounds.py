@@ -8,6 +8,7 @@ import numpy as np
 from auxo.algorithms.auxo import Auxo, AuxoMemory
 from auxo.core.affinity import FeedbackColumns
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer, Asks
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -50,7 +51,7 @@ def begun(rules: Federation = RULES) -> CoordinatorState:
 def partitioned(rules: Federation = RULES) -> CoordinatorState:
     """Return a state in which the root has been partitioned before anybody has trained."""
     state = begun(rules)
-    nobody = Participants(np.arange(0), (ROOT,), np.arange(0), np.arange(0))
+    nobody = Participants(np.arange(0), (ROOT,), Asks(np.arange(0), np.arange(0)))
     return act(rules, state, closing_of(rules, state, ROOT, nobody), Outcome((state.cohorts[ROOT],), HALVES))
 
 
@@ -74,7 +75,7 @@ def updates(n: int, seed: int = 0) -> Float32Array:
 
 
 def answers(deltas: Float32Array, late: Sequence[int] = ()) -> list[Returned]:
-    return [Returned(row, delta, row + 1, late=row in late) for row, delta in enumerate(deltas)]
+    return [Returned(row, Answer(delta, row + 1), late=row in late) for row, delta in enumerate(deltas)]
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def closing_for(
     """Return a round that closes, of clients 100, 101 ..."""
     n = len(brought.known)
     folds = np.full(n, -1) if fold is None else fold
-    participants = Participants(100 + np.arange(n), (cohort,), folds, np.zeros(n, dtype=np.int64), brought)
+    participants = Participants(100 + np.arange(n), (cohort,), Asks(folds, np.zeros(n, dtype=np.int64)), notes=brought)
     return closing_of(rules, state, cohort, participants)
 
 

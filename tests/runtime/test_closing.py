@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
-from auxo.core.cohort_algorithm import LEAST_LOSS, NEAREST, Outcome, Participants, PreTraining
+from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Asks, Failure, PreTraining
+from auxo.core.cohort_algorithm import Outcome, Participants
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Returned
 from auxo.core.own_state import own
@@ -15,11 +17,12 @@ from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
-from auxo.runtime.closing import Closed, TrainFailure, Training, _offered_now, close_round, closing_of, returned_by
+from auxo.runtime.closing import Closed, Training, _offered_now, close_round, closing_of, returned_by
 from auxo.runtime.coordinator import act, start
 from auxo.runtime.rounds import end_round
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 from tests.algorithms.planned_partitions import CLUSTERS
+from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     HALVES,
@@ -58,7 +61,7 @@ def test_a_round_for_several_models_closes_with_the_states_of_those_that_were_of
     rules = replace(RULES, algorithm=Ifca(cohorts=3))
     state = start(rules, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
     offered = state.tree.leaves
-    nobody = Participants(np.arange(0), offered, np.arange(0), np.arange(0))
+    nobody = Participants(np.arange(0), offered, Asks(np.arange(0), np.arange(0)))
     closing = closing_of(rules, state, ROOT, nobody)
 
     assert [float(one.server.weights[0]) for one in closing.states] == [0.0, 1.0, 2.0]
@@ -68,14 +71,14 @@ def test_a_round_for_several_models_closes_with_the_states_of_those_that_were_of
 def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what_they_have_become() -> None:
     state = partitioned()
     model = np.array([LEAST_LOSS, 0, 1])
-    asked = Participants(np.arange(3), (LEFT, RIGHT), np.full(3, -1), model, claims(3))
-    nobody = Participants(np.arange(0), (RIGHT,), np.arange(0), np.arange(0))
+    asked = Participants(np.arange(3), (LEFT, RIGHT), Asks(np.full(3, -1), model), notes=claims(3))
+    nobody = Participants(np.arange(0), (RIGHT,), Asks(np.arange(0), np.arange(0)))
     later = act(RULES, state, closing_of(RULES, state, RIGHT, nobody), Outcome((state.cohorts[RIGHT],), HALVES))
     closing = closing_of(RULES, later, LEFT, asked)
 
     assert closing_of(RULES, state, LEFT, asked).participants is asked
     assert closing.participants.offered == (LEFT, CohortId("0.1.0"), CohortId("0.1.1"))
-    assert closing.participants.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
+    assert closing.participants.asks.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
     assert closing.states == (later.cohorts[LEFT],)
     assert set(closing.shelved) == set(closing.participants.offered) - {LEFT}
     for model, leaf in zip(closing.models, closing.participants.offered, strict=True):
@@ -84,9 +87,9 @@ def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what
 
 def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them() -> None:
     rules, state = replace(RULES, selector=FewestTurns()), partitioned(replace(RULES, selector=FewestTurns()))
-    asked = Participants(np.arange(4), (LEFT, RIGHT), np.full(4, -1), np.full(4, LEAST_LOSS), claims(4))
+    asked = Participants(np.arange(4), (LEFT, RIGHT), Asks(np.full(4, -1), np.full(4, LEAST_LOSS)), notes=claims(4))
     closing = closing_of(rules, state, LEFT, asked)
-    closed = close_round(rules, closing, iter([replace(one, model=one.row % 2) for one in answers(updates(4))]))
+    closed = close_round(rules, closing, iter([saying(one, model=one.row % 2) for one in answers(updates(4))]))
     assert closed.outcome is not None
     ended = end_round(rules, state, closing, closed)
     after, told = ended.state, ended.feedback
@@ -134,7 +137,10 @@ def test_updates_count_alike_where_the_aggregator_says_so() -> None:
     np.testing.assert_allclose(weights_of(closed.state), WEIGHTS + deltas.astype(np.float64).mean(axis=0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("returned", [[], [Returned(0, None, 1)], [Returned(0, WEIGHTS, 1, late=True)]])
+@pytest.mark.parametrize(
+    "returned",
+    [[], [Returned(0, Answer(np.zeros(1, dtype=np.float32), 1))], [Returned(0, Answer(WEIGHTS, 1), late=True)]],
+)
 def test_a_round_without_a_usable_update_closes_nothing(returned: list[Returned]) -> None:
     closed = close_round(RULES, closing_for(RULES, begun(), claims(1)), iter(returned))
 
@@ -170,10 +176,10 @@ def test_the_same_answers_give_the_same_state_to_the_last_bit() -> None:
 )
 @pytest.mark.parametrize("late", [False, True])
 def test_a_rejected_update_counts_as_no_answer_and_has_a_reason(
-    update: object, examples: object, reason: str, late: bool
+    update: Any, examples: Any, reason: str, late: bool
 ) -> None:
     good = answers(updates(12))
-    corrupted = [*good[:5], Returned(5, update, examples, late), *good[6:]]
+    corrupted = [*good[:5], Returned(5, Answer(update, examples), late=late), *good[6:]]
     rejected = close(RULES, begun(), corrupted)
     failed = close(RULES, begun(), [*good[:5], *good[6:]], brought=claims(12))
 
@@ -247,7 +253,7 @@ def test_each_participant_is_told_its_own_cluster_whoever_else_answers_and_in_wh
 
     order = stream(0, "order").permutation(16)[:11]
     fold = np.arange(16) % folds - 1
-    some = [Returned(int(row), updates(16, seed=1)[row], 1) for row in order]
+    some = [Returned(int(row), Answer(updates(16, seed=1)[row], 1)) for row in order]
     later = close(forgetful, first.state, some, brought=claims(16, label=labels), fold=fold)
 
     assert first.told.generation == later.told.generation == 1
@@ -295,7 +301,7 @@ def test_the_server_rate_follows_a_cohorts_share_where_it_is_asked_to(scaling: R
 def test_the_selector_learns_who_has_answered_with_a_valid_update() -> None:
     rules = replace(RULES, selector=FewestTurns())
     returned = answers(updates(12), late=[11])
-    returned[4] = Returned(4, None, 1)
+    returned[4] = Returned(4, Answer(np.zeros(1, dtype=np.float32), 1))
     closed = close(rules, begun(rules), returned)
     turns = own(Turns, closed.state.cohorts[ROOT].selection)
 
@@ -318,39 +324,38 @@ def test_answers_are_named_by_the_rows_of_their_jobs_and_failures_are_nothing() 
     deltas = updates(3)
     training = Training(
         rows=np.array([1, 4, 6]),
-        jobs=[Job(row, 0, None) for row in (1, 4, 6)],
+        jobs=[Job(row, 0) for row in (1, 4, 6)],
         late=np.array([False, False, True]),
         models=(WEIGHTS, WEIGHTS),
     )
-    given: list[LocalUpdate | TrainFailure] = [
-        LocalUpdate(deltas[0], 5, model=1, loss=0.5),
-        TrainFailure("battery"),
-        LocalUpdate(deltas[2], 7),
+    given: list[Answer | Failure] = [
+        Answer(deltas[0], 5, model=1, loss=0.5),
+        Failure("battery"),
+        Answer(deltas[2], 7),
     ]
 
     first, second = returned_by(training, given)
-    assert (first.row, first.examples, first.late, first.model, first.loss) == (1, 5, False, 1, 0.5)
-    assert (second.row, second.examples, second.late, second.model, second.loss) == (6, 7, True, 0, None)
-    np.testing.assert_array_equal(np.asarray(first.update), deltas[0])
+    assert (first.row, first.late, second.row, second.late) == (1, False, 6, True)
+    assert (first.answer, second.answer) == (given[0], given[2])
 
 
 def test_an_engine_that_answers_too_often_or_too_seldom_is_found_out() -> None:
-    training = Training(np.array([0, 1]), [Job(0, 0, None), Job(1, 0, None)], np.zeros(2, dtype=np.bool_), (WEIGHTS,))
+    training = Training(np.array([0, 1]), [Job(0, 0), Job(1, 0)], np.zeros(2, dtype=np.bool_), (WEIGHTS,))
 
     for count in (1, 3):
         with pytest.raises(ValueError, match=r"zip\(\) argument"):
-            list(returned_by(training, [TrainFailure("none")] * count))
+            list(returned_by(training, [Failure("none")] * count))
 
 
 def test_who_pre_trains_finds_what_a_leaf_has_become_by_the_leafs_reference() -> None:
     tree = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
     first = PreTraining(steps=5, model=2, references=(3, 4))
     asked = Participants(
-        np.arange(2), tree.leaves, np.full(2, -1), np.array([NEAREST, 1]), steps=None, pre_training=first
+        np.arange(2), tree.leaves, Asks(np.full(2, -1), np.array([NEAREST, 1]), steps=None, pre_training=first)
     )
     grown = tree.partition(LEFT, (0, 1), (0.5, 0.5))
     now = _offered_now(asked, grown)
 
     assert now.offered == ("0.0.0", "0.0.1", "0.1")
-    assert now.model.tolist() == [NEAREST, 2]
-    assert now.pre_training == PreTraining(steps=5, model=3, references=(4, 4, 5))
+    assert now.asks.model.tolist() == [NEAREST, 2]
+    assert now.asks.pre_training == PreTraining(steps=5, model=3, references=(4, 4, 5))

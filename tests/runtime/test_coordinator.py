@@ -7,6 +7,7 @@ from auxo.algorithms.auxo import AuxoMemory
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
 from auxo.core.aggregators import FedYogi
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Outcome, Participants
 from auxo.core.own_state import NOTHING, own
 from auxo.core.partition import Keep, Partition
@@ -156,7 +157,7 @@ def test_a_table_of_clients_is_kept_until_another_takes_its_place() -> None:
 def test_all_cohorts_that_a_round_was_for_have_their_new_states() -> None:
     rules = replace(RULES, algorithm=Ifca(cohorts=3))
     state = start(rules, lambda number: np.full(N_PARAMS, number, dtype=np.float32))
-    some = Participants(np.arange(0), (CohortId("0.2"), CohortId("0.0")), np.arange(0), np.arange(0))
+    some = Participants(np.arange(0), (CohortId("0.2"), CohortId("0.0")), Asks(np.arange(0), np.arange(0)))
     closing = closing_of(rules, state, ROOT, some)
     after = act(rules, state, closing, Outcome(tuple(replace(one, round=5) for one in closing.states)))
 
@@ -178,7 +179,7 @@ def test_a_partition_into_more_cohorts_than_participants_is_refused() -> None:
 def test_a_cohort_that_opens_rounds_for_its_descendants_cannot_be_partitioned() -> None:
     rules = replace(RULES, algorithm=Ifca(cohorts=2))
     state = start(rules, initial())
-    asked = Participants(np.arange(2), state.tree.leaves, np.full(2, -1), np.zeros(2, dtype=np.int64))
+    asked = Participants(np.arange(2), state.tree.leaves, Asks(np.full(2, -1), np.zeros(2, dtype=np.int64)))
     closing = closing_of(rules, state, ROOT, asked)
 
     with pytest.raises(ValueError, match="partition of 0: expected a leaf"):

@@ -7,6 +7,7 @@ import pytest
 
 from auxo.algorithms.base import OneCohort
 from auxo.core.affinity import Requests
+from auxo.core.asking import Answer
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import NOWHERE, CheckIns
 from auxo.core.own_state import own
@@ -71,7 +72,7 @@ def new_server(guard: Bans | None = None) -> Server:
 
 def answer(task: Task, *, is_bad: bool) -> TaskResult:
     update = np.full(N_PARAMS, np.nan if is_bad else 0.1, dtype=np.float32)
-    return TaskResult(task.client, task.cohort, task.round, update, examples=3)
+    return TaskResult(task.client, task.cohort, task.round, Answer(update, 3))
 
 
 def round_of(server: Server, bad: set[int]) -> None:

@@ -9,8 +9,9 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import LEAST_LOSS
 from auxo.core.claims import Claims
-from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Opening, Outcome, Plan
+from auxo.core.cohort_algorithm import Affinities, Opening, Outcome, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.own_state import NOTHING, OwnState, own
@@ -22,7 +23,7 @@ from auxo.runtime.closing import Closed, close_round, closing_of
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.runtime.rounds import Arrived, Opened, end_round, match, open_round, there_for
-from tests.core.made_updates import alike, gathered
+from tests.core.made_updates import alike, gathered, saying
 from tests.core.made_updates import answers as plain_answers
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
@@ -105,10 +106,10 @@ def test_members_come_first_with_their_claims() -> None:
     asked = result.participants
 
     assert asked.clients.tolist() == [105, 106, 100, 101, 102, 103, 104]
-    assert asked.fold.tolist() == [-1] * 7
+    assert asked.asks.fold.tolist() == [-1] * 7
     assert own(Claims, asked.notes).known.tolist() == [True, True, False, False, False, False, False]
     assert asked.offered == (LEFT, RIGHT)
-    assert asked.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody
+    assert asked.asks.model.tolist() == [LEAST_LOSS] * 7  # no comparison has named it for anybody
     assert result.hears_late
 
 
@@ -118,7 +119,7 @@ def test_one_round_for_several_models_offers_them_all() -> None:
     result = opened(rules, state, ROOT, arrived(state, [0] * 4))
 
     assert result.participants.offered == ("0.0", "0.1", "0.2")
-    assert result.participants.model.tolist() == [LEAST_LOSS] * 4
+    assert result.participants.asks.model.tolist() == [LEAST_LOSS] * 4
     assert not result.hears_late
 
 
@@ -350,7 +351,7 @@ def test_a_round_that_was_of_use_moves_the_model_and_its_participants_hear_of_it
 
 def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
     spoilt = answers(updates(12))
-    spoilt[4] = replace(spoilt[4], update=None)
+    spoilt[4] = saying(spoilt[4], update=None)
     closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]

@@ -29,6 +29,7 @@ from auxo.algorithms.flex_cfl import FlexCfl
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.kfed import KFed
 from auxo.core.aggregators.q_fedavg import QFedAvg
+from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
@@ -42,6 +43,7 @@ from auxo.protocol.codec import CodecError, from_bytes
 from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
 from tests.algorithms.planned_partitions import CLUSTERS, FOLLOWS, PlannedPartitions
+from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
 from tests.runtime.made_rounds import SAME_SECRET
 
@@ -68,20 +70,22 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
 
 def trained(client: int, task: Task) -> Float32Array:
     """Return an update of one of two groups, the same whenever this client gets this task."""
-    noise = stream(0, "update", client, task.round, str(task.fold)).standard_normal(N_PARAMS)
+    noise = stream(0, "update", client, task.round, str(task.ask.fold)).standard_normal(N_PARAMS)
     update: Float32Array = (np.eye(N_PARAMS)[0] + np.eye(N_PARAMS)[1 + client % 2] + 0.1 * noise).astype(np.float32)
     return update
 
 
 def good(task: Task) -> TaskResult:
-    return TaskResult(task.client, task.cohort, task.round, trained(int(task.client), task), 5 + int(task.client))
+    return TaskResult(
+        task.client, task.cohort, task.round, Answer(trained(int(task.client), task), 5 + int(task.client))
+    )
 
 
 def failure(task: Task) -> TaskFailure:
     return TaskFailure(task.client, task.cohort, task.round, "battery")
 
 
-Answer = Callable[[list[Task]], Sequence[TaskResult | TaskFailure]]
+Answering = Callable[[list[Task]], Sequence[TaskResult | TaskFailure]]
 
 
 def everybody(tasks: list[Task]) -> list[TaskResult]:
@@ -98,7 +102,7 @@ class Loop:
     def check_ins(self) -> list[CheckIn]:
         return [client.check_in() for client in self.clients]
 
-    def play(self, loops: int, answer: Answer = everybody) -> "Loop":
+    def play(self, loops: int, answer: Answering = everybody) -> "Loop":
         """Train one round of every cohort that still trains, ``loops`` times."""
         for _ in range(loops):
             for cohort, check_ins in self.server.match(self.check_ins()).items():
@@ -216,7 +220,7 @@ def test_feedback_goes_once_to_each_participant_with_a_usable_result() -> None:
     feedback = server.close_round(ROOT, [good(task) for task in tasks[1:]])
 
     assert [told.client for told in feedback] == [task.client for task in tasks[1:]]
-    assert [told.fold for told in feedback] == [task.fold for task in tasks[1:]]
+    assert [told.fold for told in feedback] == [task.ask.fold for task in tasks[1:]]
 
 
 def test_weights_are_a_copy() -> None:
@@ -424,13 +428,13 @@ def test_the_bytes_of_another_model_are_refused() -> None:
 def with_update(update: Callable[[Float32Array], object]) -> Callable[[Task], list[TaskResult]]:
     def send(task: Task) -> list[TaskResult]:
         spoilt: Any = update(trained(int(task.client), task))
-        return [replace(good(task), update=spoilt)]
+        return [saying(good(task), update=spoilt)]
 
     return send
 
 
 def with_examples(examples: Any) -> Callable[[Task], list[TaskResult]]:
-    return lambda task: [replace(good(task), examples=examples)]
+    return lambda task: [saying(good(task), examples=examples)]
 
 
 BAD: Mapping[str, tuple[Callable[[Task], list[TaskResult]], Reason]] = {
@@ -457,7 +461,7 @@ BAD: Mapping[str, tuple[Callable[[Task], list[TaskResult]], Reason]] = {
     "unknown cohort": (lambda task: [replace(good(task), cohort=CohortId("0.9"))], "UNKNOWN_COHORT"),
     "past round": (lambda task: [replace(good(task), round=task.round - 1)], "NOT_SELECTED"),
     "future round": (lambda task: [replace(good(task), round=task.round + 1)], "NOT_SELECTED"),
-    "two different ones": (lambda task: [good(task), replace(good(task), examples=1)], "NOT_SELECTED"),
+    "two different ones": (lambda task: [good(task), saying(good(task), examples=1)], "NOT_SELECTED"),
 }
 
 
@@ -487,12 +491,12 @@ def test_where_updates_are_weighed_by_losses_a_result_without_one_is_refused() -
     def answers(tasks: list[Task], losses: Sequence[float | None]) -> list[TaskResult]:
         moves = [np.array(move, dtype=np.float32) for move in ([0.2, 0.0], [-0.1, 0.3], [0.5, 0.5])]
         return [
-            TaskResult(task.client, ROOT, task.round, move, 5, loss=loss)
+            TaskResult(task.client, ROOT, task.round, Answer(move, 5, loss=loss))
             for task, move, loss in zip(tasks, moves, losses, strict=True)
         ]
 
     server, tasks = server_and_tasks(QFedAvg(learning_rate=0.1))
-    assert all(task.reports_loss for task in tasks)
+    assert all(task.ask.reports_loss for task in tasks)
     server.close_round(ROOT, answers(tasks, [2.0, 0.5, float("nan")]))
 
     assert server.rejections == (Rejection(tasks[2].client, "NO_LOSS"),)
@@ -500,11 +504,11 @@ def test_where_updates_are_weighed_by_losses_a_result_without_one_is_refused() -
     np.testing.assert_allclose(server.weights(ROOT), [0.35 / 3.9, 0.15 / 3.9], rtol=1e-6)
 
     server, tasks = server_and_tasks(QFedAvg(learning_rate=0.1))
-    with pytest.warns(RuntimeWarning, match="NO_LOSS .*answer Task.reports_loss"):
+    with pytest.warns(RuntimeWarning, match="NO_LOSS .*answer Ask.reports_loss"):
         server.close_round(ROOT, answers(tasks, [None, None, None]))
 
     server, tasks = server_and_tasks(QFedAvg(q=0.0))
-    assert not any(task.reports_loss for task in tasks)
+    assert not any(task.ask.reports_loss for task in tasks)
     server.close_round(ROOT, answers(tasks, [None, None, None]))
     assert server.rejections == ()
 
@@ -703,10 +707,12 @@ def ifca_server(warm_start: int = 1, weights: float = 0.0, selector: Selector | 
 
 def best(server: Server, task: Task) -> TaskResult:
     """Train the offered model with the least loss: go half of the way to the client's sample."""
-    losses = {cohort: float((MEANS[task.client] - server.weights(cohort)[0]) ** 2) for cohort in task.offered}
+    losses = {cohort: float((MEANS[task.client] - server.weights(cohort)[0]) ** 2) for cohort in task.models}
     chosen = min(losses, key=lambda cohort: losses[cohort])
     update = (0.5 * (MEANS[task.client] - server.weights(chosen))).astype(np.float32)
-    return TaskResult(task.client, task.cohort, task.round, update, 1, trained=chosen, loss=losses[chosen])
+    return TaskResult(
+        task.client, task.cohort, task.round, Answer(update, 1, model=task.models.index(chosen), loss=losses[chosen])
+    )
 
 
 ONLINE = [CheckIn(number) for number in range(CLIENTS)]
@@ -728,8 +734,8 @@ def test_a_loop_in_which_clients_choose_among_models_finds_both_groups() -> None
     assert server.is_over
     assert server.cohorts == (ROOT,)
     assert {len(tasks) for tasks in rounds} == {PARTICIPANTS}  # one round is for all models
-    assert {task.offered for task in rounds[0]} == {(FIRST,), (SECOND,)}  # dealt, and sent no other
-    assert {task.offered for tasks in rounds[1:] for task in tasks} == {(FIRST, SECOND)}
+    assert {task.models for task in rounds[0]} == {(FIRST,), (SECOND,)}  # dealt, and sent no other
+    assert {task.models for tasks in rounds[1:] for task in tasks} == {(FIRST, SECOND)}
     assert sorted(float(server.weights(cohort)[0]) for cohort in (FIRST, SECOND)) == pytest.approx([-5, 5], abs=0.1)
     assert server.round(FIRST) == server.round(SECOND) == server.round(ROOT) == ROUNDS
 
@@ -754,7 +760,7 @@ def opened_after(rounds: int) -> tuple[Server, list[Task]]:
     return server, server.open_round(ROOT, ONLINE)
 
 
-NOT_OFFERED: Any = [CohortId("0.2"), ROOT, CohortId(""), 1, (FIRST,)]
+NOT_OFFERED: Any = [2, -1, 10**30, "0", (0,), 0.0]
 
 
 @pytest.mark.parametrize("trained_one", NOT_OFFERED, ids=str)
@@ -764,7 +770,7 @@ def test_a_result_that_names_a_model_which_was_not_offered_counts_as_a_failure(t
     failing, _ = opened_after(rounds)
     results = [best(server, task) for task in tasks]
     failing.close_round(ROOT, [failure(tasks[4]), *results[:4], *results[5:]])
-    server.close_round(ROOT, [*results[:4], replace(results[4], trained=trained_one), *results[5:]])
+    server.close_round(ROOT, [*results[:4], saying(results[4], model=trained_one), *results[5:]])
 
     assert server.rejections == (Rejection(tasks[4].client, "UNKNOWN_COHORT"),)
     assert server.to_bytes() == failing.to_bytes()
@@ -772,10 +778,9 @@ def test_a_result_that_names_a_model_which_was_not_offered_counts_as_a_failure(t
 
 def test_in_a_warm_start_the_other_model_is_not_offered() -> None:
     server, tasks = opened_after(0)
-    (offered,) = tasks[0].offered
-    other = SECOND if offered == FIRST else FIRST
+    assert len(tasks[0].models) == 1
     with pytest.warns(RuntimeWarning, match="1 x UNKNOWN_COHORT"):
-        server.close_round(ROOT, [replace(best(server, tasks[0]), trained=other)])
+        server.close_round(ROOT, [saying(best(server, tasks[0]), model=1)])
 
     assert server.rejections == (Rejection(tasks[0].client, "UNKNOWN_COHORT"),)
     assert server.round(ROOT) == 0
@@ -785,7 +790,7 @@ def test_in_a_warm_start_the_other_model_is_not_offered() -> None:
 def test_who_was_offered_one_model_need_not_name_it_and_who_was_offered_several_must() -> None:
     for rounds, rejected in ((0, 0), (1, PARTICIPANTS)):
         server, tasks = opened_after(rounds)
-        server.close_round(ROOT, [replace(best(server, task), trained=None) for task in tasks])
+        server.close_round(ROOT, [saying(best(server, task), model=None) for task in tasks])
 
         assert len(server.rejections) == rejected
         assert server.round(ROOT) == 1
@@ -795,9 +800,9 @@ def test_a_model_that_nobody_has_trained_stays_as_it_is() -> None:
     server, tasks = opened_after(1)
     before = {cohort: server.weights(cohort) for cohort in (FIRST, SECOND)}
     results = [best(server, task) for task in tasks]
-    server.close_round(ROOT, [result for result in results if result.trained == FIRST])
+    server.close_round(ROOT, [result for result in results if result.answer.model == 0])
 
-    assert {result.trained for result in results} == {FIRST, SECOND}
+    assert {result.answer.model for result in results} == {0, 1}
     np.testing.assert_array_equal(server.weights(SECOND), before[SECOND])
     assert not np.array_equal(server.weights(FIRST), before[FIRST])
     assert server.round(SECOND) == 2
@@ -843,7 +848,7 @@ REPORTED: Any = [0.5, 2, np.float32(0.25), None, "low", float("nan"), float("inf
 def test_a_selector_of_ones_own_hears_of_losses_and_those_that_are_none_count_as_not_told() -> None:
     server = ifca_server(selector=Listens())
     tasks = server.open_round(ROOT, ONLINE)
-    results = [replace(best(server, task), loss=loss) for task, loss in zip(tasks, REPORTED, strict=True)]
+    results = [saying(best(server, task), loss=loss) for task, loss in zip(tasks, REPORTED, strict=True)]
     server.close_round(ROOT, results)
     kept = from_bytes(ServerRecord, server.to_bytes(), own=(Losses,)).state.cohorts[FIRST].selection
 

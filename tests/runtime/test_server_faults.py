@@ -12,6 +12,7 @@ import torch
 from auxo import Auxo, CheckIn, Client, FedAvg, Rejection, Server, Task, TaskResult
 from auxo.algorithms.base import OneCohort
 from auxo.core.affinity import AffinitySettings
+from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.cohort_state import CohortState
 from auxo.core.matching import Matched
@@ -21,6 +22,7 @@ from auxo.core.types import ROOT, ClientId, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server_record import ServerRecord
+from tests.core.made_updates import saying
 from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, ROUNDS, PARTICIPANTS = 6, 4, 8
@@ -55,7 +57,7 @@ def update_of(task: Task) -> Float32Array:
 
 
 def good(task: Task) -> TaskResult:
-    return TaskResult(task.client, task.cohort, task.round, update_of(task), 5)
+    return TaskResult(task.client, task.cohort, task.round, Answer(update_of(task), 5))
 
 
 @dataclass
@@ -155,7 +157,7 @@ def test_a_number_and_its_name_are_two_clients() -> None:
 def test_an_update_whose_meaning_is_plain_counts_as_the_flat_array(form: Callable[[Float32Array], Any]) -> None:
     (plain, tasks), (other, _) = opened(), opened()
     plain.close_round(ROOT, [good(task) for task in tasks])
-    other.close_round(ROOT, [replace(good(task), update=form(update_of(task))) for task in tasks])
+    other.close_round(ROOT, [saying(good(task), update=form(update_of(task))) for task in tasks])
     assert other.rejections == ()
     assert other.to_bytes() == plain.to_bytes()
 
@@ -197,7 +199,7 @@ def test_a_result_that_is_delivered_again_counts_once(times: int) -> None:
 @pytest.mark.parametrize("change", [{"examples": 6}, {"loss": 0.5}, {"update": np.ones(N_PARAMS, np.float32)}])
 def test_different_results_of_one_participant_are_all_refused(change: dict[str, Any]) -> None:
     server, tasks = opened()
-    server.close_round(ROOT, [*map(good, tasks), replace(good(tasks[0]), **change)])
+    server.close_round(ROOT, [*map(good, tasks), saying(good(tasks[0]), **change)])
     assert server.rejections == (Rejection(tasks[0].client, "NOT_SELECTED"),) * 2
 
 
@@ -206,7 +208,7 @@ def test_different_results_of_one_participant_are_all_refused(change: dict[str, 
 
 def test_a_loop_in_which_every_result_is_refused_says_why_and_ends() -> None:
     def wrong(task: Task) -> TaskResult:
-        return replace(good(task), update=np.ones(N_PARAMS + 1, dtype=np.float32))
+        return saying(good(task), update=np.ones(N_PARAMS + 1, dtype=np.float32))
 
     with pytest.warns(RuntimeWarning) as warned:
         loop = Loop(NUMBERS, answer=wrong).play()
@@ -224,7 +226,7 @@ def test_a_round_that_comes_to_something_makes_up_for_those_before_it() -> None:
         nonlocal calls
         calls += 1
         is_good = (calls - 1) // PARTICIPANTS % 60 == 59
-        return good(task) if is_good else replace(good(task), examples=0)
+        return good(task) if is_good else saying(good(task), examples=0)
 
     with pytest.warns(RuntimeWarning) as warned:
         loop = Loop(NUMBERS, answer=now_and_then).play()

@@ -1,12 +1,13 @@
 """Selectors that know their clients, in a loop of one's own: times are known, or they are not."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from auxo.algorithms.base import OneCohort
+from auxo.core.asking import Answer, Ask
 from auxo.core.own_state import own
 from auxo.core.partial_uploads import without
 from auxo.core.selectors import Asked, Selector, UsualWork
@@ -18,6 +19,7 @@ from auxo.protocol.messages import CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.reported_times import times_of
 from auxo.runtime.server import Server
 from auxo.runtime.server_record import ServerRecord
+from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
 from tests.runtime.made_rounds import SAME_SECRET
 
@@ -45,12 +47,12 @@ def number_of(task: Task) -> int:
 def result(task: Task, **said: Any) -> TaskResult:
     update = np.full(N_PARAMS, 0.1 * (1 + number_of(task)), dtype=np.float32)
     loss = 0.1 + number_of(task) % 5
-    return TaskResult(task.client, task.cohort, task.round, update, 10, loss=loss, **said)
+    return TaskResult(task.client, task.cohort, task.round, Answer(update, 10, loss=loss, **said))
 
 
 def timed(task: Task) -> TaskResult:
     """Return the result of a phone whose usual pass takes as many seconds as its number, and all else two seconds."""
-    training_s = (1 + number_of(task)) * task.work
+    training_s = (1 + number_of(task)) * task.ask.work
     return result(task, took_s=training_s + 2, training_s=training_s)
 
 
@@ -64,7 +66,7 @@ def test_oort_asks_for_losses_and_without_times_goes_by_them_alone() -> None:
     for _ in range(8):
         tasks = loop.open_round(ROOT, ONLINE)
         assert len(tasks) == 10
-        assert all(task.reports_loss and task.work == 1 and task.skipped == () for task in tasks)
+        assert all(task.ask.reports_loss and task.ask.work == 1 and task.ask.skipped == () for task in tasks)
         loop.close_round(ROOT, [result(task) for task in tasks])
     table = memory_of(loop).table
 
@@ -78,7 +80,7 @@ def test_times_that_are_told_are_those_of_the_usual_work() -> None:
     asked = []
     for _ in range(8):
         tasks = loop.open_round(ROOT, ONLINE)
-        asked += [task.work for task in tasks]
+        asked += [task.ask.work for task in tasks]
         loop.close_round(ROOT, [timed(task) for task in tasks])
     table = memory_of(loop).table
 
@@ -92,10 +94,10 @@ def test_pyramidfl_names_tensors_that_need_not_be_sent_where_shapes_are_known() 
     skipped = []
     for _ in range(6):
         tasks = loop.open_round(ROOT, ONLINE)
-        skipped += [task.skipped for task in tasks]
-        loop.close_round(ROOT, [replace(result(task), update=sent(task)) for task in tasks])
+        skipped += [task.ask.skipped for task in tasks]
+        loop.close_round(ROOT, [saying(result(task), update=sent(task)) for task in tasks])
         tasks = blind.open_round(ROOT, ONLINE)
-        assert all(task.skipped == () for task in tasks)
+        assert all(task.ask.skipped == () for task in tasks)
         blind.close_round(ROOT, [result(task) for task in tasks])
 
     assert loop.rejections == ()
@@ -105,7 +107,7 @@ def test_pyramidfl_names_tensors_that_need_not_be_sent_where_shapes_are_known() 
 
 
 def sent(task: Task) -> Any:
-    return without(result(task).update, server(PyramidFL())._rules.layers, task.skipped)
+    return without(result(task).answer.update, server(PyramidFL())._rules.layers, task.ask.skipped)
 
 
 def test_selection_goes_on_from_bytes_with_the_same_tasks() -> None:
@@ -126,9 +128,9 @@ ODD: Any = [None, "fast", float("nan"), float("inf"), -3.0, 0, 1e12, 10**400, [4
 
 @pytest.mark.parametrize("said", ODD)
 def test_times_that_cannot_be_count_as_not_told(said: Any) -> None:
-    tasks = [Task("a", ROOT, 1, None, (ROOT,)), Task("b", ROOT, 1, None, (ROOT,), work=2.0)]
-    one = TaskResult("a", ROOT, 1, np.zeros(1, dtype=np.float32), 1, took_s=said, training_s=1.0)
-    other = TaskResult("b", ROOT, 1, np.zeros(1, dtype=np.float32), 1, took_s=9.0, training_s=said)
+    tasks = [Task("a", ROOT, 1, (ROOT,), Ask()), Task("b", ROOT, 1, (ROOT,), Ask(work=2.0))]
+    one = TaskResult("a", ROOT, 1, Answer(np.zeros(1, dtype=np.float32), 1, took_s=said, training_s=1.0))
+    other = TaskResult("b", ROOT, 1, Answer(np.zeros(1, dtype=np.float32), 1, took_s=9.0, training_s=said))
     times = times_of(tasks, ROWS, [one, other])
 
     np.testing.assert_array_equal(times.usual_s, [np.nan, 9.0])
@@ -148,12 +150,12 @@ ROWS = rows_of("a", "b")
 
 
 def test_of_times_told_twice_the_longest_counts_and_strangers_and_failures_say_nothing() -> None:
-    tasks = [Task("a", ROOT, 1, None, (ROOT,)), Task("b", ROOT, 1, None, (ROOT,), work=2.0)]
+    tasks = [Task("a", ROOT, 1, (ROOT,), Ask()), Task("b", ROOT, 1, (ROOT,), Ask(work=2.0))]
     update = np.zeros(1, dtype=np.float32)
     said: list[TaskResult | TaskFailure] = [
-        TaskResult("b", ROOT, 1, update, 1, took_s=9.0, training_s=8.0),
-        TaskResult("b", ROOT, 1, update, 1, took_s=5.0, training_s=1.0),
-        TaskResult("x", ROOT, 1, update, 1, took_s=5.0),
+        TaskResult("b", ROOT, 1, Answer(update, 1, took_s=9.0, training_s=8.0)),
+        TaskResult("b", ROOT, 1, Answer(update, 1, took_s=5.0, training_s=1.0)),
+        TaskResult("x", ROOT, 1, Answer(update, 1, took_s=5.0)),
         TaskFailure("a", ROOT, 1, "battery"),
     ]
     for results in (said, said[::-1]):

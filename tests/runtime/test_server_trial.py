@@ -1,7 +1,7 @@
 """A server whose cohort tries a partition: two groups of clients, each drawn to a point of its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import pytest
 from auxo import Auxo, Client, Server, Task, TaskResult
 from auxo.algorithms.auxo import AuxoMemory, ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.judges import seals
+from auxo.core.asking import Answer, Judgement
 from auxo.core.own_state import own
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
+from tests.core.made_updates import saying
 from tests.runtime.made_rounds import SAME_SECRET
 
 N_PARAMS, CLIENTS, PARTICIPANTS, ROUNDS = 6, 60, 30, 24
@@ -29,8 +31,12 @@ def loss(weights: Float32Array, client: int) -> float:
     return float(((weights - target(client)) ** 2).mean())
 
 
+def judged_by(task: Task) -> tuple[CohortId, ...]:
+    return tuple(task.models[place] for place in task.ask.judges)
+
+
 def honest(server: Server, task: Task) -> tuple[float, ...]:
-    return tuple(loss(server.weights(name), int(task.client)) for name in task.held_out)
+    return tuple(loss(server.weights(name), int(task.client)) for name in judged_by(task))
 
 
 def silent(server: Server, task: Task) -> None:
@@ -58,13 +64,14 @@ class Loop:
     tasks: list[Task] = field(default_factory=list)
 
     def answer(self, task: Task) -> TaskResult:
-        best = min(task.offered, key=lambda name: loss(self.server.weights(name), int(task.client)))
+        offered = range(len(task.models))[: task.ask.choices]
+        best = min(offered, key=lambda place: loss(self.server.weights(task.models[place]), int(task.client)))
         noise = stream(0, "noise", task.client, task.round).standard_normal(N_PARAMS)
-        update = 0.2 * (target(int(task.client)) - self.server.weights(best)) + 0.05 * noise
-        judged = self.judge(self.server, task)
-        return TaskResult(
-            task.client, task.cohort, task.round, update.astype(np.float32), 10, trained=best, held_out=judged
-        )
+        update = 0.2 * (target(int(task.client)) - self.server.weights(task.models[best])) + 0.05 * noise
+        said = self.judge(self.server, task)
+        judged: Any = tuple(Judgement(one) for one in said) if isinstance(said, tuple | list) else said
+        answer = Answer(update.astype(np.float32), 10, model=best, judged=judged)
+        return TaskResult(task.client, task.cohort, task.round, answer)
 
     def opened(self) -> dict[CohortId, list[Task]]:
         check_ins = self.server.match([client.check_in() for client in self.clients])
@@ -79,7 +86,7 @@ class Loop:
         asked = False
         for cohort, tasks in self.opened().items():
             self.tasks += tasks
-            asked = asked or any(task.held_out for task in tasks)
+            asked = asked or any(task.ask.judges for task in tasks)
             self.close(cohort, [self.answer(task) for task in tasks])
         return asked
 
@@ -92,7 +99,7 @@ class Loop:
         """Return the tasks of the first round with judges, which is open."""
         while True:
             (tasks,) = self.opened().values()
-            if any(task.held_out for task in tasks):
+            if any(task.ask.judges for task in tasks):
                 return tasks
             self.close(ROOT, [self.answer(task) for task in tasks])
 
@@ -111,19 +118,19 @@ def test_a_trial_that_pays_becomes_a_partition_into_the_groups() -> None:
 def test_on_trial_a_participant_trains_the_model_of_its_branch_and_judges_all_models_but_the_cohorts_own() -> None:
     loop = Loop()
     tasks = loop.until_judged()
-    held = {name for task in tasks for name in (*task.offered, *task.held_out)} - {ROOT}
+    held = {name for task in tasks for name in task.models} - {ROOT}
 
     assert held
     assert all(name.startswith("0~") for name in held)
     for task in tasks:
-        assert len(task.offered) == 1
-        assert task.fold is None  # few enough judge to train no branch, and then nobody keeps samples back
-        if task.held_out:
-            assert task.offered == (ROOT,)
-            assert set(task.held_out) == held  # the rival that has not seen the judges among them
+        assert task.ask.choices == 1
+        assert task.ask.fold is None  # few enough judge to train no branch, and then nobody keeps samples back
+        if task.ask.judges:
+            assert task.models[0] == ROOT
+            assert set(judged_by(task)) == held  # the rival that has not seen the judges among them
     for name in held:
         assert loop.server.weights(name).shape == (N_PARAMS,)
-    models = [loop.server.weights(name) for name in {task.offered[0] for task in tasks}]
+    models = [loop.server.weights(name) for name in {task.models[0] for task in tasks}]
     assert any(not np.array_equal(models[0], other) for other in models[1:])
 
 
@@ -153,26 +160,26 @@ def test_a_trial_that_nobody_judges_ends_without_a_partition() -> None:
     loop = Loop(judge=silent).until_over()
 
     assert loop.server.cohorts == (ROOT,)
-    assert any(task.held_out for task in loop.tasks)
-    judged = {task.round for task in loop.tasks if task.held_out}
+    assert any(task.ask.judges for task in loop.tasks)
+    judged = {task.round for task in loop.tasks if task.ask.judges}
     last = next(number for number in sorted(judged) if number + 1 not in judged)  # of the first trial
     assert last < ROUNDS
-    assert all(task.offered == (ROOT,) for task in loop.tasks if task.round == last + 1)
+    assert all(task.models == (ROOT,) for task in loop.tasks if task.round == last + 1)
 
 
 IMPOSSIBLE: dict[str, Judge] = {
-    "too few": lambda server, task: honest(server, task)[:-1] if task.held_out else None,
+    "too few": lambda server, task: honest(server, task)[:-1] if task.ask.judges else None,
     "too many": lambda server, task: (*honest(server, task), 1.0),
     "a number": lambda server, task: 1.0,
-    "texts": lambda server, task: ("1.0",) * len(task.held_out),
-    "nothing": lambda server, task: (None,) * len(task.held_out),
+    "texts": lambda server, task: ("1.0",) * len(task.ask.judges),
+    "nothing": lambda server, task: (None,) * len(task.ask.judges),
     "one that is NaN": lambda server, task: (*honest(server, task)[:-1], np.nan),
-    "infinity": lambda server, task: (np.inf,) * len(task.held_out),
+    "infinity": lambda server, task: (np.inf,) * len(task.ask.judges),
     "one below 0": lambda server, task: (-1.0, *honest(server, task)[1:]),
     "one beyond all floats": lambda server, task: (10**400, *honest(server, task)[1:]),
     "one beyond float32": lambda server, task: (1e300, *honest(server, task)[1:]),
     "an array of two axes": lambda server, task: np.ones((2, 2)),
-    "tuples": lambda server, task: ((1.0,),) * len(task.held_out),
+    "tuples": lambda server, task: ((1.0,),) * len(task.ask.judges),
 }
 
 
@@ -202,7 +209,7 @@ def test_losses_of_numpy_and_in_a_list_are_losses() -> None:
 
 
 def test_huge_losses_break_nothing() -> None:
-    loop = Loop(judge=lambda server, task: (3e38,) * len(task.held_out)).until_over()
+    loop = Loop(judge=lambda server, task: (3e38,) * len(task.ask.judges)).until_over()
     assert loop.server.cohorts == (ROOT,)
 
 
@@ -211,7 +218,7 @@ def test_who_does_not_say_what_it_has_trained_has_trained_the_only_model_that_it
     for loop in (said, unsaid):
         tasks = loop.until_judged()
         results = [loop.answer(task) for task in tasks]
-        loop.close(ROOT, results if loop is said else [replace(result, trained=None) for result in results])
+        loop.close(ROOT, results if loop is said else [saying(result, model=None) for result in results])
 
     assert said.server.to_bytes() == unsaid.server.to_bytes()
 
@@ -220,10 +227,11 @@ def test_a_held_model_that_was_not_offered_is_refused() -> None:
     loop = Loop()
     tasks = loop.until_judged()
     results = [loop.answer(task) for task in tasks]
-    (other, *_) = {task.offered[0] for task in tasks} - {tasks[0].offered[0]}
-    loop.close(ROOT, [replace(results[0], trained=other), *results[1:]])
+    judge = next(row for row, task in enumerate(tasks) if task.ask.judges)  # who has more models than it may train
+    results[judge] = saying(results[judge], model=1)
+    loop.close(ROOT, results)
 
-    assert [(one.client, one.reason) for one in loop.server.rejections] == [(tasks[0].client, "UNKNOWN_COHORT")]
+    assert [(one.client, one.reason) for one in loop.server.rejections] == [(tasks[judge].client, "UNKNOWN_COHORT")]
 
 
 def test_a_trial_survives_a_crash() -> None:
@@ -237,11 +245,11 @@ def test_a_trial_survives_a_crash() -> None:
 
 def test_tasks_and_results_of_a_trial_go_over_the_wire() -> None:
     loop = Loop()
-    task = next(task for task in loop.until_judged() if task.held_out)
+    task = next(task for task in loop.until_judged() if task.ask.judges)
     result = loop.answer(task)
 
     assert from_bytes(Task, to_bytes(task)) == task
-    assert from_bytes(TaskResult, to_bytes(result)).held_out == result.held_out
+    assert from_bytes(TaskResult, to_bytes(result)).answer.judged == result.answer.judged
 
 
 def heard(server: Server) -> list[int]:
@@ -254,7 +262,7 @@ def test_marks_of_judges_cannot_be_made_again_without_the_secret_which_no_client
     loop = Loop()
     tasks = loop.until_judged()
     secret = loop.server.record.state.secret
-    judges = np.array([int(task.client) for task in tasks if task.held_out])
+    judges = np.array([int(task.client) for task in tasks if task.ask.judges])
     said = loop.server.close_round(ROOT, [loop.answer(task) for task in tasks])
 
     generation = own(AuxoMemory, loop.server.record.state.cohorts[ROOT].memory).search.clustering.generation

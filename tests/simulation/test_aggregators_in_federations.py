@@ -10,6 +10,7 @@ from auxo.algorithms.base import OneCohort
 from auxo.core.aggregators import Aggregator, FedAvg
 from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
+from auxo.core.asking import Answer
 from auxo.core.client_algorithms.fedprox import FedProx
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
@@ -24,9 +25,9 @@ from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.testing.methods import algorithms_of
 from auxo.testing.small_federation import Trial, in_process, rules_of
-from auxo.testing.troubled_engine import Answer, Troubled, none
+from auxo.testing.troubled_engine import Troubled, none
 from auxo.training.softmax import SoftmaxTrainer
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Job, LocalTraining
 from tests.testing.test_aggregators import CONTRACT
 from tests.testing.test_methods import EAGER, PARTS
 
@@ -110,9 +111,9 @@ DATA = synthetic_population(
 SOFTMAX = SoftmaxTrainer(FEATURES, CLASSES)
 
 
-def ascending(job: Job, update: LocalUpdate) -> Answer:
+def ascending(job: Job, answer: Answer) -> Answer:
     """Answer ten times the update, backwards: every fifth client does."""
-    return replace(update, delta=-10 * update.delta) if job.client_row % 5 == 0 else update
+    return replace(answer, update=-10 * answer.update) if job.client_row % 5 == 0 else answer
 
 
 def accuracy_under(aggregator: Aggregator, engine: Engine) -> float:

@@ -11,6 +11,7 @@ from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Paper
 from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING, OwnState, own
@@ -83,9 +84,10 @@ class Watched:
     updates: list[IntArray] = field(default_factory=list)  # which parameters have changed
 
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
-        for job, update in zip(training.jobs, self.inner.train(training.models, training.jobs), strict=True):
+        for job, answer in zip(training.jobs, self.inner.answers(training.models, training.jobs), strict=True):
+            assert isinstance(answer, Answer)
             self.jobs.append(job)
-            self.updates.append(np.flatnonzero(update.delta))
+            self.updates.append(np.flatnonzero(answer.update))
         return self.inner.run_round(rules, closing, training)
 
 
@@ -164,21 +166,21 @@ def test_work_that_is_asked_for_is_done_and_charged_and_times_are_told_for_the_u
     steps(federation(Listens(plain), world), world)
     assert opened is not None
     asked = opened.participants
-    assert asked.skipped is not None
-    assert asked.epochs is not None
+    assert asked.asks.skipped is not None
+    assert asked.asks.epochs is not None
 
-    np.testing.assert_array_equal(asked.epochs, [3, 6] * 7 + [3])
-    assert asked.skipped[1::2].any()
-    assert not asked.skipped[::2].any()
-    share = sent_share(asked.skipped, short_runs.TRAINER.layers)
-    work = Work(SAMPLES[asked.clients] * asked.epochs, SAMPLES[asked.clients], np.ones(15, dtype=np.int64), share)
+    np.testing.assert_array_equal(asked.asks.epochs, [3, 6] * 7 + [3])
+    assert asked.asks.skipped[1::2].any()
+    assert not asked.asks.skipped[::2].any()
+    share = sent_share(asked.asks.skipped, short_runs.TRAINER.layers)
+    work = Work(SAMPLES[asked.clients] * asked.asks.epochs, SAMPLES[asked.clients], np.ones(15, dtype=np.int64), share)
     np.testing.assert_allclose(opened.spent_s, durations_s(DEVICES, asked.clients, work, BYTES))
     np.testing.assert_array_equal(heard.turnouts[0].times.usual_s, plain.turnouts[0].times.usual_s)
-    assert {job.epochs for job in engine.jobs} >= {3, 6}
+    assert {job.ask.work for job in engine.jobs} >= {1.0, 2.0}
     sizes = [layer.size for layer in short_runs.TRAINER.layers]
     ends = np.cumsum(sizes)
     for job, changed in zip(engine.jobs, engine.updates, strict=True):
-        assert not any(((changed >= ends[one] - sizes[one]) & (changed < ends[one])).any() for one in job.skipped)
+        assert not any(((changed >= ends[one] - sizes[one]) & (changed < ends[one])).any() for one in job.ask.skipped)
         assert len(changed)
 
 
@@ -187,8 +189,8 @@ def test_without_known_tensors_updates_are_sent_whole() -> None:
     opened = next(s.paces[ROOT].open_round for s in steps(rules) if s.paces[ROOT].open_round is not None)
 
     assert opened is not None
-    assert opened.participants.skipped is None
-    assert opened.participants.epochs is not None
+    assert opened.participants.asks.skipped is None
+    assert opened.participants.asks.epochs is not None
 
 
 def test_a_selector_that_sets_work_has_to_know_what_is_usual() -> None:

@@ -14,7 +14,8 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
-from auxo.core.cohort_algorithm import LEAST_LOSS, NEAREST, Closing, CohortAlgorithm, Participants, PreTraining
+from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Asks, Failure, PreTraining
+from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants
 from auxo.core.metrics import agreement
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.engines.in_process import InProcess
@@ -24,7 +25,7 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Partitioned, RoundClosed, UpdateRejected
-from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, returned_by
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
@@ -34,7 +35,7 @@ from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World, _work
 from auxo.training.local_samples import local_positions
 from auxo.training.softmax import SoftmaxTrainer
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Job, LocalTraining
 from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 
 CLIENTS = 60
@@ -76,7 +77,7 @@ class Sessions:
         return min((start for start, _ in self.sessions if start > time_s), default=math.inf)
 
 
-Spoil = Callable[[int, Job, LocalUpdate], LocalUpdate | TrainFailure]
+Spoil = Callable[[int, Job, Answer], Answer | Failure]
 E = TypeVar("E", bound=Event)
 
 
@@ -91,10 +92,10 @@ class SpoiltBy:
         answers = self.train(training.models, training.jobs)
         return close_round(rules, closing, returned_by(training, answers))
 
-    def train(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[LocalUpdate | TrainFailure]:
+    def train(self, models: Sequence[Float32Array], jobs: Sequence[Job]) -> Iterator[Answer | Failure]:
         number, self.calls = self.calls, self.calls + 1
-        for job, answer in zip(jobs, ENGINE.train(models, jobs), strict=True):
-            yield self.spoil(number, job, answer)
+        for job, answer in zip(jobs, ENGINE.answers(models, jobs), strict=True):
+            yield answer if isinstance(answer, Failure) else self.spoil(number, job, answer)
 
 
 @dataclass
@@ -282,11 +283,11 @@ def test_a_client_that_has_taken_part_stays_away_for_its_cooldown() -> None:
 
 @ONE_COHORT
 @pytest.mark.parametrize("overcommit", [0.0, 0.25])
-@pytest.mark.parametrize("spoilt", [TrainFailure("battery"), LocalUpdate(np.full(1, np.nan, dtype=np.float32), 1)])
+@pytest.mark.parametrize("spoilt", [Failure("battery"), Answer(np.full(1, np.nan, dtype=np.float32), 1)])
 def test_a_round_that_came_to_nothing_is_tried_again(
-    alone: Federation, overcommit: float, spoilt: LocalUpdate | TrainFailure
+    alone: Federation, overcommit: float, spoilt: Answer | Failure
 ) -> None:
-    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+    def spoil(number: int, job: Job, answer: Answer) -> Answer | Failure:
         return spoilt if number == 1 else answer
 
     finished = run(replace(alone, overcommit=overcommit), world(engine=SpoiltBy(spoil)))
@@ -297,7 +298,7 @@ def test_a_round_that_came_to_nothing_is_tried_again(
 
 @ONE_COHORT
 def test_what_was_refused_in_a_round_that_came_to_nothing_is_told_all_the_same(alone: Federation) -> None:
-    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+    def spoil(number: int, job: Job, answer: Answer) -> Answer:
         return replace(answer, examples=0) if number == 1 else answer
 
     finished = run(alone, world(engine=SpoiltBy(spoil)))
@@ -308,8 +309,8 @@ def test_what_was_refused_in_a_round_that_came_to_nothing_is_told_all_the_same(a
 
 @ONE_COHORT
 def test_an_engine_that_never_answers_does_not_hang_the_run(alone: Federation) -> None:
-    def spoil(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
-        return TrainFailure("broken")
+    def spoil(number: int, job: Job, answer: Answer) -> Answer | Failure:
+        return Failure("broken")
 
     finished = run(alone, world(engine=SpoiltBy(spoil)))
 
@@ -355,7 +356,7 @@ def test_only_clients_that_are_on_line_and_free_are_selected_and_are_busy_from_t
 def test_no_client_trains_on_the_same_visit_twice() -> None:
     trained: set[tuple[int, int]] = set()
 
-    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+    def note(number: int, job: Job, answer: Answer) -> Answer:
         assert (job.client_row, job.visit) not in trained
         trained.add((job.client_row, job.visit))
         return answer
@@ -446,7 +447,7 @@ def test_worker_processes_give_the_bits_of_one_process(finished: Run) -> None:
 
 
 def test_the_names_of_clients_decide_nothing() -> None:
-    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+    def bad(number: int, job: Job, answer: Answer) -> Answer:
         return replace(answer, examples=0) if job.client_row % 9 == 0 else answer
 
     backwards = dict(zip(DATA.client_names, reversed(DATA.client_names), strict=True))
@@ -492,13 +493,13 @@ def test_a_rejected_update_leaves_the_bits_that_a_failure_of_the_same_participan
 ) -> None:
     culprits = (3, 17, 40)
 
-    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+    def bad(number: int, job: Job, answer: Answer) -> Answer | Failure:
         if job.client_row not in culprits:
             return answer
-        return LocalUpdate(corrupt(answer.delta), answer.examples if examples is None else examples)
+        return Answer(corrupt(answer.update), answer.examples if examples is None else examples)
 
-    def failed(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
-        return TrainFailure("battery") if job.client_row in culprits else answer
+    def failed(number: int, job: Job, answer: Answer) -> Answer | Failure:
+        return Failure("battery") if job.client_row in culprits else answer
 
     rejecting = run(rules(0.4), world(engine=SpoiltBy(bad)))
     failing = run(rules(0.4), world(engine=SpoiltBy(failed)))
@@ -517,9 +518,9 @@ def test_a_rejected_update_leaves_the_bits_that_a_failure_of_the_same_participan
 def test_feedback_goes_to_those_whose_update_was_valid_and_to_nobody_else() -> None:
     valid: Counter[int] = Counter()
 
-    def fail_some(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+    def fail_some(number: int, job: Job, answer: Answer) -> Answer | Failure:
         if (job.client_row + number) % 3 == 0:
-            return TrainFailure("battery")
+            return Failure("battery")
         valid[job.client_row] += 1
         return answer
 
@@ -553,7 +554,7 @@ def test_everybody_who_was_selected_is_accounted_for_once(finished: Run) -> None
 
 @ONE_COHORT
 def test_every_participant_of_a_round_is_counted_once_in_what_is_told_of_it(alone: Federation) -> None:
-    def bad(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate | TrainFailure:
+    def bad(number: int, job: Job, answer: Answer) -> Answer | Failure:
         return replace(answer, examples=0) if job.client_row % 4 == 0 else answer
 
     finished = run(alone, world(engine=SpoiltBy(bad), dropout=0.1))
@@ -654,9 +655,9 @@ def test_a_part_that_asks_for_losses_is_told_them_and_the_forward_pass_is_charge
 def test_participants_choose_the_model_of_their_group() -> None:
     chosen: dict[int, int] = {}
 
-    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
+    def note(number: int, job: Job, answer: Answer) -> Answer:
         if number == 7:
-            chosen[job.client_row] = answer.model
+            chosen[job.client_row] = answer.model or 0
         return answer
 
     run(federation(Ifca(cohorts=2, warm_start=2)), world(engine=SpoiltBy(note)))
@@ -715,7 +716,7 @@ def test_a_client_that_compares_never_ends_in_a_leaf_with_a_greater_loss(compari
             if placed >= 0:
                 losses = mean_losses(training.models, jobs[row])
                 assert losses[placed] == min(losses)
-                assert closing.participants.model[row] == LEAST_LOSS
+                assert closing.participants.asks.model[row] == LEAST_LOSS
                 compared += 1
     assert compared > 50
 
@@ -761,10 +762,10 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
     for _, _, _, opened in finished.openings():
         asked = opened.participants
         samples = DATA.train.counts(asked.clients)
-        half = np.where(samples > 1, (samples + 1 - asked.fold) // 2, samples)
-        looked_at = np.where(asked.fold < 0, samples, half)
-        trained = np.where(asked.fold < 0, samples, half)
-        compares = asked.model == LEAST_LOSS
+        half = np.where(samples > 1, (samples + 1 - asked.asks.fold) // 2, samples)
+        looked_at = np.where(asked.asks.fold < 0, samples, half)
+        trained = np.where(asked.asks.fold < 0, samples, half)
+        compares = asked.asks.model == LEAST_LOSS
         models = np.where(compares, len(asked.offered), 1)
         downloads += int(models.sum())
         expected = models * 0.01 + 0.1 * looked_at * models * compares + 0.3 * trained + 0.02
@@ -788,11 +789,11 @@ def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_
     for _, _, _, opened in finished.openings():
         asked = opened.participants
         samples = DATA.train.counts(asked.clients)
-        half = (samples + 1 - asked.fold) // 2
-        looked_at = np.where(asked.fold < 0, samples, half)
-        trained = np.where(asked.fold < 0, samples, half)
-        compares = (asked.model == LEAST_LOSS) & (len(asked.offered) > 1)
-        judged = np.zeros(len(samples)) if asked.held_out is None else (asked.held_out >= 0).sum(axis=1)
+        half = (samples + 1 - asked.asks.fold) // 2
+        looked_at = np.where(asked.asks.fold < 0, samples, half)
+        trained = np.where(asked.asks.fold < 0, samples, half)
+        compares = (asked.asks.model == LEAST_LOSS) & (len(asked.offered) > 1)
+        judged = np.zeros(len(samples)) if asked.asks.judges is None else (asked.asks.judges >= 0).sum(axis=1)
         judges += int((judged > 1).sum())
         models = np.where(compares, len(asked.offered), np.maximum(judged, 1))
         downloads += int(models.sum())
@@ -807,7 +808,7 @@ def test_who_is_asked_for_steps_pays_for_the_samples_that_go_through_them_and_pr
     leaves = (CohortId("0.0"), CohortId("0.1"))
     first = PreTraining(steps=3, model=2, references=(3, 4))
     model, everything = np.array([0, NEAREST, NEAREST]), np.full(3, -1)
-    asked = Participants(np.arange(3), leaves, everything, model, steps=2, pre_training=first)
+    asked = Participants(np.arange(3), leaves, Asks(everything, model, steps=2, pre_training=first))
     work = _work(asked, np.array([7, 9, 2]), np.ones(3, dtype=np.int64), asks_for_loss=False, batch_size=4)
 
     # Of 7 samples two steps take all; of 9 they take 8, and three take 9; of 2 every step takes 2.
@@ -820,7 +821,7 @@ def test_who_is_asked_for_steps_pays_for_the_samples_that_go_through_them_and_pr
 
 def test_who_compares_a_single_model_or_has_a_single_sample_to_judge_by_pays_for_no_samples() -> None:
     everything, one = np.full(3, -1), np.array([LEAST_LOSS, 0, 0])
-    asked = Participants(np.arange(3), (ROOT,), everything, one, held_out=np.array([[-1, -1], [0, 1], [0, 1]]))
+    asked = Participants(np.arange(3), (ROOT,), Asks(everything, one, judges=np.array([[-1, -1], [0, 1], [0, 1]])))
     work = _work(asked, np.array([7, 1, 9]), np.full(3, 2), asks_for_loss=False, batch_size=6)
 
     assert work.compared.tolist() == [0, 0, 18]
@@ -893,10 +894,10 @@ def test_who_cannot_do_a_single_epoch_in_time_does_one_and_is_late() -> None:
 
 
 def test_as_many_epochs_are_trained_as_the_clock_has_counted() -> None:
-    trained: dict[int, int | None] = {}
+    trained: dict[int, float] = {}
 
-    def note(number: int, job: Job, answer: LocalUpdate) -> LocalUpdate:
-        trained[job.client_row] = job.epochs
+    def note(number: int, job: Job, answer: Answer) -> Answer:
+        trained[job.client_row] = 5 * job.ask.work
         return answer
 
     around = replace(

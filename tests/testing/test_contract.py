@@ -43,7 +43,7 @@ def test_an_exception_of_a_part_is_a_broken_promise_that_has_it_as_its_cause() -
 
 
 def test_every_suite_is_exported() -> None:
-    kinds = "method aggregator selector trainer engine devices availability population"
+    kinds = "method aggregator selector client_mod trainer engine devices availability population"
     assert {f"check_{kind}" for kind in kinds.split()} <= set(auxo.testing.__all__)
 
 

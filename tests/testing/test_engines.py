@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.base import OneCohort
+from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import Closing
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
@@ -57,13 +58,17 @@ class Bent:
             case "punctual":
                 training = replace(training, late=np.zeros_like(training.late))
             case "first model":
-                training = replace(training, jobs=[replace(job, model=0) for job in training.jobs])
+                training = replace(
+                    training, jobs=[replace(job, ask=replace(job.ask, model=0)) for job in training.jobs]
+                )
             case "few":
                 some = slice(0, 32)
                 training = Training(training.rows[some], training.jobs[some], training.late[some], training.models)
-        updates = list(inner.train(training.models, training.jobs))
+        updates = list(inner.answers(training.models, training.jobs))
         if self.kind == "mends":
-            updates = [replace(update, delta=np.nan_to_num(update.delta)) for update in updates]
+            updates = [
+                replace(one, update=np.nan_to_num(one.update)) if isinstance(one, Answer) else one for one in updates
+            ]
         return close_round(rules, closing, returned_by(training, updates))
 
 

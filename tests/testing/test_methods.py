@@ -18,8 +18,8 @@ from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
 from auxo.algorithms.random_groups import RandomGroups
 from auxo.core.aggregators import Aggregator, ServerState
+from auxo.core.asking import NEAREST, PreTraining
 from auxo.core.cohort_algorithm import (
-    NEAREST,
     Circumstances,
     ClientHalf,
     Closing,
@@ -28,7 +28,6 @@ from auxo.core.cohort_algorithm import (
     Opening,
     Outcome,
     Plan,
-    PreTraining,
     Start,
     held_by,
     stepped,
@@ -108,8 +107,8 @@ def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> N
     ]
 
     assert any(on_trial[number] for number in methods.INTERRUPTED_AT)
-    assert any((seen.plan.model > 0).any() for seen in witness.seen.plans)
-    assert any(np.isfinite(seen.gathered.held_out).any() for seen in witness.seen.closes)
+    assert any((seen.plan.asks.model > 0).any() for seen in witness.seen.plans)
+    assert any(np.isfinite(seen.gathered.judged.loss).any() for seen in witness.seen.closes)
 
 
 def test_the_small_federation_has_late_and_failed_participants() -> None:
@@ -240,19 +239,19 @@ def twice_the_first(opening: Opening, plan: Plan) -> Plan:
 
 
 def third_half(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, fold=np.full_like(plan.fold, 2))
+    return replace(plan, asks=replace(plan.asks, fold=np.full_like(plan.asks.fold, 2)))
 
 
 def no_such_model(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, model=np.full_like(plan.model, 1))
+    return replace(plan, asks=replace(plan.asks, model=np.full_like(plan.asks.model, 1)))
 
 
 def judges_no_such_model(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, held_out=np.full((len(plan.rows), 1), 1))
+    return replace(plan, asks=replace(plan.asks, judges=np.full((len(plan.rows), 1), 1)))
 
 
 def judges_for_others(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, held_out=np.zeros((len(plan.rows) + 1, 1), dtype=np.int64))
+    return replace(plan, asks=replace(plan.asks, judges=np.zeros((len(plan.rows) + 1, 1), dtype=np.int64)))
 
 
 def offers_a_stranger(opening: Opening, plan: Plan) -> Plan:
@@ -260,7 +259,7 @@ def offers_a_stranger(opening: Opening, plan: Plan) -> Plan:
 
 
 def fails_for_nobody(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, fold=plan.fold + 0 * int(opening.selected.clients[0]))
+    return replace(plan, asks=replace(plan.asks, fold=plan.asks.fold + 0 * int(opening.selected.clients[0])))
 
 
 def never_counts(closing: Closing, gathered: Gathered, outcome: Outcome | None) -> Outcome | None:
@@ -346,23 +345,23 @@ class Unwilling(Bent):
 
 
 def no_steps(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, steps=0)
+    return replace(plan, asks=replace(plan.asks, steps=0))
 
 
 def no_centres(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, centres=0)
+    return replace(plan, asks=replace(plan.asks, centres=0))
 
 
 def nearest_of_nothing(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, model=np.full_like(plan.model, NEAREST))
+    return replace(plan, asks=replace(plan.asks, model=np.full_like(plan.asks.model, NEAREST)))
 
 
 def pre_trains_no_such_model(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, pre_training=PreTraining(5, model=1, references=(0,)))
+    return replace(plan, asks=replace(plan.asks, pre_training=PreTraining(5, model=1, references=(0,))))
 
 
 def pre_trains_without_references(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, pre_training=PreTraining(5, model=0, references=()))
+    return replace(plan, asks=replace(plan.asks, pre_training=PreTraining(5, model=0, references=())))
 
 
 def stumbles(opening: Opening, plan: Plan) -> Plan:
@@ -436,7 +435,7 @@ def test_every_promise_can_be_broken() -> None:
 def test_the_message_says_what_came_and_what_was_expected() -> None:
     message = assert_caught(methods.plans_for_the_selected, Bent(planned=third_half))
     assert message.startswith("Bent breaks a promise of a method: A plan's rows are different rows of the selected")
-    assert "plan.fold: expected 0, 1 or -1 for all samples, got [2]" in message
+    assert "asks.fold: expected 0, 1 or -1 for all samples, got [2]" in message
     assert message.endswith("the protocol is described at CohortAlgorithm in auxo.core.cohort_algorithm")
 
 

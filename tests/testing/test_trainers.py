@@ -7,6 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -15,7 +16,7 @@ from auxo.testing.contract import Check
 from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
 from auxo.training.job_losses import job_losses
 from auxo.training.softmax import SoftmaxTrainer
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Job, LocalTraining
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
 TURNS = count()
@@ -48,47 +49,47 @@ class Bent:
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         jobs = [self._other(job) for job in jobs]
         updates = list(self.inner.train(weights, data, jobs, settings, seed, None if self.kind == "elsewhere" else out))
         if self.kind == "averages" and len(updates) > 1:
-            mean = np.mean([update.delta for update in updates], axis=0)
-            updates = [replace(update, delta=update.delta + np.float32(1e-3) * mean) for update in updates]
+            mean = np.mean([answer.update for answer in updates], axis=0)
+            updates = [replace(answer, update=answer.update + np.float32(1e-3) * mean) for answer in updates]
         if self.kind == "in place":
             weights += np.float32(1.0)
         if self.kind == "modest":
             updates = [
-                update if job.fold is None else replace(update, examples=update.examples // 2)
-                for job, update in zip(jobs, updates, strict=True)
+                answer if job.ask.fold is None else replace(answer, examples=answer.examples // 2)
+                for job, answer in zip(jobs, updates, strict=True)
             ]
         if self.kind == "guesses":
             updates = [
-                replace(update, loss=7.0 if job.reports_loss else None)
-                for job, update in zip(jobs, updates, strict=True)
+                replace(answer, loss=7.0 if job.ask.reports_loss else None)
+                for job, answer in zip(jobs, updates, strict=True)
             ]
-        yield from (self._bent(update) for update in updates)
+        yield from (self._bent(answer) for answer in updates)
 
     def _other(self, job: Job) -> Job:
         if self.kind == "wholes":
-            return replace(job, fold=None)
+            return replace(job, ask=replace(job.ask, fold=None))
         if self.kind == "own steps":
-            return replace(job, steps=None)
-        return replace(job, epochs=None) if self.kind == "own pace" else job
+            return replace(job, ask=replace(job.ask, steps=None))
+        return replace(job, ask=replace(job.ask, work=1.0)) if self.kind == "own pace" else job
 
-    def _bent(self, update: LocalUpdate) -> LocalUpdate:
+    def _bent(self, answer: Answer) -> Answer:
         match self.kind:
             case "double":
-                return replace(update, delta=update.delta.astype(np.float64))
+                return replace(answer, update=answer.update.astype(np.float64))
             case "generous":
-                return replace(update, examples=update.examples + (update.examples == 0))
+                return replace(answer, examples=answer.examples + (answer.examples == 0))
             case "mends":
-                return replace(update, delta=np.nan_to_num(update.delta))
+                return replace(answer, update=np.nan_to_num(answer.update))
             case "talks":
-                return replace(update, loss=0.5)
+                return replace(answer, loss=0.5)
             case "backwards":
-                return replace(update, delta=-update.delta)
+                return replace(answer, update=-answer.update)
             case _:
-                return update
+                return answer
 
     def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
         found = job_losses(self.inner, weights, data, jobs)

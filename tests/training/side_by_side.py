@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
@@ -26,13 +27,13 @@ def population(
 
 def all_jobs(data: FederatedData) -> list[Job]:
     """Return two jobs of every client, on all its samples and on one half."""
-    return [Job(row, visit=row % 2, fold=fold) for row in range(data.n_clients) for fold in (None, row % 2)]
+    return [Job(row, visit=row % 2, ask=Ask(fold=fold)) for row in range(data.n_clients) for fold in (None, row % 2)]
 
 
 def updates(trainer: Trainer, data: FederatedData, jobs: Sequence[Job], training: LocalTraining) -> Float32Array:
     """Return the updates of the jobs, (jobs, parameters)."""
     weights = trainer.initial_weights(7)
-    return np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
+    return np.stack([answer.update for answer in trainer.train(weights, data, jobs, training, seed=3)])
 
 
 def largest_difference(found: Float32Array, expected: Float32Array) -> float:

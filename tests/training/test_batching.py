@@ -5,6 +5,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from auxo.core.asking import Ask
 from auxo.training.trainer import Batching, Job, LocalTraining
 from tests.training.side_by_side import CLASSES, largest_difference, population, updates
 
@@ -34,7 +35,11 @@ from tests.training.unusual_modules import (  # noqa: E402
 )
 
 DATA = population((SIDE, SIDE))
-JOBS = [Job(row, 0, None) for row in range(DATA.n_clients)] + [Job(0, 1, 0), Job(3, 1, 1), Job(1, 1, 1)]
+JOBS = [Job(row, 0) for row in range(DATA.n_clients)] + [
+    Job(0, 1, Ask(fold=0)),
+    Job(3, 1, Ask(fold=1)),
+    Job(1, 1, Ask(fold=1)),
+]
 TRAINING = LocalTraining(learning_rate=0.01, batch_size=4)
 WITH_DECAY = LocalTraining(learning_rate=0.01, batch_size=4, momentum=0.5, weight_decay=0.1)
 WITH_PROXIMAL = LocalTraining(learning_rate=0.01, batch_size=4, epochs=2, proximal=5.0)
@@ -161,7 +166,7 @@ def test_statistics_of_a_batch_are_seen_whatever_batches_the_first_clients_have(
 def test_batch_that_is_not_first_is_seen_though_only_one_client_has_samples() -> None:
     data = population((SIDE, SIDE), counts=(0, 13, 0))
     plain = TorchTrainer(SequenceFirst)
-    jobs = [Job(1, 0, 0), Job(1, 0, 1)]
+    jobs = [Job(1, 0, Ask(fold=0)), Job(1, 0, Ask(fold=1))]
 
     found = updates(plain.suited_to(data), data, jobs, TRAINING)
 
@@ -172,7 +177,7 @@ def test_module_that_takes_larger_batches_to_pieces_is_not_silently_wrong() -> N
     # The batches that a plan is tried on are smaller together.
     trainer = TorchTrainer(partial(InPieces, 32)).suited_to(DATA)
     data = population((SIDE, SIDE), counts=(32, 32))
-    jobs, training = [Job(0, 0, None), Job(1, 0, None)], LocalTraining(learning_rate=0.01, batch_size=32)
+    jobs, training = [Job(0, 0), Job(1, 0)], LocalTraining(learning_rate=0.01, batch_size=32)
 
     assert trainer.batching.kind == "stacked"
     with pytest.raises(RuntimeError, match="uses a layer twice"):
@@ -201,9 +206,9 @@ def test_population_in_which_nobody_has_samples_trains_one_by_one(batching: Batc
     trainer = TorchTrainer(partial(Mlp, PIXELS, CLASSES)).suited_to(data, batching)
 
     assert trainer.batching == ONE_BY_ONE
-    found = list(trainer.train(trainer.initial_weights(7), data, [Job(0, 0, None), Job(1, 0, 1)], TRAINING, seed=3))
-    assert [update.examples for update in found] == [0, 0]
-    assert not any(update.delta.any() for update in found)
+    found = list(trainer.train(trainer.initial_weights(7), data, [Job(0, 0), Job(1, 0, Ask(fold=1))], TRAINING, seed=3))
+    assert [answer.examples for answer in found] == [0, 0]
+    assert not any(answer.update.any() for answer in found)
 
 
 def test_inputs_that_are_not_finite_are_trained_on_without_a_warning() -> None:
@@ -290,8 +295,8 @@ def test_copies_of_a_trainer_have_nothing_in_common() -> None:
         strict=True,
     )
 
-    for row, (update, _) in zip(expected, one_by_the_other, strict=True):
-        assert update.delta.tobytes() == row.tobytes()
+    for row, (answer, _) in zip(expected, one_by_the_other, strict=True):
+        assert answer.update.tobytes() == row.tobytes()
 
 
 def test_way_of_another_module_is_refused() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from auxo.core.asking import Ask
 from auxo.core.types import Float32Array, FloatArray
 from auxo.engines.in_process import InProcess
 from auxo.models.small_models import LeafCnn, Mlp
@@ -18,6 +19,7 @@ from auxo.training.job_losses import mean
 from auxo.training.softmax import SoftmaxTrainer
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Job, LocalTraining, Trainer
+from tests.core.made_updates import given
 
 SEED = 3
 
@@ -37,7 +39,7 @@ def with_nothing(data: FederatedData) -> FederatedData:
 
 FLAT = with_nothing(separable_population())
 IMAGES = replace(FLAT, x=np.repeat(np.asarray(FLAT.x).reshape(-1, 8, 8), 2, axis=1).repeat(2, axis=2))
-JOBS = [Job(row, 0, (None, 0, 1)[row % 3], reports_loss=True) for row in (4, 0, 6, 3, 1, 2, 5)]
+JOBS = [Job(row, 0, Ask(fold=(None, 0, 1)[row % 3], reports_loss=True)) for row in (4, 0, 6, 3, 1, 2, 5)]
 NOTHING = 2  # place of the client without samples
 
 
@@ -55,7 +57,7 @@ CASES: Mapping[str, tuple[Trainer, FederatedData]] = {
 
 def alone(trainer: Trainer, weights: Float32Array, data: FederatedData, job: Job) -> float:
     owned = data.train.of(job.client_row)
-    positions = np.arange(owned.start, owned.stop)[job.fold or 0 :: 1 if job.fold is None else 2]
+    positions = np.arange(owned.start, owned.stop)[job.ask.fold or 0 :: 1 if job.ask.fold is None else 2]
     losses = trainer.losses(weights, data.inputs(data.train.x_rows[positions]), data.train.y[positions])
     return float(losses.mean()) if len(losses) else 0.0
 
@@ -69,7 +71,7 @@ def test_losses_are_those_of_each_jobs_own_samples(name: str) -> None:
 
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert found[NOTHING] == 0.0
-    silent = [replace(job, reports_loss=False) for job in JOBS]  # as models are compared
+    silent = [replace(job, ask=replace(job.ask, reports_loss=False)) for job in JOBS]  # as models are compared
     assert job_losses(trainer, weights, data, silent).tolist() == expected
 
 
@@ -87,7 +89,7 @@ def test_a_plain_convolutional_network_takes_the_kernels_way() -> None:
     trainer, data = CASES["cnn"]
     assert isinstance(trainer, TorchTrainer)
     weights = trainer.initial_weights(SEED)
-    silent = [replace(job, reports_loss=False) for job in JOBS]
+    silent = [replace(job, ask=replace(job.ask, reports_loss=False)) for job in JOBS]
 
     assert trainer.batching.stacking.is_sequential
     assert job_losses(trainer, weights, data, JOBS).tolist() != job_losses(trainer, weights, data, silent).tolist()
@@ -97,15 +99,15 @@ def test_a_plain_convolutional_network_takes_the_kernels_way() -> None:
 def test_asking_for_a_loss_changes_no_bit_of_an_update(name: str) -> None:
     trainer, data = CASES[name]
     weights, engine = trainer.initial_weights(SEED), InProcess(trainer, data, LocalTraining(), SEED)
-    asked = list(engine.train([weights], JOBS))
-    plain = list(engine.train([weights], [replace(job, reports_loss=False) for job in JOBS]))
+    asked = given(engine.answers([weights], JOBS))
+    plain = given(engine.answers([weights], [replace(job, ask=replace(job.ask, reports_loss=False)) for job in JOBS]))
 
-    assert [update.delta.tobytes() for update in asked] == [update.delta.tobytes() for update in plain]
-    told = [update.loss for update in trainer.train(weights, data, JOBS, LocalTraining(), SEED)]
+    assert [answer.update.tobytes() for answer in asked] == [answer.update.tobytes() for answer in plain]
+    told = [answer.loss for answer in trainer.train(weights, data, JOBS, LocalTraining(), SEED)]
     by_itself = job_losses(trainer, weights, data, JOBS).tolist()
     expected = [loss if mine is None else mine for mine, loss in zip(told, by_itself, strict=True)]
-    assert [update.loss for update in asked] == expected
-    assert [update.loss for update in plain] == [None] * len(JOBS)
+    assert [answer.loss for answer in asked] == expected
+    assert [answer.loss for answer in plain] == [None] * len(JOBS)
 
 
 def of_sizes(sizes: Sequence[int]) -> FederatedData:
@@ -136,27 +138,27 @@ def test_deferred_weights_tell_losses_with_training_and_change_no_bit_for_it(nam
     trainer, data = TELLING[name]
     weights = trainer.initial_weights(SEED) + np.linspace(-0.01, 0.01, trainer.n_params, dtype=np.float32)
     updates = list(trainer.train(weights, data, JOBS, HOW[how], SEED))
-    silent = [replace(job, reports_loss=False) for job in JOBS]
+    silent = [replace(job, ask=replace(job.ask, reports_loss=False)) for job in JOBS]
 
     assert max(data.train.counts()) > 2 * 96  # more than a stretch of steps has
     assert updates[NOTHING].loss is None
-    for job, update in zip(JOBS, updates, strict=True):
+    for job, answer in zip(JOBS, updates, strict=True):
         if job.client_row != JOBS[NOTHING].client_row:
             (losses,) = losses_of_jobs(trainer, weights, data, [job])
-            assert update.loss == pytest.approx(losses.mean(), rel=1e-5)
-            assert update.squared_loss == pytest.approx((losses**2).mean(), rel=1e-5)
+            assert answer.loss == pytest.approx(losses.mean(), rel=1e-5)
+            assert answer.squared_loss == pytest.approx((losses**2).mean(), rel=1e-5)
         (alone,) = trainer.train(weights, data, [job], HOW[how], SEED)
-        assert (alone.loss, alone.squared_loss) == (update.loss, update.squared_loss)
+        assert (alone.loss, alone.squared_loss) == (answer.loss, answer.squared_loss)
     plain = list(trainer.train(weights, data, silent, HOW[how], SEED))
-    assert [update.delta.tobytes() for update in plain] == [update.delta.tobytes() for update in updates]
-    assert {update.loss for update in plain} == {None}
+    assert [answer.update.tobytes() for answer in plain] == [answer.update.tobytes() for answer in updates]
+    assert {answer.loss for answer in plain} == {None}
 
 
 @pytest.mark.parametrize("name", TELLING)
 def test_training_that_does_not_come_by_all_samples_tells_no_loss(name: str) -> None:
     trainer, data = TELLING[name]
     weights = trainer.initial_weights(SEED)
-    a_step, a_pass = (Job(3, 0, None, reports_loss=True, steps=steps) for steps in (1, 50))
+    a_step, a_pass = (Job(3, 0, Ask(reports_loss=True, steps=steps)) for steps in (1, 50))
     found = list(trainer.train(weights, data, [a_step, a_pass], LocalTraining(), SEED))
     assert found[0].loss is None
     assert found[1].loss == pytest.approx(job_losses(trainer, weights, data, [a_pass])[0], rel=1e-5)

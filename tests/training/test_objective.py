@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
@@ -58,8 +59,8 @@ def test_a_linear_model_learns_other_tasks_and_scores_nearly_one(task: Task) -> 
     trainer = make_trainer("linear", toy)
     weights = trainer.initial_weights(0)
     for visit in range(30):
-        updates = trainer.train(weights, toy, [Job(client, visit, None) for client in range(6)], LocalTraining(0.2), 0)
-        weights = weights + np.mean([update.delta for update in updates], axis=0)
+        updates = trainer.train(weights, toy, [Job(client, visit) for client in range(6)], LocalTraining(0.2), 0)
+        weights = weights + np.mean([answer.update for answer in updates], axis=0)
     scored = scoring(trainer)
     assert scored is not None
     assert scored.scores(weights, toy.inputs(toy.test.x_rows), toy.answers(toy.test.y)).mean() > 0.9
@@ -69,12 +70,12 @@ def test_a_linear_model_learns_other_tasks_and_scores_nearly_one(task: Task) -> 
 @pytest.mark.parametrize("loss", [None, "absolute"])
 def test_participants_side_by_side_get_the_updates_of_one_by_one(tmp_path: Path, task: Task, loss: str | None) -> None:
     toy, path = data(task), None if loss is None else own(tmp_path, loss)
-    jobs = [Job(client, 0, fold) for client, fold in ((0, None), (1, 0), (2, 1))]
+    jobs = [Job(client, 0, Ask(fold=fold)) for client, fold in ((0, None), (1, 0), (2, 1))]
     ways: tuple[Batching, ...] = ("one-by-one", "vmap")
     trainers = [make_trainer("mlp", toy, batching, loss=path) for batching in ways]
     weights = trainers[0].initial_weights(0)
     alone, together = (
-        np.array([update.delta.copy() for update in trainer.train(weights, toy, jobs, LocalTraining(), 0)])
+        np.array([answer.update.copy() for answer in trainer.train(weights, toy, jobs, LocalTraining(), 0)])
         for trainer in trainers
     )
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5 * np.abs(alone).max())
@@ -84,12 +85,12 @@ def test_a_step_follows_the_gradient_of_the_squared_error() -> None:
     toy = data("regression", clients=1, samples=4)
     trainer = make_trainer("linear", toy, "one-by-one")
     weights = trainer.initial_weights(0)
-    (update,) = trainer.train(weights, toy, [Job(0, 0, None)], LocalTraining(0.1, batch_size=4), 0)
+    (answer,) = trainer.train(weights, toy, [Job(0, 0)], LocalTraining(0.1, batch_size=4), 0)
     matrix = torch.from_numpy(weights[:6].copy()).reshape(2, 3).requires_grad_()
     bias = torch.from_numpy(weights[6:].copy()).requires_grad_()
     loss = functional.mse_loss(torch.from_numpy(toy.x) @ matrix.T + bias, torch.from_numpy(toy.answers(toy.train.y)))
     step = -0.1 * np.concatenate([one.numpy().ravel() for one in torch.autograd.grad(loss, (matrix, bias))])
-    np.testing.assert_allclose(update.delta, step, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(answer.update, step, rtol=1e-4, atol=1e-7)
 
 
 def test_the_score_of_the_mean_is_zero_and_of_the_answers_one() -> None:

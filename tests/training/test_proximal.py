@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
@@ -78,9 +79,9 @@ def test_two_steps_are_those_worked_out_by_hand(
 ) -> None:
     weights = np.full(4, 0.3, dtype=np.float32)
 
-    (update,) = TRAINERS[name].train(weights, ONE_CLIENT, [Job(0, 0, None)], training, seed=1)
+    (answer,) = TRAINERS[name].train(weights, ONE_CLIENT, [Job(0, 0)], training, seed=1)
 
-    np.testing.assert_allclose(update.delta, [first, second, first, second], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(answer.update, [first, second, first, second], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("training", "first", "second"), BY_HAND.values(), ids=BY_HAND)
@@ -134,7 +135,7 @@ WAYS: dict[str, tuple[Callable[[], nn.Module], BatchingPlan]] = {
 }
 # One client needs three stretches and more, one exactly one, others a part of one or nothing.
 DATA = population((8, 8), counts=(160, 96, 0, 1, 30))
-JOBS = [Job(row, 0, fold) for row in range(DATA.n_clients) for fold in (None, 1)]
+JOBS = [Job(row, 0, Ask(fold=fold)) for row in range(DATA.n_clients) for fold in (None, 1)]
 
 
 @pytest.mark.parametrize("training", SETTINGS.values(), ids=SETTINGS)
@@ -187,7 +188,7 @@ def test_term_too_small_for_float32_changes_no_bit_of_softmax(many: int, monkeyp
     weights = stream(1, "weights").normal(size=trainer.n_params).astype(np.float32)
 
     found, expected = (
-        np.stack([update.delta for update in trainer.train(weights, DATA, JOBS, training, seed=3)])
+        np.stack([answer.update for answer in trainer.train(weights, DATA, JOBS, training, seed=3)])
         for training in (LocalTraining(epochs=2, proximal=1e-30), LocalTraining(epochs=2))
     )
 

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
@@ -62,13 +63,13 @@ def plain_sgd(data: FederatedData, job: Job, training: LocalTraining) -> Float32
 
 def train(jobs: list[Job], training: LocalTraining, at_once: int = 32) -> list[Float32Array]:
     trainer = SoftmaxTrainer(FEATURES, CLASSES, participants_at_once=at_once)
-    return [update.delta for update in trainer.train(WEIGHTS, DATA, jobs, training, seed=3)]
+    return [answer.update for answer in trainer.train(WEIGHTS, DATA, jobs, training, seed=3)]
 
 
 @given(training=trainings, fold=st.sampled_from([None, 0, 1]))
 @settings(max_examples=30)
 def test_batched_training_agrees_with_plain_sgd_of_each_participant(training: LocalTraining, fold: int | None) -> None:
-    jobs = [Job(row, visit=row % 2, fold=fold) for row in range(len(COUNTS))]
+    jobs = [Job(row, visit=row % 2, ask=Ask(fold=fold)) for row in range(len(COUNTS))]
 
     for job, delta in zip(jobs, train(jobs, training), strict=True):
         # Some units in the last place of weights around 1, gathered over up to 60 steps.
@@ -87,7 +88,7 @@ def test_deferred_weights_agree_with_plain_sgd(
     batch_size: int, epochs: int, fold: int | None, at_once: int, proximal: float
 ) -> None:
     training = LocalTraining(batch_size=batch_size, epochs=epochs, proximal=proximal)
-    jobs = [Job(row, visit=row % 2, fold=fold) for row in range(len(COUNTS))]
+    jobs = [Job(row, visit=row % 2, ask=Ask(fold=fold)) for row in range(len(COUNTS))]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("auxo.training.softmax._MANY_PARAMETERS", 1)
@@ -103,9 +104,9 @@ def test_deferred_weights_agree_with_plain_sgd(
 def test_update_has_the_same_bits_whatever_the_other_jobs_are(
     rows: list[int], training: LocalTraining, at_once: int
 ) -> None:
-    alone = {row: train([Job(row, 0, None)], training)[0].tobytes() for row in set(rows)}
+    alone = {row: train([Job(row, 0)], training)[0].tobytes() for row in set(rows)}
 
-    together = train([Job(row, 0, None) for row in rows], training, at_once)
+    together = train([Job(row, 0) for row in rows], training, at_once)
 
     assert [delta.tobytes() for delta in together] == [alone[row] for row in rows]
 
@@ -119,41 +120,41 @@ def test_same_bits_hold_for_a_model_of_real_size(classes: int) -> None:
     samples = Samples(np.arange(total), rng.integers(classes, size=total), np.cumsum([0, *counts]))
     x = rng.normal(size=(total, 784)).astype(np.float32)
     data = FederatedData("images", x, samples, samples, classes, tuple(map(str, range(len(counts)))))
-    jobs = [Job(row, 0, None) for row in range(len(counts))]
+    jobs = [Job(row, 0) for row in range(len(counts))]
     trainer = SoftmaxTrainer(784, classes)
     weights = trainer.initial_weights(0)
 
     together = list(trainer.train(weights, data, jobs, LocalTraining(), seed=1))
 
-    for job, update in zip(jobs, together, strict=True):
+    for job, answer in zip(jobs, together, strict=True):
         (alone,) = trainer.train(weights, data, [job], LocalTraining(), seed=1)
-        assert alone.delta.tobytes() == update.delta.tobytes()
+        assert alone.update.tobytes() == answer.update.tobytes()
 
 
 @pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
-    jobs = [Job(row, 0, fold) for row in range(len(COUNTS)) for fold in (None, 1)]
+    jobs = [Job(row, 0, Ask(fold=fold)) for row in range(len(COUNTS)) for fold in (None, 1)]
     room = np.full((len(jobs) + 2, len(WEIGHTS)), np.nan, dtype=np.float32)
     trainer = SoftmaxTrainer(FEATURES, CLASSES, participants_at_once=4)
 
     updates = list(trainer.train(WEIGHTS, DATA, jobs, LocalTraining(), seed=3, out=room[1:-1]))
 
     assert room[1:-1].tobytes() == np.stack(train(jobs, LocalTraining(), at_once=5)).tobytes()
-    assert all(np.shares_memory(update.delta, row) for update, row in zip(updates, room[1:-1], strict=True))
+    assert all(np.shares_memory(answer.update, row) for answer, row in zip(updates, room[1:-1], strict=True))
     assert np.isnan(room[[0, -1]]).all()
 
 
 def test_examples_are_all_of_the_clients_samples_whatever_the_fold_counted_once_for_all_epochs() -> None:
-    jobs = [Job(row, 0, fold) for row, fold in [(3, None), (0, 0), (0, 1), (2, None)]]
+    jobs = [Job(row, 0, Ask(fold=fold)) for row, fold in [(3, None), (0, 0), (0, 1), (2, None)]]
 
     updates = SoftmaxTrainer(FEATURES, CLASSES).train(WEIGHTS, DATA, jobs, LocalTraining(epochs=3), seed=3)
 
-    assert [update.examples for update in updates] == [30, 13, 13, 0]
+    assert [answer.examples for answer in updates] == [30, 13, 13, 0]
 
 
 def test_client_without_samples_does_not_move_the_weights() -> None:
-    (delta,) = train([Job(2, 0, None)], LocalTraining(momentum=0.9, weight_decay=0.1))
+    (delta,) = train([Job(2, 0)], LocalTraining(momentum=0.9, weight_decay=0.1))
 
     np.testing.assert_array_equal(delta, np.zeros_like(WEIGHTS))
 
@@ -161,19 +162,19 @@ def test_client_without_samples_does_not_move_the_weights() -> None:
 def test_training_leaves_weights_and_data_untouched() -> None:
     weights, x = WEIGHTS.copy(), DATA.x.copy()
 
-    train([Job(3, 0, None), Job(0, 0, None)], LocalTraining(momentum=0.9))
+    train([Job(3, 0), Job(0, 0)], LocalTraining(momentum=0.9))
 
     np.testing.assert_array_equal(weights, WEIGHTS)
     np.testing.assert_array_equal(x, DATA.x)
 
 
 def test_logits_too_large_for_exp_still_give_a_finite_update() -> None:
-    jobs = [Job(3, 0, None)]
+    jobs = [Job(3, 0)]
 
-    (update,) = SoftmaxTrainer(FEATURES, CLASSES).train(1000 * WEIGHTS, DATA, jobs, LocalTraining(), seed=3)
+    (answer,) = SoftmaxTrainer(FEATURES, CLASSES).train(1000 * WEIGHTS, DATA, jobs, LocalTraining(), seed=3)
 
-    assert np.all(np.isfinite(update.delta))
-    assert np.any(update.delta)
+    assert np.all(np.isfinite(answer.update))
+    assert np.any(answer.update)
 
 
 @pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
@@ -183,12 +184,12 @@ def test_one_clients_broken_inputs_stay_with_it(many: int, monkeypatch: pytest.M
     samples = Samples(np.arange(8), np.arange(8) % CLASSES, np.array([0, 5, 8]))
     x[7] = np.nan
     data = FederatedData("broken", x, samples, samples, CLASSES, ("sound", "broken"))
-    jobs = [Job(0, 0, None), Job(1, 0, None)]
+    jobs = [Job(0, 0), Job(1, 0)]
 
     sound, broken = SoftmaxTrainer(FEATURES, CLASSES).train(WEIGHTS, data, jobs, LocalTraining(batch_size=4), seed=3)
 
-    assert np.all(np.isfinite(sound.delta))
-    assert not np.all(np.isfinite(broken.delta))
+    assert np.all(np.isfinite(sound.update))
+    assert not np.all(np.isfinite(broken.update))
 
 
 def test_prediction_is_the_class_of_the_largest_logit() -> None:
@@ -204,7 +205,7 @@ def test_prediction_is_the_class_of_the_largest_logit() -> None:
 def test_data_of_another_shape_are_refused() -> None:
     trainer = SoftmaxTrainer(FEATURES + 1, CLASSES)
     with pytest.raises(ValueError, match="x: expected 10 features, got 9"):
-        next(trainer.train(trainer.initial_weights(0), DATA, [Job(0, 0, None)], LocalTraining(), seed=1))
+        next(trainer.train(trainer.initial_weights(0), DATA, [Job(0, 0)], LocalTraining(), seed=1))
     with pytest.raises(ValueError, match="weights: expected shape"):
         trainer.predict(WEIGHTS, INPUTS)
 

@@ -2,12 +2,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core.asking import Ask
 from auxo.training.local_samples import PADDING, local_batches
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.trainer import Job, LocalTraining
 from tests.training.side_by_side import population
 
-job_lists = st.lists(st.builds(Job, st.integers(0, 5), st.integers(0, 1), st.sampled_from([None, 0, 1])), min_size=1)
+job_lists = st.lists(
+    st.builds(Job, st.integers(0, 5), st.integers(0, 1), st.builds(Ask, st.sampled_from([None, 0, 1]))), min_size=1
+)
 trainings = st.builds(LocalTraining, batch_size=st.integers(1, 8), epochs=st.integers(1, 2))
 
 DATA = population((3,))
@@ -47,7 +50,7 @@ def test_jobs_at_work_are_a_prefix_at_every_step(jobs: list[Job], training: Loca
 
 
 def test_jobs_of_equally_many_steps_keep_their_order() -> None:
-    jobs = [Job(row, 0, None) for row in (1, 0, 1, 4, 0)]
+    jobs = [Job(row, 0) for row in (1, 0, 1, 4, 0)]
 
     stack = StackedBatches.of(DATA, local_batches(DATA, jobs, LocalTraining(batch_size=6), seed=3))
 
@@ -56,7 +59,7 @@ def test_jobs_of_equally_many_steps_keep_their_order() -> None:
 
 
 def test_jobs_without_samples_have_no_steps() -> None:
-    stack = StackedBatches.of(DATA, local_batches(DATA, [Job(2, 0, None), Job(2, 1, 0)], LocalTraining(), seed=3))
+    stack = StackedBatches.of(DATA, local_batches(DATA, [Job(2, 0), Job(2, 1, Ask(fold=0))], LocalTraining(), seed=3))
 
     assert stack.active == ()
     assert stack.steps.tolist() == [0, 0]

@@ -22,7 +22,7 @@ from auxo.training.torch_trainer import TorchTrainer  # noqa: E402
 
 COUNTS = [13, 1, 0, 20]
 FEATURES, CLASSES = 16, 3
-JOBS = [Job(row, visit=0, fold=None) for row in range(len(COUNTS))]
+JOBS = [Job(row, visit=0) for row in range(len(COUNTS))]
 
 
 def population() -> FederatedData:
@@ -78,7 +78,7 @@ def trainer(request: pytest.FixtureRequest) -> TorchTrainer:
 
 
 def deltas(trainer: TorchTrainer, jobs: list[Job], training: LocalTraining, seed: int = 3) -> list[Float32Array]:
-    return [update.delta for update in trainer.train(trainer.initial_weights(7), DATA, jobs, training, seed)]
+    return [answer.update for answer in trainer.train(trainer.initial_weights(7), DATA, jobs, training, seed)]
 
 
 def test_update_has_the_same_bits_whatever_the_other_jobs_are(trainer: TorchTrainer) -> None:
@@ -97,7 +97,7 @@ def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(trainer: Tor
     updates = list(trainer.train(trainer.initial_weights(7), DATA, JOBS, LocalTraining(), seed=3, out=room[1:-1]))
 
     assert [row.tobytes() for row in room[1:-1]] == [delta.tobytes() for delta in expected]
-    assert all(np.shares_memory(update.delta, row) for update, row in zip(updates, room[1:-1], strict=True))
+    assert all(np.shares_memory(answer.update, row) for answer, row in zip(updates, room[1:-1], strict=True))
     assert np.isnan(room[[0, -1]]).all()
 
 
@@ -130,7 +130,7 @@ def test_updates_of_two_runs_may_be_taken_in_turn() -> None:
         expected,
         strict=True,
     ):
-        assert one.delta.tobytes() == delta.tobytes()
+        assert one.update.tobytes() == delta.tobytes()
         assert one.examples == other.examples
 
 
@@ -177,7 +177,7 @@ def test_linear_module_agrees_with_the_softmax_trainer(momentum: float) -> None:
     got = list(trainer.train(weights, DATA, JOBS, training, seed=3))
 
     for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(transposed(one.delta, CLASSES, FEATURES), other.delta, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(transposed(one.update, CLASSES, FEATURES), other.update, rtol=0, atol=2e-6)
         assert one.examples == other.examples
     np.testing.assert_array_equal(trainer.predict(weights, INPUTS), softmax.predict(weights_for_softmax, INPUTS))
 
@@ -210,7 +210,7 @@ def test_torch_is_left_as_it_was_found(trainer: TorchTrainer) -> None:
 def test_dropout_is_drawn_anew_for_each_visit_and_rests_in_prediction() -> None:
     trainer = TorchTrainer(with_dropout)
     one_sample = LocalTraining(epochs=1)
-    first, second = deltas(trainer, [Job(1, visit=0, fold=None), Job(1, visit=1, fold=None)], one_sample)
+    first, second = deltas(trainer, [Job(1, visit=0), Job(1, visit=1)], one_sample)
 
     assert not np.array_equal(first, second)
     weights = trainer.initial_weights(1)

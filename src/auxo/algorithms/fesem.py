@@ -80,7 +80,8 @@ class FeSem:
         drawn = (random_bits(0, "fesem", clients) % np.uint64(self.cohorts)).astype(np.int64)
         known = own(CohortTable, opening.table).of(clients)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
-        return replace(plan, model=np.where(known == UNKNOWN, drawn, known - first))
+        model = np.where(known == UNKNOWN, drawn, known - first)
+        return replace(plan, asks=replace(plan.asks, model=model))
 
     def admission(self, closing: Closing) -> Admission:
         """Return that an update moves the centre that its model is nearest to; the first round is as it was dealt."""
@@ -112,7 +113,7 @@ class NearestCentre:
 
     def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
         """Return that model; its own where two are as near."""
-        away = [examined.update + (self.centres[model] - centre) for centre in self.centres]
+        away = [examined.answer.update + (self.centres[model] - centre) for centre in self.centres]
         squares = [float(np.dot(one, one)) for one in away]
         nearest = int(np.argmin(squares))
         return model if squares[model] <= squares[nearest] else Belongs(nearest, away[nearest])

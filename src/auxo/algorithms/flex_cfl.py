@@ -22,19 +22,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from auxo.core.aggregators import Aggregator, ServerState
-from auxo.core.cohort_algorithm import (
-    MOST_STEPS,
-    NEAREST,
-    Closing,
-    InitialModel,
-    Opening,
-    Outcome,
-    Plan,
-    PreTraining,
-    RoundNotes,
-    Start,
-    stepped,
-)
+from auxo.core.asking import MOST_STEPS, NEAREST, PreTraining
+from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, RoundNotes, Start, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
 from auxo.core.cohort_tree import CohortTree
@@ -123,7 +112,7 @@ class FlexCfl:
         # Who is too slow for the round has been assigned to a group all the same.
         plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves, hears_late=True)
         if self._is_cold(opening.state):
-            return replace(plan, steps=self.steps)
+            return replace(plan, asks=replace(plan.asks, steps=self.steps))
         if self.groups == 1:
             return plan
         held = len(leaves)  # the first model that the cohort holds besides: the initial one
@@ -131,7 +120,8 @@ class FlexCfl:
         cohort = own(CohortTable, opening.table).of(clients)
         number = {opening.tree.index[leaf]: place for place, leaf in enumerate(leaves)}
         model = np.array([number.get(position, NEAREST) for position in cohort.tolist()], dtype=np.int64)
-        return replace(plan, model=model, pre_training=PreTraining(self.steps, held, references))
+        first = PreTraining(self.steps, held, references)
+        return replace(plan, asks=replace(plan.asks, model=model, pre_training=first))
 
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update moves its group's model; what is pre-trained moves none, and is kept."""

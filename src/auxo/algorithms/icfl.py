@@ -105,7 +105,8 @@ class Icfl:
         members = np.bincount(table.cohort - first, minlength=self.most)
         largest = max(used, key=lambda number: int(members[number]))
         known = table.of(opening.selected.clients)
-        return replace(plan, model=np.where(known == UNKNOWN, largest, known - first))
+        model = np.where(known == UNKNOWN, largest, known - first)
+        return replace(plan, asks=replace(plan.asks, model=model))
 
     def admission(self, closing: Closing) -> Admission:
         """Return that updates which point to another cluster belong there."""
@@ -189,7 +190,7 @@ class PointsTo:
     def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
         """Return the model that was trained, or the one that the update points to."""
         ways = {other: self.models[other] - self.models[model] for other in self.used if other != model}
-        cosines = {other: _cosine(examined.update, way) for other, way in ways.items()}
+        cosines = {other: _cosine(examined.answer.update, way) for other, way in ways.items()}
         best = max(cosines, key=lambda other: cosines[other])
         return Belongs(best) if cosines[best] > self.attach else model
 

@@ -4,12 +4,13 @@ Ghosh et al., NeurIPS 2020, Algorithm 1 with model averaging (option II). The nu
 participant finds its own anew in every round, so neither the server nor the clients remember anything.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
+from auxo.core.asking import LEAST_LOSS, Asks
+from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Gathered
@@ -63,11 +64,11 @@ class Ifca:
     def plan(self, opening: Opening) -> Plan:
         """Return that every participant takes the best of all models, or in the beginning the one that was drawn."""
         clients = opening.selected.clients
-        model = np.full(len(clients), LEAST_LOSS, dtype=np.int64)
+        asks = replace(Asks.plain(len(clients)), model=np.full(len(clients), LEAST_LOSS, dtype=np.int64))
         if opening.state.round < self.warm_start:
             model = (random_bits(0, "ifca", clients) % np.uint64(self.cohorts)).astype(np.int64)
-        everything = np.full(len(clients), -1, dtype=np.int64)
-        return Plan(np.arange(len(clients)), opening.tree.leaves, everything, model)
+            asks = replace(asks, model=model)
+        return Plan(np.arange(len(clients)), opening.tree.leaves, asks)
 
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update counts."""

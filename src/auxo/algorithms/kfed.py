@@ -86,7 +86,7 @@ class KFed:
         """Return that all send centres, or that all train the cohort's model; strangers look which fits them."""
         plan = Plan.plain(opening)
         if self._is_one_shot(opening.state):
-            return replace(plan, centres=self.centres)
+            return replace(plan, asks=replace(plan.asks, centres=self.centres))
         return newcomers_compare(opening, plan)
 
     def admission(self, closing: Closing) -> Admission:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.affinity import Requests
+from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Gathered
 from auxo.core.own_state import own
@@ -54,8 +55,7 @@ def plan_members_first(opening: Opening, hears_late: bool = False) -> Plan:
     """
     claims = Claims.of(opening.selected.requests, opening.vouched, opening.cohort)
     rows = np.argsort(~claims.known, kind="stable")
-    everything = np.full(len(rows), -1, dtype=np.int64)
-    return Plan(rows, (opening.cohort,), everything, np.zeros(len(rows), dtype=np.int64), hears_late, claims.take(rows))
+    return Plan(rows, (opening.cohort,), Asks.plain(len(rows)), hears_late, claims.take(rows))
 
 
 def claims_of(closing: Closing, gathered: Gathered) -> Claims:

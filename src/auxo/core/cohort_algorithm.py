@@ -4,7 +4,7 @@ An algorithm is a frozen value with a few pure functions. It says who trains wha
 Selecting, training, summing up and the server's step are parts of their own and go with any of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -13,6 +13,7 @@ import numpy as np
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, ServerState
+from auxo.core.asking import Ask, Asks
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, Gathered
@@ -24,15 +25,6 @@ from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntAr
 
 InitialModel = Callable[[int], Float32Array]
 """Draws initial weights: number 0 is the model that a run starts from, other numbers are other draws of it."""
-
-LEAST_LOSS = -1
-"""In `Plan.model`: the participant trains whichever of the offered models has the least loss on its samples."""
-
-MOST_STEPS = 10_000
-"""Steps of SGD that a plan may ask for: the order of samples is drawn in advance; our choice."""
-
-NEAREST = -2
-"""In `Plan.model`: the participant pre-trains first, and then trains the offered model that this leads to."""
 
 EVERYBODY = -1
 """What a round wants (`Wants`) in place of a number: all clients of the cohort, whenever they can be had."""
@@ -71,31 +63,14 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class PreTraining:
-    """What participants whose model is `NEAREST` do before they train: a few steps from one model.
-
-    They train the offered model whose reference points most in the direction of the update that this gives.
-    """
-
-    steps: int  # of SGD
-    model: int  # of the round, that they start from
-    references: tuple[int, ...]  # places among the round's models of an update for each of those that are offered
-
-
-@dataclass(frozen=True)
 class Plan:
     """What the selected are asked to do, one row each, in the order in which their updates are gathered."""
 
     rows: IntArray  # in the selected check-ins
-    offered: tuple[CohortId, ...]  # leaves whose models take part in the round
-    fold: IntArray  # half of its samples that each trains on; -1: all of them
-    model: IntArray  # which of the offered models each trains, which is then all it is sent; or `LEAST_LOSS`
+    offered: tuple[CohortId, ...]  # leaves whose models take part in the round; who names one is sent no other
+    asks: Asks
     hears_late: bool = False  # those that finish too late for the round send their updates all the same
     notes: OwnState = NOTHING  # what the algorithm wants to find again when the round closes
-    held_out: IntArray | None = None  # (rows, most) models each judges by samples it does not train on; -1: no more
-    steps: int | None = None  # of SGD that all do in place of epochs over their samples; None: these
-    pre_training: PreTraining | None = None  # of those whose model is `NEAREST`
-    centres: int | None = None  # of their samples that all send instead of training; None: they train
 
     def check(self, selected: int, tree: CohortTree, held: int = 0) -> None:
         """Check that the plan can be carried out.
@@ -111,52 +86,15 @@ class Plan:
         n = len(self.rows)
         if len(np.unique(self.rows)) < n or (n and not 0 <= self.rows.min() <= self.rows.max() < selected):
             raise ValueError(f"plan.rows: expected distinct rows of the {selected} selected, got {self.rows.tolist()}")
-        if len(self.fold) != n or len(self.model) != n:
-            raise ValueError(f"plan.fold, model: expected {n} entries each, got {len(self.fold)} and {len(self.model)}")
         if not 0 < len(set(self.offered)) == len(self.offered) or not set(self.offered) <= set(tree.leaves):
             raise ValueError(f"plan.offered: expected some of the leaves {tree.leaves}, got {self.offered}")
-        if not np.isin(self.fold, (-1, 0, 1)).all():
-            raise ValueError(f"plan.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
-        models = len(self.offered) + held
-        least = LEAST_LOSS if self.pre_training is None else NEAREST
-        if n and not least <= self.model.min() <= self.model.max() < models:
-            raise ValueError(
-                f"plan.model: expected places among the {models} models of the round, or LEAST_LOSS, or NEAREST with "
-                f"pre-training, got {np.unique(self.model).tolist()}"
-            )
-        self._check_steps(models)
-        if self.held_out is not None and (
-            len(self.held_out) != n
-            or (self.held_out.size and not -1 <= self.held_out.min() <= self.held_out.max() < models)
-        ):
-            raise ValueError(
-                f"plan.held_out: expected {n} rows of places among the {models} models of the round, or -1, got "
-                f"{len(self.held_out)} rows of {np.unique(self.held_out).tolist()}"
-            )
-
-    def _check_steps(self, models: int) -> None:
-        first = self.pre_training
-        for name, steps in (("steps", self.steps), ("pre_training.steps", None if first is None else first.steps)):
-            if steps is not None and not 1 <= steps <= MOST_STEPS:
-                raise ValueError(f"plan.{name}: expected a number from 1 to {MOST_STEPS}, got {steps}")
-        if self.centres is not None and self.centres < 1:
-            raise ValueError(f"plan.centres: expected at least 1, got {self.centres}")
-        if first is None:
-            return
-        if len(first.references) != len(self.offered) or not all(
-            0 <= one < models for one in (first.model, *first.references)
-        ):
-            raise ValueError(
-                f"plan.pre_training: expected places among the {models} models of the round, with a reference for each "
-                f"of the {len(self.offered)} offered, got {first}"
-            )
+        self.asks.check(n, len(self.offered), len(self.offered) + held)
 
     @staticmethod
     def plain(opening: Opening) -> "Plan":
         """Return the plan of plain federated learning: all samples, the cohort's own model, in the order selected."""
         n = len(opening.selected)
-        everything = np.full(n, -1, dtype=np.int64)
-        return Plan(np.arange(n), (opening.cohort,), everything, np.zeros(n, dtype=np.int64))
+        return Plan(np.arange(n), (opening.cohort,), Asks.plain(n))
 
 
 @dataclass(frozen=True)
@@ -165,15 +103,13 @@ class Participants:
 
     clients: IntArray
     offered: tuple[CohortId, ...]
-    fold: IntArray
-    model: IntArray
+    asks: Asks
     notes: OwnState = NOTHING
-    held_out: IntArray | None = None
-    epochs: IntArray | None = None  # passes over its samples that the selector asks of each; None: the usual ones
-    skipped: BoolArray | None = None  # (clients, tensors of the model) that each does not send; None: all are sent
-    steps: int | None = None
-    pre_training: PreTraining | None = None
-    centres: int | None = None
+
+    def each(self, usual_epochs: int, rows: Iterable[int] | None = None) -> Iterator[Ask]:
+        """Yield what each is asked, or each of some rows; ``usual_epochs`` are of those who do the usual work."""
+        for row in range(len(self.clients)) if rows is None else rows:
+            yield self.asks.of(row, len(self.offered), usual_epochs)
 
 
 def leaves_of_round(cohort: CohortId, offered: tuple[CohortId, ...]) -> tuple[CohortId, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Opening, Plan
+from auxo.core.asking import LEAST_LOSS
+from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered
@@ -103,12 +104,13 @@ def newcomers_compare(opening: Opening, plan: Plan) -> Plan:
     if len(leaves) == 1 or known.all():
         return plan
     others = (leaf for leaf in leaves if leaf != opening.cohort)
-    return replace(plan, offered=(opening.cohort, *others), model=np.where(known, plan.model, LEAST_LOSS))
+    asks = replace(plan.asks, model=np.where(known, plan.asks.model, LEAST_LOSS))
+    return replace(plan, offered=(opening.cohort, *others), asks=asks)
 
 
 def with_newcomers(closing: Closing, gathered: Gathered) -> CohortTable:
     """Return the table after a leaf's round: those who had to compare models belong where they found the best."""
-    compared = closing.participants.model[gathered.rows] == LEAST_LOSS
+    compared = closing.participants.asks.model[gathered.rows] == LEAST_LOSS
     if not compared.any():
         return own(CohortTable, closing.table)
     positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])

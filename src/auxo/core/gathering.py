@@ -7,19 +7,21 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from auxo.core.aggregators import Accumulator, Report
+from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.rewards import relative_length
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.core.usual_updates import Move, UsualOnly, UsualUpdates
 from auxo.core.validation import Reason, check_update
 
+_NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which is not kept
+
 
 @dataclass(frozen=True)
 class Examined:
-    """A valid update with all that a round wants to know about it; only the update itself is not kept."""
+    """A valid answer with all that a round wants to know about its update; only the update itself is not kept."""
 
-    update: Float32Array
-    report: Report
+    answer: Answer
     direction: FloatArray  # the fingerprint
     length: float  # relative to the root of the examples
     outputs: FloatArray = field(default_factory=lambda: np.zeros(0))  # see `Fingerprint.outputs`
@@ -27,25 +29,16 @@ class Examined:
 
 @dataclass(frozen=True)
 class Returned:
-    """One participant's answer as it arrives; ``update`` and ``examples`` are whatever came over the wire.
+    """One participant's answer as it arrives, or what an engine has found that has already examined it.
 
-    An update need only last until the next answer is asked for.
+    The update and the examples of an answer are whatever came over the wire. An update need only last until the next
+    answer is asked for.
     """
 
     row: int  # in Participants
-    update: object
-    examples: object
+    answer: Answer | Examined | Reason
     late: bool = False  # finished after the round had closed: fingerprinted, not aggregated
-    model: int = 0  # which of the models it was offered it has trained
-    loss: float | None = None  # at that model, before training; None where nobody asked
-    held_out: tuple[float, ...] = ()  # on samples it has not trained on, at the models it was asked about
-    held_out_scores: tuple[float, ...] = ()  # of these samples, likewise
-    held_in: tuple[float, ...] = ()  # losses of its other samples, likewise
-    held_in_scores: tuple[float, ...] = ()  # and their scores
-    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of
-    centres: FloatArray | None = None  # of its samples, where it was asked for those
     reply: object = None  # see `Report`
-    examined: Examined | Reason | None = None  # by an engine that has already done so; None: to be examined here
 
 
 class Admission(Protocol):
@@ -98,6 +91,30 @@ class AdmitNone:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What a round's judges say, (answers, most asked) in the order asked; NaN where nothing was said."""
+
+    loss: FloatArray  # see `Judgement`, and so below
+    score: FloatArray
+    other_loss: FloatArray
+    other_score: FloatArray
+
+    @staticmethod
+    def of(answers: Sequence[Answer]) -> "Judged":
+        """Return what is said in these answers."""
+        said = np.full((4, len(answers), max((len(one.judged) for one in answers), default=0)), np.nan)
+        for row, answer in enumerate(answers):
+            for place, one in enumerate(answer.judged):
+                numbers = (one.loss, one.score, one.other_loss, one.other_score)
+                said[:, row, place] = [np.nan if number is None else number for number in numbers]
+        return Judged(*said)
+
+    def take(self, mine: BoolArray) -> "Judged":
+        """Return what some of them say."""
+        return Judged(self.loss[mine], self.score[mine], self.other_loss[mine], self.other_score[mine])
+
+
+@dataclass(frozen=True)
 class Gathered:
     """A round's answers after the last has come: a vector to move each model by, and the fingerprints."""
 
@@ -106,7 +123,6 @@ class Gathered:
     late: BoolArray
     model: IntArray  # (len(rows),) which of the models each has trained
     losses: FloatArray  # (len(rows),) mean loss at that model before training; NaN where nobody asked
-    held_out: FloatArray  # (len(rows), most asked) losses on samples not trained on, in the order asked; NaN: none
     directions: FloatArray  # (len(rows), width)
     blocks: IntArray  # (width,) of the fingerprint: which entries of a direction were scaled together
     lengths: FloatArray  # (len(rows),) relative to the root of the examples
@@ -120,9 +136,7 @@ class Gathered:
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
-    held_out_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``; larger is better
-    held_in: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # as ``held_out``, on the other samples
-    held_in_scores: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # likewise
+    judged: Judged = field(default_factory=lambda: Judged.of(()))  # (len(rows), most asked)
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
@@ -136,10 +150,7 @@ class Gathered:
             model=self.model[mine],
             losses=self.losses[mine],
             squared_losses=None if self.squared_losses is None else self.squared_losses[mine],
-            held_out=self.held_out[mine],
-            held_out_scores=self.held_out_scores[mine],
-            held_in=self.held_in[mine],
-            held_in_scores=self.held_in_scores[mine],
+            judged=self.judged.take(mine),
             directions=self.directions[mine],
             outputs=self.outputs[mine],
             lengths=self.lengths[mine],
@@ -160,49 +171,15 @@ class Gathered:
         return dispersion(self.directions)
 
 
-class SaysOfUpdate(Protocol):
-    """What an answer says besides its update and its examples; see `Report`."""
-
-    @property
-    def loss(self) -> float | None: ...  # noqa: D102 - see `Report`, and so below
-
-    @property
-    def held_out(self) -> tuple[float, ...]: ...  # noqa: D102
-
-    @property
-    def held_out_scores(self) -> tuple[float, ...]: ...  # noqa: D102
-
-    @property
-    def held_in(self) -> tuple[float, ...]: ...  # noqa: D102
-
-    @property
-    def held_in_scores(self) -> tuple[float, ...]: ...  # noqa: D102
-
-    @property
-    def squared_loss(self) -> float | None: ...  # noqa: D102
-
-    @property
-    def centres(self) -> FloatArray | None: ...  # noqa: D102
-
-
-def examine(update: object, examples: object, said: SaysOfUpdate, fingerprint: Fingerprint) -> Examined | Reason:
-    """Return an update with all that a round wants to know about it, or the reason why it is refused."""
-    checked = check_update(update, examples, fingerprint.n_params)
+def examine(answer: Answer, fingerprint: Fingerprint) -> Examined | Reason:
+    """Return an answer with all that a round wants to know about its update, or the reason why it is refused."""
+    checked = check_update(answer.update, answer.examples, fingerprint.n_params)
     if not isinstance(checked, tuple):
         return checked
     values, count = checked
-    report = Report(
-        examples=count,
-        loss=said.loss,
-        held_out=said.held_out,
-        held_out_scores=said.held_out_scores,
-        held_in=said.held_in,
-        held_in_scores=said.held_in_scores,
-        squared_loss=said.squared_loss,
-        centres=said.centres,
-    )
-    length = relative_length(values, count)
-    return Examined(values, report, fingerprint.of(values), length, fingerprint.outputs(values))
+    if values is not answer.update or count is not answer.examples:
+        answer = replace(answer, update=values, examples=count)
+    return Examined(answer, fingerprint.of(values), relative_length(values, count), fingerprint.outputs(values))
 
 
 def gather(
@@ -219,8 +196,7 @@ def gather(
     usual = usual or UsualUpdates()
     rows: list[int] = []
     late: list[bool] = []
-    trained: list[int] = []
-    reports: list[Report] = []
+    answers: list[Answer] = []  # without their updates
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     outputs: list[FloatArray] = []
@@ -235,53 +211,49 @@ def gather(
         sums[one.model].add(one.update, one.report)
 
     usual_only = UsualOnly(usual, move)
-    for answer in returned:
-        examined = answer.examined or examine(answer.update, answer.examples, answer, fingerprint)
+    for one in returned:
+        examined = examine(one.answer, fingerprint) if isinstance(one.answer, Answer) else one.answer
         if not isinstance(examined, Examined):
-            rejected.append((answer.row, examined))
+            rejected.append((one.row, examined))
             continue
-        if answer.reply is not None:
-            examined = replace(examined, report=replace(examined.report, reply=answer.reply))
-        rows.append(answer.row)
-        late.append(answer.late)
-        trained.append(answer.model)
-        reports.append(examined.report)
+        answer = examined.answer
+        trained = answer.model or 0
+        rows.append(one.row)
+        late.append(one.late)
+        answers.append(replace(answer, update=_NOTHING))
         if kept is not None:
-            kept.append(examined.update.copy())
+            kept.append(answer.update.copy())
         directions.append(examined.direction)
         outputs.append(examined.outputs)
-        length = examined.length * float(np.sqrt(examined.report.examples))
+        length = examined.length * float(np.sqrt(answer.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
         lengths.append(examined.length)
-        if answer.late:
+        if one.late:
             placed.append(-1)
             continue
-        moved = admission.place(answer.row, examined, answer.model)
-        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, examined.update)
+        moved = admission.place(one.row, examined, trained)
+        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, answer.update)
         placed.append(-1 if model is None else model)
         if model is None or update is None:
             misfits += 1
             continue
-        if update is not examined.update:
+        if update is not answer.update:
             length = float(np.linalg.norm(update.astype(np.float64)))
-        usual_only.offer(Move(answer.row, model, update, examined.report, length))
+        usual_only.offer(Move(one.row, model, update, Report(answer.examples, answer.loss, one.reply), length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
         late=np.array(late, dtype=np.bool_),
-        model=np.array(trained, dtype=np.int64),
-        losses=_known([one.loss for one in reports]),
-        squared_losses=_known([one.squared_loss for one in reports]),
-        held_out=_filled([one.held_out for one in reports]),
-        held_out_scores=_filled([one.held_out_scores for one in reports]),
-        held_in=_filled([one.held_in for one in reports]),
-        held_in_scores=_filled([one.held_in_scores for one in reports]),
+        model=np.array([one.model or 0 for one in answers], dtype=np.int64),
+        losses=_known([one.loss for one in answers]),
+        squared_losses=_known([one.squared_loss for one in answers]),
+        judged=Judged.of(answers),
         directions=np.array(directions).reshape(len(rows), fingerprint.width),
         blocks=fingerprint.blocks,
         lengths=np.array(lengths, dtype=np.float64),
-        examples=np.array([one.examples for one in reports], dtype=np.int64),
+        examples=np.array([one.examples for one in answers], dtype=np.int64),
         aggregated=np.array([row for row, _, _ in moves], dtype=np.int64),
         misfits=misfits,
         rejected=tuple(rejected),
@@ -289,7 +261,7 @@ def gather(
         outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
         placed=np.array(placed, dtype=np.int64),
-        centres=tuple(one.centres for one in reports),
+        centres=tuple(one.centres for one in answers),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
     )
 
@@ -297,14 +269,6 @@ def gather(
 def _known(values: Sequence[float | None]) -> FloatArray:
     """Return the values, NaN where there is none."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _filled(rows: Sequence[tuple[float, ...]]) -> FloatArray:
-    """Return rows of different lengths as one array, NaN where a row has nothing."""
-    filled = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
-    for number, row in enumerate(rows):
-        filled[number, : len(row)] = row
-    return filled
 
 
 def dispersion(directions: FloatArray) -> float:

@@ -11,7 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import LEAST_LOSS, Affinities, Closing, Opening, Outcome, Plan, stepped
+from auxo.core.asking import LEAST_LOSS
+from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, stepped
 from auxo.core.gathering import Admission, Belongs, Examined, Gathered
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -36,7 +37,8 @@ def compare_leaves(opening: Opening, plan: Plan, confirmations: int) -> Plan:
     if not compares.any():
         return plan
     others = (leaf for leaf in opening.tree.leaves if leaf != opening.cohort)
-    return replace(plan, offered=(opening.cohort, *others), model=np.where(compares, LEAST_LOSS, plan.model))
+    asks = replace(plan.asks, model=np.where(compares, LEAST_LOSS, plan.asks.model))
+    return replace(plan, offered=(opening.cohort, *others), asks=asks)
 
 
 def _wanted(participations: IntArray, confirmations: int) -> FloatArray:
@@ -67,7 +69,7 @@ class OfOwnModel:
 
 def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
     """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has."""
-    compared = closing.participants.model == LEAST_LOSS
+    compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
     return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.models))
@@ -101,7 +103,7 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
     Where the best models are alike, as after a partition, a comparison has said nothing.
     """
     said = outcome.affinities
-    compared = (closing.participants.model == LEAST_LOSS)[gathered.rows]
+    compared = (closing.participants.asks.model == LEAST_LOSS)[gathered.rows]
     if said is None or not compared.any():
         return outcome
     mine = _is_own(closing, gathered)

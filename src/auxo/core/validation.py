@@ -32,7 +32,7 @@ _MEANS: Mapping[str, str] = {
     "NOT_SELECTED": "the sender had no task in this round, or sent different results",
     "UNUSUAL_LENGTH": "an update is far longer than those of the cohort's last rounds",
     "UNUSUAL_EXAMPLES": "far more examples are claimed than in the cohort's last rounds",
-    "NO_LOSS": "the result tells no finite loss, by which the aggregator weighs updates: answer Task.reports_loss",
+    "NO_LOSS": "the result tells no finite loss, by which the aggregator weighs updates: answer Ask.reports_loss",
 }
 
 

@@ -20,7 +20,7 @@ def most_jobs(n_params: int, most_bytes: int, most: int) -> int:
 def chunks_of(jobs: Sequence[Job], takers: int, most: int) -> list[Sequence[Job]]:
     """Return the jobs in order, in chunks of at most ``most``, all about as large, and as many for every taker.
 
-    >>> jobs = [Job(row, visit=0, fold=None) for row in range(10)]
+    >>> jobs = [Job(row, visit=0) for row in range(10)]
     >>> [len(chunk) for chunk in chunks_of(jobs, takers=2, most=3)]
     [2, 3, 2, 3]
     """

@@ -54,10 +54,10 @@ class PersonalModels:
 
         One whose tuning diverges keeps the model that it was given.
         """
-        jobs = [Job(client, visit=0, fold=None) for client in clients.tolist()]
+        jobs = [Job(client, visit=0) for client in clients.tolist()]
         with one_thread():
-            for update in self.trainer.train(weights, self.data, jobs, self.settings, self.seed):
-                mine = weights + update.delta
+            for answer in self.trainer.train(weights, self.data, jobs, self.settings, self.seed):
+                mine = weights + answer.update
                 yield mine if np.isfinite(mine).all() else weights
 
     def device_s(self, devices: Devices, clients: IntArray) -> FloatArray:

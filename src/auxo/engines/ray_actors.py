@@ -9,15 +9,17 @@ import ray
 from ray import exceptions as ray_errors
 from threadpoolctl import threadpool_limits
 
+from auxo.core.asking import Failure
+from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Examined, Returned, examine
+from auxo.core.gathering import Examined, examine
 from auxo.core.types import Float32Array
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
-from auxo.runtime.closing import Closed, Training, close_round
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import WorkersLost
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
@@ -29,8 +31,8 @@ _JOBS_AT_ONCE = 32  # most jobs in a chunk
 _CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
 _RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
 
-Answer = tuple[int, Examined | Reason]
-"""Which of the round's models a participant has trained, and what is to be known of its update."""
+Found = Examined | Reason | Failure
+"""What is to be known of a participant's answer."""
 
 LOST = (
     ray_errors.RayActorError,
@@ -73,20 +75,21 @@ class TrainerActor:
             keep_freed_memory()
 
     def train(
-        self, shared: Sequence[Any], fingerprint: Fingerprint, jobs: Sequence[Job], *models: Float32Array
-    ) -> list[Answer]:
-        """Return which model each job has trained and what is to be known of its update, in order."""
+        self,
+        shared: Sequence[Any],
+        fingerprint: Fingerprint,
+        jobs: Sequence[Job],
+        mods: Sequence[ClientMod],
+        *models: Float32Array,
+    ) -> list[Found]:
+        """Return what is to be known of the answer to each job, in order."""
         self.load(shared)
         assert self._engine is not None  # noqa: S101 - it is loaded now
         if self._fingerprint != fingerprint:  # one that is the same has already drawn its signs
             self._fingerprint = fingerprint
-        updates = self._engine.train(models, jobs)
         return [
-            (
-                update.model,
-                examine(update.delta, update.examples, update, self._fingerprint),
-            )
-            for update in updates
+            answer if isinstance(answer, Failure) else examine(answer, self._fingerprint)
+            for answer in self._engine.answers(models, jobs, mods)
         ]
 
 
@@ -116,8 +119,8 @@ class CohortActor:
         """
         most = most_jobs(self._rules.n_params, _CHUNK_BYTES, _JOBS_AT_ONCE)
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
-        work = _Work(self._attendance, self._rules.fingerprint, models, chunks)
-        closed = close_round(self._rules, closing, _returned(training, work.in_order()))
+        work = _Work(self._attendance, self._rules.fingerprint, models, chunks, training.mods)
+        closed = close_round(self._rules, closing, returned_by(training, work.in_order()))
         return Run(closed, work.losses)
 
 
@@ -164,18 +167,20 @@ class _Work:
         fingerprint: Fingerprint,
         models: Sequence[Any],
         chunks: Sequence[Sequence[Job]],
+        mods: Sequence[ClientMod],
     ) -> None:
         self.losses: list[int] = []
         self._attendance = attendance
         self._fingerprint = replace(fingerprint)  # a new one, for the signs that it has drawn need not travel
         self._models = models
         self._chunks = chunks
+        self._mods = mods
         self._waiting = list(range(len(chunks)))  # a heap
         self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
-        self._answers: dict[int, list[Answer]] = {}  # of chunks that are not gathered yet
+        self._answers: dict[int, list[Found]] = {}  # of chunks that are not gathered yet
         self._tries = [0] * len(chunks)
 
-    def in_order(self) -> Iterator[Answer]:
+    def in_order(self) -> Iterator[Found]:
         for first in range(len(self._chunks)):
             self._give(first)
             while first not in self._answers:
@@ -196,7 +201,7 @@ class _Work:
                 return
             chunk = heapq.heappop(self._waiting)
             answers = crew.trainers[idlest].train.remote(
-                [crew.shared], self._fingerprint, self._chunks[chunk], *self._models
+                [crew.shared], self._fingerprint, self._chunks[chunk], self._mods, *self._models
             )
             self._given[answers] = (idlest, chunk)
             load[idlest] += 1
@@ -245,8 +250,3 @@ def get(reference: Any) -> Any:
     except ray_errors.RayTaskError as error:
         # With where it happened, unless the message says all there is to say.
         raise error.cause from (None if isinstance(error.cause, WorkersLost) else error)
-
-
-def _returned(training: Training, answers: Iterator[Answer]) -> Iterator[Returned]:
-    for row, late, (model, examined) in zip(training.rows, training.late, answers, strict=True):
-        yield Returned(int(row), None, None, bool(late), model=model, examined=examined)

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -17,16 +17,17 @@ from typing import Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from auxo.core.aggregators import Report
+from auxo.core.asking import Answer, Failure
+from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Examined, Returned, examine
+from auxo.core.gathering import Examined, examine
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
-from auxo.runtime.closing import Closed, Training, close_round
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import Raised, WorkersLost
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
@@ -47,10 +48,13 @@ class _Task:
     slot: int
     jobs: Sequence[Job]
     models: int  # of the round, the first of those in shared memory
+    mods: Sequence[ClientMod]
 
 
-_Seen = tuple[Report, float, int, FloatArray] | Reason
-"""What travels of an update: its report, its length and which model; or why it is refused."""
+_Seen = tuple[Answer, float, FloatArray] | Reason | Failure
+"""What travels of an answer: all but its update, its length and its outputs; or why it is refused, or there is none."""
+
+_NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which lies in shared memory
 
 
 @dataclass(frozen=True)
@@ -117,40 +121,36 @@ class WorkerProcesses:
         Raises:
             WorkersLost: a chunk of participants has cost several workers their lives; the message says what to do.
         """
-        return close_round(rules, closing, self._returned(rules.fingerprint, training))
+        return close_round(rules, closing, returned_by(training, self._answers(rules.fingerprint, training)))
 
-    def _returned(self, fingerprint: Fingerprint, training: Training) -> Iterator[Returned]:
+    def _answers(self, fingerprint: Fingerprint, training: Training) -> Iterator[Examined | Reason | Failure]:
         shared = self._start(fingerprint, len(training.models))
         for number, weights in enumerate(training.models):
             shared.models[number] = weights
-        row = 0
-        for task, done in self._done_in_order(training.jobs, len(training.models)):
+        for task, done in self._done_in_order(training):
             for place, seen in enumerate(done.seen):
-                at, late = int(training.rows[row]), bool(training.late[row])
-                row += 1
-                if isinstance(seen, str):
-                    yield Returned(at, None, None, late, examined=seen)
+                if not isinstance(seen, tuple):
+                    yield seen
                     continue
+                answer, length, outputs = seen
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                report, length, model, outputs = seen
-                examined = Examined(shared.updates[task.slot, place], report, direction, length, outputs)
-                yield Returned(at, None, None, late, model=model, examined=examined)
+                yield Examined(replace(answer, update=shared.updates[task.slot, place]), direction, length, outputs)
 
-    def _done_in_order(self, jobs: Sequence[Job], models: int) -> Iterator[tuple[_Task, _Done]]:
+    def _done_in_order(self, training: Training) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
         shared = self._shared
-        assert shared is not None  # noqa: S101 - _returned has started the workers
+        assert shared is not None  # noqa: S101 - _answers has started the workers
         slots, rows = shared.updates.shape[:2]
         self._drain()
-        chunks = chunks_of(jobs, self.workers, rows)
+        chunks = chunks_of(training.jobs, self.workers, rows)
         free = list(range(slots))
         sent: dict[int, _Task] = {}  # by place in the order
         results: dict[int, _Done] = {}  # by number
         for place in range(len(chunks)):
             while place not in sent or sent[place].number not in results:
                 while free and len(sent) < len(chunks) and self._idlest() is not None:
-                    sent[len(sent)] = self._give(free.pop(), chunks[len(sent)], models)
+                    sent[len(sent)] = self._give(free.pop(), chunks[len(sent)], training)
                 for done in self._wait():
                     results[done.number] = done
             task = sent[place]
@@ -160,10 +160,10 @@ class WorkerProcesses:
             yield task, done
             free.append(task.slot)
 
-    def _give(self, slot: int, jobs: Sequence[Job], models: int) -> _Task:
+    def _give(self, slot: int, jobs: Sequence[Job], training: Training) -> _Task:
         worker = self._idlest()
         assert worker is not None  # noqa: S101 - the caller has looked
-        task = _Task(self._next_number, slot, jobs, models)
+        task = _Task(self._next_number, slot, jobs, len(training.models), training.mods)
         self._next_number += 1
         worker.tasks.append(task)
         self._send(worker, task)
@@ -313,14 +313,17 @@ def _end_with(parent: int) -> None:
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
     seen: list[_Seen] = []
     out = shared.updates[task.slot, : len(task.jobs)]
+    models = list(shared.models[: task.models])
     try:
-        for place, update in enumerate(engine.train(list(shared.models[: task.models]), task.jobs, out)):
-            examined = examine(update.delta, update.examples, update, fingerprint)
-            if isinstance(examined, Examined):
-                shared.directions[task.slot, place] = examined.direction
-                seen.append((examined.report, examined.length, update.model, examined.outputs))
-            else:
+        for place, answer in enumerate(engine.answers(models, task.jobs, task.mods, out)):
+            examined = answer if isinstance(answer, Failure) else examine(answer, fingerprint)
+            if not isinstance(examined, Examined):
                 seen.append(examined)
+                continue
+            if task.mods:  # which may have put another update in the place of the one that is there
+                out[place] = examined.answer.update
+            shared.directions[task.slot, place] = examined.direction
+            seen.append((replace(examined.answer, update=_NOTHING), examined.length, examined.outputs))
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
         return _Done(task.number, [], Raised.of(error))
     return _Done(task.number, seen)

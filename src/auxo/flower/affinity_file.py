@@ -5,11 +5,13 @@ left out, and the client starts exploring again, which is all that losing it cos
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context
 
 from auxo.core.affinity import AffinitySettings
+from auxo.core.client_mod import ClientMod
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.flower.logs import LOG
@@ -24,9 +26,11 @@ _SUFFIX = ".affinity"
 _MOST_FEDERATIONS = 16  # files kept in a folder; our choice: a node may take part in several, by turns
 
 
-def load_client(context: Context, node_id: int, federation: str, settings: AffinitySettings) -> Client:
+def load_client(
+    context: Context, node_id: int, federation: str, settings: AffinitySettings, mods: Sequence[ClientMod] = ()
+) -> Client:
     """Return a node's client half with the record that it has of this federation; without one it will explore."""
-    client = Client(node_id, settings=settings)
+    client = Client(node_id, settings=settings, mods=mods)
     state = context.state.config_records.get(KEY)
     kept = state.get("record") if state is not None and state.get("federation") == federation else None
     if isinstance(kept, bytes) and _takes_up(client, kept, "the record in the context's state"):

@@ -4,20 +4,26 @@ It keeps the node's affinity record, answers check-ins, and lets the app's own f
 ever, ``evaluate`` to compare and to judge models. It needs numpy and flwr, and of Auxo what a client needs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, Metadata, MetricRecord, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MessageType, Metadata, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable, Mod
+from flwr.common.constant import ErrorCode
 
-from auxo.core.folds import chosen_by, kept_out
-from auxo.core.types import CohortId
+from auxo.core.asking import Answer, Ask, Failure, Losses, Part
+from auxo.core.client_mod import ClientMod, through
+from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
-from auxo.flower.wire import CHECK_IN_ACTION, HALF, Answer, Asked, message_of, say, take_asked
-from auxo.protocol.messages import Task
+from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.wire import CHECK_IN_ACTION, HALF, NO_UPDATE, Asked, message_of, say, take_asked
+from auxo.protocol.messages import Task, TaskResult
 from auxo.runtime.client import Client
+from auxo.runtime.client_numbers import client_number
 
 LOSSES = ("eval_loss", "val_loss", "test_loss", "loss", "eval-loss", "val-loss", "test-loss")
 """Metrics of an app's evaluation that are taken for its mean loss, the first that is there."""
@@ -27,14 +33,7 @@ SCORES = ("eval_accuracy", "val_accuracy", "test_accuracy", "accuracy", "eval_ac
 
 _CHECK_IN = f"{MessageType.QUERY}.{CHECK_IN_ACTION}"
 _HIDING = ("secaggplus_mod", "secagg_mod")
-
-
-@dataclass(frozen=True)
-class _Tried:
-    """What the app's evaluation says of a model."""
-
-    loss: float
-    score: float | None
+_EXAMPLES = "num-examples"  # what Flower's strategies call them
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class ClientHalf:
 
     halves: bool = False  # the app trains on the half of its samples that its config names
     losses: tuple[str, ...] = LOSSES
+    mods: tuple[ClientMod, ...] = ()
     _said: set[str] = field(default_factory=set)  # that has been logged
 
     def answer(self, message: Message, context: Context, train: ClientAppCallable, app: ClientAppCallable) -> Message:
@@ -60,16 +60,17 @@ class ClientHalf:
         if asked is None:
             return train(message, context)
         node_id = message.metadata.dst_node_id
-        client = load_client(context, node_id, asked.federation, asked.settings)
+        client = load_client(context, node_id, asked.federation, asked.settings, self.mods)
         learnt = self._learn(client, asked)
         if learnt:
             keep_client(context, client, asked.federation, to_file=True)
+        done = None
         if message.metadata.message_type == _CHECK_IN:
-            reply, done = Message(RecordDict(), reply_to=message), None
+            reply = Message(RecordDict(), reply_to=message)
         elif asked.task is None:
-            reply, done = train(message, context), None
+            reply = train(message, context)
         else:
-            reply, done = self._train(message, context, asked.task, asked, train, app)
+            reply, done = self._do(_AppDevice(self, client, message, context, asked.task, asked, train, app))
         returned: object = reply  # by the app, which may have forgotten to: that is for Flower to say
         if isinstance(returned, Message) and not reply.has_error():
             say(reply, client.check_in(), done)
@@ -86,97 +87,211 @@ class ClientHalf:
             return False
         return True
 
-    def _train(
-        self,
-        message: Message,
-        context: Context,
-        task: Task,
-        asked: Asked,
-        train: ClientAppCallable,
-        app: ClientAppCallable,
-    ) -> tuple[Message, Answer]:
-        content = message.content
-        if len(content.array_records) != 1:
-            return train(message, context), Answer(task.cohort, task.round, on_all=task.fold is not None)
-        ((key, own),) = content.array_records.items()
-        mine = task.cohort if task.cohort in task.offered else task.offered[0]
-        models = {**asked.models, mine: own}
-        half = task.fold if self.halves else None
-        trained: CohortId | None = None
+    def _do(self, device: "_AppDevice") -> tuple[Message, TaskResult | None]:
+        """Return the app's reply to a task as it leaves the node, and what is said beside it."""
+        task = device.task
+        (answer,) = through(self.mods)([task.ask], device)
+        if isinstance(answer, Failure):
+            return device.failed(answer.reason), None
+        return device.sent(answer), TaskResult(device.client.client, task.cohort, task.round, answer)
 
-        def tried(name: CohortId, part: int | None) -> _Tried | None:
-            arrays = models.get(name)
-            return None if arrays is None else self._try(message, context, (key, arrays, asked.evaluate), part, app)
+    def log_once(self, what: str, words: str) -> None:
+        """Log a warning the first time that there is reason to."""
+        if what not in self._said:
+            self._said.add(what)
+            LOG.warning("%s", words)
 
-        if len(task.offered) > 1:
-            losses = {name: found.loss for name in task.offered if (found := tried(name, half)) is not None}
-            if len(losses) == len(task.offered):
-                trained = min(losses, key=lambda name: losses[name])
-        judged = [tried(name, kept_out(task.fold) if self.halves else None) for name in task.held_out]
-        chosen = [tried(name, chosen_by(task.fold)) for name in task.held_out] if self.halves else []
-        others = [value for value in chosen if value is not None]
-        other_scores = [value.score for value in others if value.score is not None]
-        is_whole_there = len(others) == len(judged)
-        said = [value for value in judged if value is not None]
-        scores = [value.score for value in said if value.score is not None]
-        is_whole = bool(task.held_out) and len(said) == len(judged)
-        begin = models[mine if trained is None else trained]
-        message.content = RecordDict({**content, key: begin})
+
+@dataclass(frozen=True)
+class _Tried:
+    """What the app's evaluation says of a model."""
+
+    loss: float
+    score: float | None
+
+
+@dataclass
+class _AppDevice:
+    """A node whose app trains and evaluates."""
+
+    half: ClientHalf
+    client: Client
+    message: Message
+    context: Context
+    task: Task
+    asked: Asked
+    app_train: ClientAppCallable
+    app: ClientAppCallable
+    _key: str = field(default="", init=False)  # of the app's arrays
+    _content: RecordDict = field(init=False)
+    _tries: dict[tuple[int, int | None], _Tried | None] = field(default_factory=dict, init=False)
+    _trained: "_Trained | None" = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._content = self.message.content
+        if len(self._content.array_records) == 1:
+            (self._key,) = self._content.array_records
+
+    @property
+    def clients(self) -> IntArray:
+        """Return the node's id."""
+        return np.array([client_number(self.client.client)], dtype=np.int64)
+
+    @property
+    def visits(self) -> IntArray:
+        """Return how often it has taken part."""
+        return np.array([self.client.participations])
+
+    @property
+    def samples(self) -> IntArray:
+        """Return that nobody knows."""
+        return np.zeros(1, dtype=np.int64)
+
+    @property
+    def models(self) -> int:
+        """Return the number of models that the task names."""
+        return len(self.task.models)
+
+    def model(self, place: int) -> Float32Array:
+        """Return a model as a flat array.
+
+        Raises:
+            KeyError: it did not come with the message.
+        """
+        arrays = self._arrays(place)
+        if arrays is None:
+            raise KeyError(f"{self.task.models[place]}: no such model came with the message")
+        return ModelArrays.of(arrays).flat(arrays).astype(np.float32)
+
+    def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses | None:
+        """Return the loss that the app's evaluation names; by halves only where the app honours them."""
+        found = self._tried(model, asks[0], part)
+        return None if found is None else Losses(np.array([found.loss]))
+
+    def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
+        """Return the score likewise, where the evaluation tells one."""
+        found = self._tried(model, asks[0], part)
+        return None if found is None or found.score is None else np.array([found.score])
+
+    def train(self, model: int, rows: Sequence[int], asks: Sequence[Ask]) -> Iterator[Answer | Failure]:
+        """Yield what the app's training gives; its update is worked out only where a mod may look at it."""
+        begin, half = self._arrays(model), asks[0].fold if self.half.halves and self._key else None
+        on_all = asks[0].fold is not None and half is None
+        if begin is not None:
+            self.message.content = RecordDict({**self._content, self._key: begin})
         if half is not None:
-            _name_half(message.content, half)
-        reply = train(message, context)
-        answer = Answer(
-            cohort=task.cohort,
-            round=task.round,
-            trained=trained,
-            held_out=tuple(value.loss for value in said) if is_whole else None,
-            held_out_scores=tuple(scores) if is_whole and len(scores) == len(said) else None,
-            held_in=tuple(value.loss for value in others) if is_whole and is_whole_there else None,
-            held_in_scores=tuple(other_scores)
-            if is_whole and is_whole_there and len(other_scores) == len(judged)
-            else None,
-            on_all=task.fold is not None and half is None,
-        )
-        return reply, answer
+            _name_half(self.message.content, half)
+        reply = self.app_train(self.message, self.context)
+        self._trained = _Trained(reply)
+        returned: object = reply
+        if not isinstance(returned, Message) or reply.has_error():
+            yield Failure("the app gives no reply, or an error")
+            return
+        if not self.half.mods:
+            yield Answer(NO_UPDATE, 0, on_all=on_all)
+            return
+        self._trained = _Trained.of(reply, begin)
+        if self._trained.answer is None:
+            yield Failure("client_mods: expected a reply with the arrays of the model, and num-examples, got another")
+            return
+        yield replace(self._trained.answer, on_all=on_all)
 
-    def _try(
-        self,
-        message: Message,
-        context: Context,
-        given: tuple[str, ArrayRecord, ConfigRecord],
-        half: int | None,
-        app: ClientAppCallable,
-    ) -> _Tried | None:
+    def failed(self, reason: str) -> Message:
+        """Return the app's reply where it says so itself, else an error."""
+        if self._trained is not None and self._trained.answer is None:
+            returned: object = self._trained.reply
+            if not isinstance(returned, Message) or returned.has_error():
+                return self._trained.reply
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=self.message)
+
+    def sent(self, answer: Answer) -> Message:
+        """Return the app's reply with the update and the examples of an answer."""
+        assert self._trained is not None  # noqa: S101 - there is an answer
+        return self._trained.with_answer(answer)
+
+    def _arrays(self, place: int) -> ArrayRecord | None:
+        """Return a model's arrays: the first is in the app's own record; None: it did not come."""
+        if not self._key:
+            return None
+        return self._content.array_records[self._key] if place == 0 else self.asked.models.get(self.task.models[place])
+
+    def _tried(self, model: int, ask: Ask, part: Part) -> _Tried | None:
+        """Return what the app's evaluation, which has samples that the app does not train on, finds of a model."""
+        if not self.half.halves and part == "others":
+            return None
+        half = ask.half(part) if self.half.halves else None
+        if (model, half) not in self._tries:
+            arrays = self._arrays(model)
+            self._tries[model, half] = None if arrays is None else self._try(arrays, half)
+        return self._tries[model, half]
+
+    def _try(self, arrays: ArrayRecord, half: int | None) -> _Tried | None:
         """Return what the app's own evaluation finds of a model; None: there is none, or it names no loss."""
-        key, arrays, evaluate = given
-        config = evaluate.copy()
-        content = RecordDict({key: arrays, **dict.fromkeys(message.content.config_records, config)})
+        config = self.asked.evaluate.copy()
+        content = RecordDict({self._key: arrays, **dict.fromkeys(self._content.config_records, config)})
         if half is not None:
             _name_half(content, half)
-        old = message.metadata
+        old = self.message.metadata
         metadata = Metadata(
             old.run_id, old.message_id, old.src_node_id, old.dst_node_id, "", old.group_id, old.created_at, old.ttl,
             MessageType.EVALUATE,
         )  # fmt: skip
+        log, names = self.half.log_once, self.half.losses
         try:
-            reply = app(message_of(content, metadata), context)
+            reply = self.app(message_of(content, metadata), self.context)
         except Exception as error:  # noqa: BLE001 - the app's own code; without an answer it only judges nothing
-            self._log_once("evaluate", f"the app's evaluation failed, so this client judges no models: {error!r:.300}")
+            log("evaluate", f"the app's evaluation failed, so this client judges no models: {error!r:.300}")
             return None
         if reply.has_error():
-            self._log_once("evaluate", f"the app's evaluation gave an error: {reply.error.reason!r:.300}")
+            log("evaluate", f"the app's evaluation gave an error: {reply.error.reason!r:.300}")
             return None
         for record in reply.content.metric_records.values():
-            loss, score = _first(record, self.losses), _first(record, SCORES)
+            loss, score = _first(record, names), _first(record, SCORES)
             if loss is not None:
                 return _Tried(loss, score)
-        self._log_once("loss", f"the app's evaluation names no loss (looked for {', '.join(self.losses)})")
+        log("loss", f"the app's evaluation names no loss (looked for {', '.join(names)})")
         return None
 
-    def _log_once(self, what: str, words: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            LOG.warning("%s", words)
+
+@dataclass(frozen=True)
+class _Trained:
+    """The app's reply to its training, and what mods find in it."""
+
+    reply: Message
+    answer: Answer | None = None  # None: nobody looks, or there is none
+    before: FloatArray | None = None  # the model that it began from
+
+    @staticmethod
+    def of(reply: Message, begin: ArrayRecord | None) -> "_Trained":
+        """Return a reply with its update and examples, if it has the arrays of the model that it began from."""
+        after = list(reply.content.array_records.values())
+        examples = next((math.ceil(count) for _, count in _counts(reply)), None)
+        if begin is None or len(after) != 1 or examples is None:
+            return _Trained(reply)
+        model = ModelArrays.of(begin)
+        floats = model.floats(after[0])
+        if floats is None:
+            return _Trained(reply)
+        before = model.flat(begin)
+        update = model.flat32([new - old for new, old in zip(floats, model.floats(begin) or [], strict=True)])
+        return _Trained(reply, Answer(update, examples), before)
+
+    def with_answer(self, answer: Answer) -> Message:
+        """Return the reply, with what the mods have made of its update and its examples."""
+        if self.answer is None or self.before is None:
+            return self.reply
+        if answer.update is not self.answer.update:
+            ((key, arrays),) = self.reply.content.array_records.items()
+            self.reply.content[key] = ModelArrays.of(arrays).record(self.before + answer.update, arrays)
+        for record, _ in _counts(self.reply):
+            record[_EXAMPLES] = answer.examples
+        return self.reply
+
+
+def _counts(reply: Message) -> list[tuple[MetricRecord, float]]:
+    """Return the records of a reply that name its examples, and how many."""
+    records = reply.content.metric_records.values()
+    return [(one, count) for one in records if isinstance(count := one.get(_EXAMPLES), int | float)]
 
 
 class AuxoClientApp(ClientApp):
@@ -191,6 +306,8 @@ class AuxoClientApp(ClientApp):
         halves: the app honours ``auxo-half`` in its config, in training and in evaluation: see `half_of`. Then clients
             whose evaluation has no samples of its own can judge models by the half that they do not train on.
         losses: names of the metric that is the mean loss, in the order in which they are looked for.
+        client_mods: see `ClientMod`; they stand around all mods of Flower's, which see messages and not answers. What
+            the app's metrics say besides ``num-examples`` is the app's own, and does not pass through them.
 
     Raises:
         ValueError: a mod hides updates from the server.
@@ -203,10 +320,11 @@ class AuxoClientApp(ClientApp):
         *,
         halves: bool = False,
         losses: tuple[str, ...] = LOSSES,
+        client_mods: Sequence[ClientMod] = (),
     ) -> None:
         _refuse_hiding(mods or [])
         super().__init__(client_fn, mods)  # type: ignore[arg-type]  # a legacy client, which Flower checks itself
-        self._half = ClientHalf(halves, losses)
+        self._half = ClientHalf(halves, losses, tuple(client_mods))
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Handle a message of the server."""
@@ -220,9 +338,11 @@ class AuxoMod:
     >>> app = mod.of(ClientApp(mods=[mod]))
     """
 
-    def __init__(self, *, halves: bool = False, losses: tuple[str, ...] = LOSSES) -> None:
+    def __init__(
+        self, *, halves: bool = False, losses: tuple[str, ...] = LOSSES, client_mods: Sequence[ClientMod] = ()
+    ) -> None:
         """Make a mod; the arguments are those of `AuxoClientApp`."""
-        self._half = ClientHalf(halves, losses)
+        self._half = ClientHalf(halves, losses, tuple(client_mods))
         self._app: ClientApp | None = None
 
     def of(self, app: ClientApp) -> ClientApp:

@@ -102,9 +102,9 @@ class Narrator:
 
     def judges(self, tasks: Mapping[int, Task], replies: Mapping[int, Reply]) -> None:
         """Say once how clients judge models, which decides about partitions."""
-        answers = [reply.said.answer for reply in replies.values() if reply.said.answer is not None]
-        asked = [node for node, task in tasks.items() if task.held_out and node in replies]
-        judged = [one for one in answers if one.held_out is not None]
+        answers = [reply.said.result.answer for reply in replies.values() if reply.said.result is not None]
+        asked = [node for node, task in tasks.items() if task.ask.judges and node in replies]
+        judged = [one for one in answers if one.judged]
         if judged and any(one.on_all for one in answers):
             self._once(
                 "clients train on all their samples, for the app does not honour halves; models are judged by what its "

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
+from auxo.core.asking import Answer
 from auxo.core.types import CohortId
 from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
@@ -21,13 +21,11 @@ from auxo.flower.narrator import Narrator, warnings_in_log
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.run_state import RunState
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
-from auxo.flower.wire import Letterhead, Trying, ask, give
+from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, give
 from auxo.protocol.messages import AffinityFeedback, Task, TaskFailure, TaskResult
 from auxo.runtime.checked_in import CheckedIn
 
 R = TypeVar("R", ArrayRecord, MetricRecord)
-
-_NO_UPDATE = np.zeros(0, dtype=np.float32)  # of the wrong shape for any model, and so refused with its reason
 
 
 def configured(entry: Entry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]) -> dict[int, Message]:
@@ -67,11 +65,9 @@ class TrainRound:
         task = self.tasks[node]
         alike = (id(content), replace(task, client=0))
         if alike not in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
-            mine = own_model(task)
-            beside = {name: self.models[name] for name in (*task.offered, *task.held_out) if name != mine}
-            tries = len(task.offered) > 1 or bool(task.held_out)
+            beside = {name: self.models[name] for name in task.models[1:]}
             config = ConfigRecord({**evaluate, "server-round": task.round})
-            self._alike[alike] = ask(content, head, task, Trying(beside, config) if tries else None)
+            self._alike[alike] = ask(content, head, task, Trying(beside, config) if beside or task.ask.judges else None)
         message = Message(self._alike[alike], node, "train", group_id=group)
         give(message, feedback)
         self.messages.append(message)
@@ -100,29 +96,16 @@ class TrainRound:
                 reason = "no reply in time" if reply is None else str(reply.message.error.reason)
                 results.append(TaskFailure(node, task.cohort, task.round, reason))
                 continue
-            answer = reply.said.answer
-            trained = answer.trained if answer is not None else None
-            begun = trained if trained in task.offered else own_model(task)
+            said = reply.said.result or _silent(task)
+            trained = said.answer.model or 0
+            begun = task.models[trained if 0 <= trained < len(task.models) else 0]
             fits = usual and forms[node] == usual[0][0]
             after = model.floats(_records(reply.message, ArrayRecord)[0][1]) if fits else None
-            before, update = starts.get(begun), _NO_UPDATE
+            before, update = starts.get(begun), NO_UPDATE
             if after is not None and before is not None:
                 update = update_between(before, after, updates.room(len(results)))
-            results.append(
-                TaskResult(
-                    client=node,
-                    cohort=task.cohort if answer is None else answer.cohort,
-                    round=task.round if answer is None else answer.round,
-                    update=update,
-                    examples=_examples(reply.message, weight),
-                    trained=trained,
-                    held_out=None if answer is None else answer.held_out,
-                    held_out_scores=None if answer is None else answer.held_out_scores,
-                    held_in=None if answer is None else answer.held_in,
-                    held_in_scores=None if answer is None else answer.held_in_scores,
-                    on_all=answer.on_all if answer is not None else task.fold is not None,
-                )
-            )
+            answer = replace(said.answer, update=update, examples=_examples(reply.message, weight))
+            results.append(replace(said, client=node, answer=answer))
             whole[node] = ForeignReply(reply.message, self.models[begun])
         return results, whole
 
@@ -158,13 +141,13 @@ class Training:
         tasks = {int(task.client): task for task in server.open_round(cohort, here, chosen=list(sampled))}
         if not tasks:
             return NotOpened(why)
-        names = {name for task in tasks.values() for name in (*task.offered, *task.held_out)}
+        names = {name for task in tasks.values() for name in task.models}
         training = TrainRound(tasks, {name: self.state.arrays(name) for name in names})
-        branches = {own_model(task) for task in tasks.values()} - {cohort}
+        branches = {task.models[0] for task in tasks.values()} - {cohort}
         made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
         head = self.state.head
         for node, task in tasks.items():
-            messages = made.get(own_model(task), sampled)
+            messages = made.get(task.models[0], sampled)
             made_for = messages[node] if node in messages else next(iter(messages.values()))
             training.add(node, made_for, head, self.state.mailbox.feedback_for(node), self.evaluate_config)
         self._rounds[cohort] = training
@@ -183,7 +166,7 @@ class Training:
         self, name: CohortId, number: int, training: TrainRound, nodes: list[int]
     ) -> dict[int, Message]:
         """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
-        mine = sum(own_model(task) == name for task in training.tasks.values())
+        mine = sum(task.models[0] == name for task in training.tasks.values())
         return configured(self.state.entry_for(name, mine), number, self.config, self.post.grid, nodes)
 
     def close(self, exchange: Exchange) -> bool:
@@ -210,9 +193,10 @@ class Training:
         return closed.outcome is not None
 
 
-def own_model(task: Task) -> CohortId:
-    """Return the model that is in a task's message as the app's own arrays."""
-    return task.cohort if task.cohort in task.offered else task.offered[0]
+def _silent(task: Task) -> TaskResult:
+    """Return what the reply of a node comes to that says nothing of ours."""
+    on_all = task.ask.fold is not None
+    return TaskResult(task.client, task.cohort, task.round, Answer(NO_UPDATE, 0, on_all=on_all))
 
 
 def _records(message: Message, kind: type[R]) -> list[tuple[str, R]]:

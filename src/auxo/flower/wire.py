@@ -9,16 +9,19 @@ once. So all that is asked of several nodes is in one record that they share, an
 it, is in the metadata of its message: after the app's own ``group_id``, a text that Flower hands on as it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from auxo.core.affinity import AffinitySettings
-from auxo.core.types import CohortId
+from auxo.core.asking import Answer
+from auxo.core.types import CohortId, Float32Array
 from auxo.protocol.codec import CodecError, from_parts, to_parts
-from auxo.protocol.messages import AffinityFeedback, CheckIn, Task
+from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskResult
 
 KEY = "auxo"
 """Name of the record in a message, in its reply, and in a context's state."""
@@ -39,20 +42,8 @@ _MODEL = "auxo.model."  # before the name of a model that rides beside the app's
 _LONGEST = 1_000_000  # characters of a text that is read at all; our choice: a tree of thousands of cohorts has fewer
 T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What a node says of a task besides the app's own reply."""
-
-    cohort: CohortId
-    round: int
-    trained: CohortId | None = None  # of several models that were offered; None: it has not compared
-    loss: float | None = None
-    held_out: tuple[float, ...] | None = None  # of the models it was asked to judge; None: it cannot
-    held_out_scores: tuple[float, ...] | None = None  # and their scores, where the app's evaluation tells one
-    held_in: tuple[float, ...] | None = None  # and their losses on the other half, where the app knows halves
-    held_in_scores: tuple[float, ...] | None = None  # and their scores there
-    on_all: bool = False  # it was asked for a half and has trained on everything
+NO_UPDATE = np.zeros(0, dtype=np.float32)
+"""Where an answer's update rides elsewhere; of the wrong shape for any model, and so refused with its reason."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,7 @@ class Said:
     """What a server finds in a reply."""
 
     check_in: CheckIn | None
-    answer: Answer | None
+    result: TaskResult | None  # its update and its examples are in the app's own reply
 
 
 def ask(content: RecordDict, head: Letterhead, task: Task | None = None, trying: Trying | None = None) -> RecordDict:
@@ -142,21 +133,22 @@ def message_of(content: RecordDict, metadata: Metadata) -> Message:
     return message
 
 
-def say(reply: Message, check_in: CheckIn, answer: Answer | None) -> None:
-    """Put ours into a reply; nothing where there is nothing to say."""
-    is_plain = answer is None or answer == Answer(answer.cohort, answer.round)
+def say(reply: Message, check_in: CheckIn, result: TaskResult | None) -> None:
+    """Put ours into a reply; nothing where there is nothing to say. The app's own has the update and the examples."""
+    said = None if result is None else replace(result, answer=replace(result.answer, update=NO_UPDATE, examples=0))
+    is_plain = said is None or said.answer == Answer(NO_UPDATE, 0)
     if is_plain and check_in == CheckIn(check_in.client):
         return
     reply.metadata.group_id += f"{CHECK_IN}{to_parts(check_in)[0]}"
-    if answer is not None:
-        reply.metadata.group_id += f"{ANSWER}{to_parts(answer)[0]}"
+    if said is not None:
+        reply.metadata.group_id += f"{ANSWER}{to_parts(said)[0]}"
 
 
 def take_said(reply: Message) -> Said:
     """Take ours out of a reply, so that a strategy finds what it always finds."""
     answer, check_in = _taken(reply, ANSWER), _taken(reply, CHECK_IN)
     _taken(reply, FEEDBACK)  # an app that is none of ours has left it there
-    return Said(_read(CheckIn, check_in), _read(Answer, answer))
+    return Said(_read(CheckIn, check_in), _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE}))
 
 
 def _taken(message: Message, mark: str) -> str:
@@ -166,12 +158,12 @@ def _taken(message: Message, mark: str) -> str:
     return text
 
 
-def _read(kind: type[T], text: object) -> T | None:
+def _read(kind: type[T], text: object, arrays: Mapping[str, Float32Array] | None = None) -> T | None:
     """Return what a text says; None: nothing, or nothing of that kind."""
     if not isinstance(text, str) or not text or len(text) > _LONGEST:
         return None
     try:
-        return from_parts(kind, text, {})
+        return from_parts(kind, text, arrays or {})
     except (CodecError, RecursionError):
         return None
 

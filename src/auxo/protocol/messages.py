@@ -6,8 +6,9 @@ docs/protocol.md tells it in prose, with the formula each side runs.
 
 from dataclasses import dataclass
 
+from auxo.core.asking import Answer, Ask
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import ClientId, CohortId, Float32Array
+from auxo.core.types import ClientId, CohortId
 
 
 @dataclass(frozen=True)
@@ -34,38 +35,23 @@ class CheckIn:
 
 @dataclass(frozen=True)
 class Task:
-    """Cohort to participant: train a model; of several that are offered the one with the least loss on the samples."""
+    """Cohort to participant: what to do, with which models."""
 
     client: ClientId
     cohort: CohortId
     round: int
-    fold: int | None  # train on this half of the samples (0 or 1); None: on all of them
-    offered: tuple[CohortId, ...]  # names of the models that are offered: most often ``cohort`` alone
-    reports_loss: bool = False  # say the mean loss at the model that is trained, before training
-    held_out: tuple[CohortId, ...] = ()  # models to judge: losses on one half of the samples, and on the other
-    work: float = 1.0  # times the usual passes over its samples
-    skipped: tuple[int, ...] = ()  # places of the model's tensors that need not be sent; in the update they are 0
+    models: tuple[CohortId, ...]  # names of those it needs, as the ask numbers them; the first if it can compare none
+    ask: Ask
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Participant to cohort: what local training gave."""
+    """Participant to cohort: what it has done."""
 
     client: ClientId
     cohort: CohortId
     round: int
-    update: Float32Array  # (parameters,) new weights minus old, flattened
-    examples: int  # all the client's samples, also where it was asked to train on half of them
-    trained: CohortId | None = None  # whose model, where several were offered
-    loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
-    squared_loss: float | None = None  # mean of the squares of the same losses; None: not worked out
-    held_out: tuple[float, ...] | None = None  # mean loss of each of the task's ``held_out`` there; None: not judged
-    held_out_scores: tuple[float, ...] | None = None  # and its score there, such as accuracy; None: not worked out
-    held_in: tuple[float, ...] | None = None  # mean loss of the same models on its other samples; None: not worked out
-    held_in_scores: tuple[float, ...] | None = None  # and its score there; None: not worked out
-    took_s: float | None = None  # seconds from the task to the result; None: nobody has measured
-    training_s: float | None = None  # of these, local training; None: nobody has measured
-    on_all: bool = False  # it has trained on all its samples, although it was asked for one half
+    answer: Answer
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,23 @@
 """The client half on a device: one affinity record, a check-in before training, feedback after it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, learn, request
+from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, Requests, learn, request
+from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
+from auxo.core.client_mod import ClientMod, said_through, through
+from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import ClientId, CohortId
+from auxo.core.types import ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
-from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
-from auxo.runtime.client_numbers import plain_id
+from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
+from auxo.runtime.client_numbers import client_number, plain_id
+from auxo.runtime.flat_arrays import flat_update
+
+Model = TypeVar("Model")
 
 _LARGEST = 1.0 + 1e-6  # reward or cosine, with what rounding may add
 
@@ -30,20 +37,113 @@ class ClientRecord:
             raise ValueError(f"affinity: expected the record of 1 client, got {len(self.affinity.heard)}")
 
 
-def check_in_of(
-    client: ClientId, affinity: AffinityRecords, settings: AffinitySettings, rng: np.random.Generator | None
-) -> CheckIn:
-    """Return the check-in that a record of one row leads to; without a generator nobody explores."""
-    asked = request(affinity, settings, rng)
-    wish = AffinityRequest(
-        cohort=asked.tree.cohorts[int(asked.cohort[0])],
-        reward=float(asked.reward[0]),
-        cluster=int(asked.cluster[0]),
-        generation=int(asked.generation[0]),
-        ranked_first=bool(asked.ranked_first[0]),
-        confirmed=int(asked.confirmed[0]),
-    )
+def check_in_of(client: ClientId, asked: Requests) -> CheckIn:
+    """Return the check-in of a client that asks so, in one row."""
+    wish = None
+    if asked.cohort[0] >= 0:
+        wish = AffinityRequest(
+            cohort=asked.tree.cohorts[int(asked.cohort[0])],
+            reward=float(asked.reward[0]),
+            cluster=int(asked.cluster[0]),
+            generation=int(asked.generation[0]),
+            ranked_first=bool(asked.ranked_first[0]),
+            confirmed=int(asked.confirmed[0]),
+        )
     return CheckIn(client, wish, int(asked.participations[0]))
+
+
+class Column(Protocol):
+    """Something of each of a client's samples: an array, a tensor or a list of their inputs, labels or numbers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, some: slice) -> object: ...
+
+
+@dataclass(frozen=True)
+class _OwnDevice:
+    """A device with the samples of one client, and functions of its owner."""
+
+    client: int
+    visit: int
+    names: Sequence[CohortId]
+    weights: Callable[[CohortId], object]
+    loss: Callable[..., float]
+    training: Callable[..., object]
+    columns: Sequence[Column]
+    score: Callable[..., float] | None
+    validation: Sequence[Column]
+    clock: Callable[[], float] | None
+    _fetched: dict[int, object] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> IntArray:
+        """Return the client's number."""
+        return np.array([self.client])
+
+    @property
+    def visits(self) -> IntArray:
+        """Return how often it has taken part."""
+        return np.array([self.visit])
+
+    @property
+    def samples(self) -> IntArray:
+        """Return how many samples it has."""
+        return np.array([len(self.columns[0])])
+
+    @property
+    def models(self) -> int:
+        """Return the number of models that the task names."""
+        return len(self.names)
+
+    def model(self, place: int) -> Float32Array:
+        """Return a model as a flat array."""
+        return flat_update(self._model(place))
+
+    def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses | None:
+        """Return the mean loss of a part of the samples."""
+        found = self._mean(self.loss, model, asks[0], part)
+        return None if found is None else Losses(found)
+
+    def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
+        """Return the mean score likewise."""
+        return None if self.score is None else self._mean(self.score, model, asks[0], part)
+
+    def train(self, model: int, rows: Sequence[int], asks: Sequence[Ask]) -> Iterator[Answer]:
+        """Yield what the owner's training gives."""
+        begun = self._now()
+        update = flat_update(self.training(self._model(model), *self._some(asks[0].fold)))
+        took_s = None if self.clock is None else self._now() - begun
+        yield Answer(update, len(self.columns[0]), training_s=took_s)
+
+    def do(self, asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
+        """Yield the answer, with how long it took."""
+        begun = self._now()
+        for answer in do(asks, device):
+            yield (
+                answer
+                if isinstance(answer, Failure) or self.clock is None
+                else replace(answer, took_s=self._now() - begun)
+            )
+
+    def _now(self) -> float:
+        return 0.0 if self.clock is None else self.clock()
+
+    def _model(self, place: int) -> object:
+        if place not in self._fetched:  # it may have to be downloaded
+            self._fetched[place] = self.weights(self.names[place])
+        return self._fetched[place]
+
+    def _mean(self, function: Callable[..., float], model: int, ask: Ask, part: Part) -> FloatArray | None:
+        if self.validation and part == "others":
+            return None
+        some = self.validation if self.validation and part == "kept out" else self._some(ask.half(part))
+        return np.array([float(function(self._model(model), *some))])
+
+    def _some(self, half: int | None) -> list[object]:
+        """Return all samples, or one half of them: every other one."""
+        mine = slice(None) if half is None or len(self.columns[0]) < FOLDS else slice(half, None, FOLDS)
+        return [column[mine] for column in self.columns]
 
 
 class Client:
@@ -53,13 +153,21 @@ class Client:
     CheckIn(client=7, request=None, participations=0)
     """
 
-    def __init__(self, client: ClientId, *, seed: int = 0, settings: AffinitySettings | None = None) -> None:
+    def __init__(
+        self,
+        client: ClientId,
+        *,
+        seed: int = 0,
+        settings: AffinitySettings | None = None,
+        mods: Sequence[ClientMod] = (),
+    ) -> None:
         """Make a client without a record.
 
         Args:
             client: its id in the federation: a number of up to 64 bits, or a name.
             seed: of its exploration; mixed with the id, so all clients may share one.
             settings: how it weighs and explores cohorts.
+            mods: that all pass through what it says, the first as the last.
 
         Raises:
             ValueError: the id is nothing that a client can be called.
@@ -72,18 +180,80 @@ class Client:
         self.client = name
         self._seed = seed
         self._settings = settings or AffinitySettings()
+        self._mods = tuple(mods)
         self._record = ClientRecord()
 
     def check_in(self, *, explore: bool = True) -> CheckIn:
         """Return what to send when the device is ready to train, or, without exploring, to ask whose model to use."""
         self._record = replace(self._record, check_ins=self._record.check_ins + 1)
-        if self._record.affinity is None:
-            return CheckIn(self.client)
-        rng = stream(self._seed, "client", self.client, self._record.check_ins)
-        check_in = check_in_of(self.client, self._record.affinity, self._settings, rng if explore else None)
+        affinity, asked = self._record.affinity, Requests.silent(CohortTree(), np.zeros(1, dtype=np.int64))
+        if affinity is not None:
+            rng = stream(self._seed, "client", self.client, self._record.check_ins) if explore else None
+            asked = request(affinity, self._settings, rng)
+        check_in = check_in_of(self.client, said_through(self._mods, self._number, asked))
         if check_in.request is None or not self._record.token:
             return check_in
         return replace(check_in, request=replace(check_in.request, token=self._record.token))
+
+    def do(  # noqa: PLR0913 - by name, all that is rare
+        self,
+        task: Task,
+        weights: Callable[[CohortId], Model],
+        loss: Callable[..., float],
+        train: Callable[..., object],
+        *samples: Column,
+        score: Callable[..., float] | None = None,
+        validation: Sequence[Column] = (),
+        clock: Callable[[], float] | None = None,
+    ) -> TaskResult | TaskFailure:
+        """Do a task with the device's own samples, and return what to send.
+
+        Args:
+            task: of this client. ``task.ask.work`` says how many times its usual passes over its samples it makes, and
+                ``task.ask.skipped`` which tensors of its update it need not send.
+            weights: gives a model by its name: `Server.weights`, or a download.
+            loss: ``loss(model, *samples)`` is the mean loss of samples.
+            train: ``train(model, *samples)`` is new weights minus old, after training on samples: an array or a torch
+                tensor, or one for each tensor of the model.
+            samples: all that the device has, in columns of one length that can be sliced, such as ``x, y``; or an array
+                of their numbers. Their order must stay the same from task to task.
+            score: ``score(model, *samples)`` is what the task is measured by, such as accuracy; larger is better. A
+                partition that lowers the loss and not this is not made then.
+            validation: the same columns of samples that the client never trains on: it judges models by these.
+            clock: tells seconds, such as `time.monotonic`, for selectors that prefer the fast.
+
+        Raises:
+            ValueError: the task is another client's, there are no samples, or training gives no update.
+        """
+        if task.client != self.client:
+            raise ValueError(f"task.client: expected {self.client}, got {task.client}; give it to its client")
+        if not samples or any(len(column) != len(samples[0]) for column in samples):
+            raise ValueError(f"samples: expected columns of one length, got {[len(column) for column in samples]}")
+        device = _OwnDevice(
+            client=int(self._number[0]),
+            visit=self.participations,
+            names=task.models,
+            weights=weights,
+            loss=loss,
+            training=train,
+            columns=samples,
+            score=score,
+            validation=validation,
+            clock=clock,
+        )
+        (answer,) = through(self._mods, device.do)([task.ask], device)
+        if isinstance(answer, Failure):
+            return TaskFailure(self.client, task.cohort, task.round, answer.reason)
+        return TaskResult(self.client, task.cohort, task.round, answer)
+
+    @property
+    def _number(self) -> IntArray:
+        return np.array([client_number(self.client)], dtype=np.int64)
+
+    @property
+    def participations(self) -> int:
+        """Return how often it has taken part and had feedback."""
+        return 0 if self._record.affinity is None else int(self._record.affinity.participations[0])
 
     def receive(self, feedback: AffinityFeedback) -> None:
         """Learn from the feedback to the last task; one that has been delivered before changes nothing.

@@ -8,26 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, Outcome, Participants, held_by, leaves_of_round
+from auxo.core.asking import LEAST_LOSS, Answer, Failure
+from auxo.core.client_mod import ClientMod
+from auxo.core.cohort_algorithm import Closing, Outcome, Participants, held_by, leaves_of_round
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Gathered, Returned, gather
+from auxo.core.gathering import Examined, Gathered, Returned, gather
 from auxo.core.own_state import OwnState
 from auxo.core.owners import Shelf
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.turnout import Times, Turnout
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.validation import Reason
 from auxo.runtime.federation import Federation
 from auxo.runtime.threads import one_thread
-from auxo.training.trainer import Job, LocalUpdate
-
-
-@dataclass(frozen=True)
-class TrainFailure:
-    """A participant that gave no update; a value, because a client's failure is nobody's exception."""
-
-    reason: str
+from auxo.training.trainer import Job
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,8 @@ class Training:
     jobs: Sequence[Job]
     late: BoolArray  # (jobs,) finish after the round has closed
     models: tuple[Float32Array, ...]  # that take part in the round; each job trains one of them
+    epochs: int = 1  # that participants do whose work is the usual
+    mods: tuple[ClientMod, ...] = ()  # that the answers pass through, where the participants train
 
 
 @dataclass(frozen=True)
@@ -113,19 +111,20 @@ def _offered_now(participants: Participants, tree: CohortTree) -> Participants:
     # Models that the cohort holds itself are numbered after those of the leaves.
     before, more = len(participants.offered), len(offered) - len(participants.offered)
     leaf_now = np.array([*places, LEAST_LOSS])
-    held, unsure = participants.model >= before, participants.model < 0
-    model = np.where(held, participants.model + more, leaf_now[np.where(held | unsure, LEAST_LOSS, participants.model)])
-    model = np.where(unsure, participants.model, model)
-    asked = participants.held_out
-    if asked is not None:
-        asked = np.where(asked >= before, asked + more, asked)
-    first = participants.pre_training
+    asks = participants.asks
+    held, unsure = asks.model >= before, asks.model < 0
+    model = np.where(held, asks.model + more, leaf_now[np.where(held | unsure, LEAST_LOSS, asks.model)])
+    judges = asks.judges
+    if judges is not None:
+        judges = np.where(judges >= before, judges + more, judges)
+    first = asks.pre_training
     if first is not None:  # what a leaf has become is found by the leaf's reference
         firsts = [offered.index(leaves[0]) for leaves in became]
         place = [one + more if one >= before else firsts[one] for one in (first.model, *first.references)]
         references = [one for one, leaves in zip(place[1:], became, strict=True) for _ in leaves]
         first = replace(first, model=place[0], references=tuple(references))
-    return replace(participants, offered=offered, model=model, held_out=asked, pre_training=first)
+    asks = replace(asks, model=np.where(unsure, asks.model, model), judges=judges, pre_training=first)
+    return replace(participants, offered=offered, asks=asks)
 
 
 @one_thread()
@@ -182,21 +181,8 @@ def turnout_of(closing: Closing, gathered: Gathered) -> Turnout:
     )
 
 
-def returned_by(training: Training, answers: Iterable[LocalUpdate | TrainFailure]) -> Iterator[Returned]:
+def returned_by(training: Training, answers: Iterable[Answer | Examined | Reason | Failure]) -> Iterator[Returned]:
     """Yield the answers to the jobs of ``training`` as they come; a failure is nothing."""
     for row, late, answer in zip(training.rows, training.late, answers, strict=True):
-        if not isinstance(answer, TrainFailure):
-            yield Returned(
-                int(row),
-                answer.delta,
-                answer.examples,
-                bool(late),
-                answer.model,
-                answer.loss,
-                answer.held_out,
-                answer.held_out_scores,
-                answer.held_in,
-                answer.held_in_scores,
-                answer.squared_loss,
-                centres=answer.centres,
-            )
+        if not isinstance(answer, Failure):
+            yield Returned(int(row), answer, bool(late))

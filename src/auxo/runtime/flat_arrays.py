@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.core.types import Float32Array
+
 
 def as_array(value: object) -> NDArray[np.generic] | None:
     """Return an array, a torch tensor or a list of numbers as an array; None: it is none of them.
@@ -37,6 +39,23 @@ def as_flat(value: object, n_params: int) -> object:
     if array is None or array.size != n_params:
         return value
     return array.ravel()
+
+
+def flat_update(value: object) -> Float32Array:
+    """Return what a client's training gave as a flat update.
+
+    Raises:
+        ValueError: it is no array of floats, nor a list of such.
+    """
+    parts = value if isinstance(value, list | tuple) and _holds_arrays(value) else [value]
+    arrays = [as_array(one) for one in parts]
+    floats = [one.ravel() for one in arrays if one is not None and one.dtype.kind == "f"]
+    if not floats or len(floats) < len(arrays):
+        raise ValueError(
+            f"train: expected new weights minus old, as an array of floats or one for each tensor, got {value!r:.80}"
+        )
+    with np.errstate(over="ignore"):  # what is infinite then is for the server to refuse
+        return np.concatenate(floats, dtype=np.float32, casting="same_kind")
 
 
 def _of_tensor(tensor: object) -> NDArray[np.generic]:

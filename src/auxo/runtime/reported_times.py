@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from auxo.core.asking import Answer
 from auxo.core.turnout import Times
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
@@ -26,8 +27,9 @@ def times_of(tasks: Sequence[Task], rows: Mapping[int, int], results: Sequence[T
     for result in results:
         number = client_number(result.client)
         row = None if number is None else rows.get(number)
-        if row is not None and isinstance(result, TaskResult):
-            said[row] = max(said.get(row, (0.0, 0.0)), (_seconds(result.took_s), _seconds(result.training_s)))
+        if row is not None and isinstance(result, TaskResult) and isinstance(result.answer, Answer):
+            told = (_seconds(result.answer.took_s), _seconds(result.answer.training_s))
+            said[row] = max(said.get(row, (0.0, 0.0)), told)
     times = Times.unknown(len(tasks))
     usual_s, epoch_s = times.usual_s.copy(), times.epoch_s.copy()
     for row, (took_s, training_s) in said.items():
@@ -35,7 +37,7 @@ def times_of(tasks: Sequence[Task], rows: Mapping[int, int], results: Sequence[T
             continue
         usual_s[row] = took_s
         if 0 < training_s <= took_s:
-            epoch_s[row] = training_s / tasks[row].work
+            epoch_s[row] = training_s / tasks[row].ask.work
             usual_s[row] = took_s - training_s + epoch_s[row]
     return replace(times, usual_s=usual_s, epoch_s=epoch_s)
 

@@ -113,17 +113,8 @@ def open_round(
         )
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))
-    participants = Participants(
-        selected.clients[plan.rows],
-        plan.offered,
-        plan.fold,
-        plan.model,
-        plan.notes,
-        plan.held_out,
-        steps=plan.steps,
-        pre_training=plan.pre_training,
-        centres=plan.centres,
-    )
+    asks = replace(plan.asks, reports_loss=rules.asks_for_loss)
+    participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes)
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
 
 
@@ -150,7 +141,7 @@ def _feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Coho
         tree=tree,
         instant_reward=said.instant_reward,
         similarity=said.similarity,
-        fold=closing.participants.fold[gathered.rows],
+        fold=closing.participants.asks.fold[gathered.rows],
         generation=said.generation,
         placed=None if said.placed is None else places[said.placed],
     )
@@ -163,7 +154,8 @@ def _with_work(
 
     Without layers nobody knows the model's tensors, and all of an update is sent.
     """
-    has_its_own = participants.steps is not None or participants.centres is not None  # and epochs would undo it
+    asks = participants.asks
+    has_its_own = asks.steps is not None or asks.centres is not None  # and epochs would undo it
     if has_its_own or not isinstance(rules.selector, SetsWork):
         return participants
     count = len(participants.clients)
@@ -171,7 +163,7 @@ def _with_work(
     asked.check(count, type(rules.selector).__name__)
     parts = (asked.upload < 1).any() and rules.layers
     skipped = draw_skipped(asked.upload, len(rules.layers), rng) if parts else None
-    return replace(participants, epochs=asked.epochs, skipped=skipped)
+    return replace(participants, asks=replace(asks, epochs=asked.epochs, skipped=skipped))
 
 
 def _selected(rules: Federation, state: CohortState, there: Candidates, rng: np.random.Generator) -> IntArray:

@@ -2,7 +2,7 @@
 
 import secrets
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from auxo.core.affinity import FeedbackColumns
 from auxo.core.aggregators import Aggregator, FedAvg, asks_for_loss
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, CohortAlgorithm, Participants, held_by
+from auxo.core.asking import LEAST_LOSS, Answer, Ask, Judgement
+from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants, held_by
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
@@ -257,35 +258,19 @@ class Server:
         arrived = Arrived(here.columns, Matched(np.full(len(here), self._state.tree.index[cohort]), here.vouched))
         there = there_for(self._rules, self._state, cohort, arrived)
         opened = open_round(self._rules, self._state, there, attempt, None if chosen is None else here.rows(chosen))
-        ask = opened.participants
-        if (ask.steps, ask.pre_training, ask.centres) != (None, None, None):
+        asked = opened.participants
+        if (asked.asks.steps, asked.asks.pre_training, asked.asks.centres) != (None, None, None):
             raise NotImplementedError(
                 f"{type(self._rules.algorithm).__name__}: expected a method whose participants train once, in epochs, "
                 "got one that asks for steps, pre-training or centres, of which no task speaks; run it in a simulation"
             )
-        self._state, asked = opened.state, opened.participants
+        self._state = opened.state
         names = _names(asked.offered, self._state.cohorts[asked.offered[0]])
+        own = names.index(cohort) if cohort in names else 0
+        needed = [ask.needed(len(names), own) for ask in asked.each(self._rules.epochs)]
         tasks = tuple(
-            Task(
-                called[client],
-                cohort,
-                number,
-                fold=None if fold < 0 else fold,
-                offered=asked.offered if model < 0 else (names[model],),
-                reports_loss=self._rules.asks_for_loss,
-                held_out=tuple(names[one] for one in held_out if one >= 0),
-                work=1.0 if asked.epochs is None else float(asked.epochs[row] / self._rules.epochs),
-                skipped=() if asked.skipped is None else tuple(np.flatnonzero(asked.skipped[row]).tolist()),
-            )
-            for row, (client, fold, model, held_out) in enumerate(
-                zip(
-                    asked.clients.tolist(),
-                    asked.fold.tolist(),
-                    asked.model.tolist(),
-                    [()] * len(asked.clients) if asked.held_out is None else asked.held_out.tolist(),
-                    strict=True,
-                )
-            )
+            Task(called[client], cohort, number, tuple(names[place] for place in places), ask)
+            for client, (places, ask) in zip(asked.clients.tolist(), needed, strict=True)
         )
         self._open[cohort] = _Open(tasks, asked)
         return list(tasks)
@@ -333,11 +318,10 @@ class Server:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
         asked = _as_done(_without_silent(opened.participants, cohort, results), results)
         closing = closing_of(self._rules, self._state, cohort, asked, times_of(opened.tasks, opened.rows, results))
-        answers, rejected = _sort_out(opened, closing, results, replies or {})
-        if asks_for_loss(self._rules.aggregator):
-            rejected += [Rejection(opened.tasks[one.row].client, "NO_LOSS") for one in answers if one.loss is None]
-            answers = [one for one in answers if one.loss is not None]
-        closed = close_round(self._rules, closing, iter(answers))
+        answers, rejected = _sort_out(opened, closing, results, asks_for_loss(self._rules.aggregator))
+        replies = replies or {}
+        returned = (Returned(row, one, reply=replies.get(opened.tasks[row].client)) for row, one in answers.items())
+        closed = close_round(self._rules, closing, returned)
         self.closed = closed
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
@@ -423,75 +407,88 @@ def _messages(
 
 
 def _sort_out(
-    opened: _Open,
-    closing: Closing,
-    results: Sequence[TaskResult | TaskFailure],
-    replies: Mapping[ClientId, object],
-) -> tuple[list[Returned], list[Rejection]]:
-    """Return the answers to the round's tasks in the order of the tasks, so that their arrival decides nothing."""
+    opened: _Open, closing: Closing, results: Sequence[TaskResult | TaskFailure], needs_loss: bool
+) -> tuple[dict[int, Answer], list[Rejection]]:
+    """Return the answers to the round's tasks by row, in their order, so that their arrival decides nothing."""
     row_of, n_params = opened.rows, len(closing.states[0].server.weights)
     # Without leaves that were partitioned since the round opened.
     names = _names(closing.participants.offered, closing.states[0])
-    answers: dict[int, list[tuple[TaskResult, object]]] = {}  # with their updates as arrays
+    answers: dict[int, list[Answer]] = {}  # with their updates as arrays, if they are any
     rejected: list[Rejection] = []
     for result in results:
         if not isinstance(result, TaskResult):
             continue
+        # Types are what the transport promised; a peer that breaks the promise must not break the round.
+        answer: object = result.answer
         number = client_number(result.client)
         row = None if number is None else row_of.get(number)
         if result.cohort != closing.cohort:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         elif row is None or result.round != opened.tasks[row].round:
             rejected.append(Rejection(result.client, "NOT_SELECTED"))
-        elif _trained(opened.tasks[row], result) not in names:
+        elif not isinstance(answer, Answer):
+            rejected.append(Rejection(result.client, "SCHEMA_MISMATCH"))
+        elif _trained(opened.tasks[row], answer) not in names:
             rejected.append(Rejection(result.client, "UNKNOWN_COHORT"))
         else:
-            flat: object = as_flat(result.update, n_params)
-            answers.setdefault(row, []).append((result, flat))
-    # To take the first of several would let the order of arrival decide.
-    answers = {row: same[:1] if _are_alike(same) else same for row, same in answers.items()}
-    several = [answer for same in answers.values() if len(same) > 1 for answer, _ in same]
-    rejected += [Rejection(answer.client, "NOT_SELECTED") for answer in several]
-    single = []
+            answers.setdefault(row, []).append(_possible(opened.tasks[row], answer, names, n_params))
+    single = {}
     for row in sorted(answers):
-        if len(answers[row]) == 1:
-            ((result, update),) = answers[row]
-            trained = _trained(opened.tasks[row], result)
-            assert trained is not None  # noqa: S101 - others were rejected
-            single.append(
-                Returned(
-                    row,
-                    update,
-                    result.examples,
-                    model=names.index(trained),
-                    loss=finite(result.loss),
-                    squared_loss=finite(result.squared_loss),
-                    held_out=_held_out(opened.tasks[row], result.held_out, 0.0),
-                    held_out_scores=_held_out(opened.tasks[row], result.held_out_scores, -_MOST_LOSS),
-                    held_in=_held_out(opened.tasks[row], result.held_in, 0.0),
-                    held_in_scores=_held_out(opened.tasks[row], result.held_in_scores, -_MOST_LOSS),
-                    reply=replies.get(result.client),
-                )
-            )
+        same, client = answers[row], opened.tasks[row].client
+        if not _are_alike(same):  # to take the first of several would let the order of arrival decide
+            rejected += [Rejection(client, "NOT_SELECTED")] * len(same)
+        elif needs_loss and same[0].loss is None:
+            rejected.append(Rejection(client, "NO_LOSS"))
+        else:
+            single[row] = same[0]
     return single, rejected
 
 
-def _are_alike(answers: Sequence[tuple[TaskResult, object]]) -> bool:
-    """Return whether all are the same result: a transport that is not sure whether it has arrived sends it again."""
-    (first, update), *rest = answers
-    return all(
-        isinstance(update, np.ndarray)
-        and isinstance(other, np.ndarray)
-        and (update.dtype, update.tobytes()) == (other.dtype, other.tobytes())
-        and _said(result) == _said(first)
-        for result, other in rest
+def _possible(task: Task, answer: Answer, names: Sequence[CohortId], n_params: int) -> Answer:
+    """Return an answer in the numbers of the round's models, with nothing in it that cannot be but for the update."""
+    trained = _trained(task, answer)
+    assert trained is not None  # noqa: S101 - others were rejected
+    return replace(
+        answer,
+        update=as_flat(answer.update, n_params),  # type: ignore[arg-type]  # what is none is refused by its reason
+        model=names.index(trained),
+        loss=finite(answer.loss),
+        squared_loss=finite(answer.squared_loss),
+        judged=_judged(task.ask, answer.judged),
+        centres=None,
     )
 
 
-def _said(result: TaskResult) -> str:
-    """Return all that a result says besides its update, so that what is no number equals itself."""
-    judged = (result.held_out, result.held_out_scores, result.held_in, result.held_in_scores)
-    return repr((result.examples, result.trained, result.loss, result.squared_loss, *judged))
+def _judged(ask: Ask, said: object) -> tuple[Judgement, ...]:
+    """Return what a judge says in the order asked; nothing where a loss cannot be: it would judge by the others."""
+    if not isinstance(said, tuple | list) or len(said) != len(ask.judges):
+        return ()
+    if not all(isinstance(one, Judgement) for one in said):
+        return ()
+    losses, *others = (
+        _all_possible([getattr(one, name) for one in said], least)
+        for name, least in (("loss", 0.0), ("score", -_MOST_LOSS), ("other_loss", 0.0), ("other_score", -_MOST_LOSS))
+    )
+    columns = [[None] * len(said) if column is None else column for column in others]
+    return () if losses is None else tuple(Judgement(*row) for row in zip(losses, *columns, strict=True))
+
+
+def _all_possible(values: Sequence[object], least: float) -> list[float] | None:
+    """Return losses or scores; None where one of them cannot be."""
+    numbers = [number for number in map(finite, values) if number is not None and least <= number <= _MOST_LOSS]
+    return numbers if len(numbers) == len(values) else None
+
+
+def _are_alike(answers: Sequence[Answer]) -> bool:
+    """Return whether all are the same answer: a transport that is not sure whether it has arrived sends it again."""
+    return len(answers) == 1 or len({_said(one) for one in answers}) == 1
+
+
+def _said(answer: Answer) -> tuple[object, ...]:
+    """Return all that an answer says, so that what is no number equals itself; what is no array equals nothing."""
+    update: object = answer.update
+    array = (update.dtype, update.tobytes()) if isinstance(update, np.ndarray) else (object(),)
+    return *array, repr((answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
@@ -500,41 +497,39 @@ def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId,
     return (*offered, *(CohortId(f"{offered[0]}{_HELD}{number}") for number in range(held)))
 
 
-def _held_out(task: Task, said: object, least: float) -> tuple[float, ...]:
-    """Return what a judge says in the order asked; none where one of it cannot be: it would judge by the others."""
-    if not isinstance(said, tuple | list) or len(said) != len(task.held_out):
-        return ()
-    numbers = [finite(number) for number in said]
-    possible = [number for number in numbers if number is not None and least <= number <= _MOST_LOSS]
-    return tuple(possible) if len(possible) == len(numbers) else ()
-
-
 def _without_silent(
     participants: Participants, cohort: CohortId, results: Sequence[TaskResult | TaskFailure]
 ) -> Participants:
     """Return the participants as those who do not say which model they have trained see it: they have not compared."""
     if cohort not in participants.offered:
         return participants
-    silent = {client_number(one.client) for one in results if isinstance(one, TaskResult) and one.trained is None}
-    is_silent = np.array([client in silent for client in participants.clients.tolist()], dtype=np.bool_)
-    is_silent &= participants.model == LEAST_LOSS
-    return replace(participants, model=np.where(is_silent, participants.offered.index(cohort), participants.model))
+    silent = {client_number(one.client) for one, answer in _answered(results) if answer.model is None}
+    asks, is_silent = participants.asks, np.array([client in silent for client in participants.clients.tolist()], bool)
+    is_silent &= asks.model == LEAST_LOSS
+    own = participants.offered.index(cohort)
+    return replace(participants, asks=replace(asks, model=np.where(is_silent, own, asks.model)))
 
 
 def _as_done(participants: Participants, results: Sequence[TaskResult | TaskFailure]) -> Participants:
     """Return the participants with no half for those who have trained on all their samples all the same."""
-    on_all = {client_number(one.client) for one in results if isinstance(one, TaskResult) and one.on_all is True}
+    on_all = {client_number(one.client) for one, answer in _answered(results) if answer.on_all is True}
     if not on_all:
         return participants
-    did = np.array([client in on_all for client in participants.clients.tolist()], dtype=np.bool_)
-    return replace(participants, fold=np.where(did, -1, participants.fold))
+    did, asks = np.array([client in on_all for client in participants.clients.tolist()], bool), participants.asks
+    return replace(participants, asks=replace(asks, fold=np.where(did, -1, asks.fold)))
 
 
-def _trained(task: Task, result: TaskResult) -> CohortId | None:
+def _answered(results: Sequence[TaskResult | TaskFailure]) -> Iterator[tuple[TaskResult, Answer]]:
+    """Yield the results that hold an answer."""
+    for one in results:
+        if isinstance(one, TaskResult) and isinstance(one.answer, Answer):
+            yield one, one.answer
+
+
+def _trained(task: Task, answer: Answer) -> CohortId | None:
     """Return whose model a participant has trained; None: none that it was offered."""
-    said: object = result.trained
-    if said is None and len(task.offered) == 1:
-        return task.offered[0]
-    if said is None and task.cohort in task.offered:
-        return task.cohort
-    return CohortId(said) if isinstance(said, str) and said in task.offered else None
+    said: object = answer.model
+    offered = task.models[: task.ask.choices]
+    if said is None and (len(offered) == 1 or task.cohort in offered):
+        return offered[0]
+    return offered[said] if isinstance(said, int) and 0 <= said < len(offered) else None

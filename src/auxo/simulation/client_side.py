@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.affinity import FeedbackColumns
+from auxo.core.client_mod import ClientMod, said_through
 from auxo.core.cohort_algorithm import ClientHalf
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
@@ -21,6 +22,7 @@ class ClientRules:
     """How clients behave; `ClientSide` is what changes."""
 
     half: ClientHalf | None
+    mods: tuple[ClientMod, ...] = ()
 
     def newcomers(self, n_clients: int, tree: CohortTree) -> ClientSide:
         """Return clients that have never taken part."""
@@ -31,8 +33,10 @@ class ClientRules:
     def check_in(self, side: ClientSide, clients: IntArray, rng: np.random.Generator | None) -> CheckIns:
         """Return what these clients say when they are ready; nobody explores when ``rng`` is None."""
         if isinstance(side, VisitCounts):
-            return CheckIns(clients, side.request(clients))
-        return CheckIns(clients, side.request(clients, self._half.affinity, rng))
+            requests = side.request(clients)
+        else:
+            requests = side.request(clients, self._half.affinity, rng)
+        return CheckIns(clients, said_through(self.mods, clients, requests))
 
     def learn(self, side: ClientSide, clients: IntArray, feedback: FeedbackColumns | None) -> ClientSide:
         """Return the clients after these, all different, have trained and received their rows of ``feedback``.

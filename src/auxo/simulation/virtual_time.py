@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import EVERYBODY, LEAST_LOSS, NEAREST, Closing, Participants
+from auxo.core.asking import LEAST_LOSS, NEAREST
+from auxo.core.client_mod import ClientMod
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import Matched
@@ -124,6 +126,7 @@ class World:
     cooldown_s: float = 0.0  # how long a client stays away after it has taken part
     sends_partial_work: bool = False  # who cannot do all epochs before the deadline does as many as it can
     batch_size: int = LocalTraining().batch_size  # of participants, for those who are asked for steps of SGD
+    mods: tuple[ClientMod, ...] = ()  # that all pass through what clients say
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class Simulation:
 
     @property
     def _client_rules(self) -> ClientRules:
-        return ClientRules(self.rules.algorithm.client_half)
+        return ClientRules(self.rules.algorithm.client_half, self.world.mods)
 
     def start(self, state: CoordinatorState) -> SimulationState:
         """Return the state at time zero, in which nobody has taken part."""
@@ -207,9 +210,10 @@ class Simulation:
         usual_s, usual = self._took(opened.participants, np.full(len(clients), world.epochs), None)
         took_s, epochs = usual_s, usual if world.sends_partial_work and world.epochs > 1 else None
         asked = opened.participants
-        if asked.epochs is not None:
-            share = None if asked.skipped is None else sent_share(asked.skipped, self.rules.layers)
-            took_s, epochs = self._took(asked, asked.epochs, share)
+        if asked.asks.epochs is not None:
+            skipped = asked.asks.skipped
+            share = None if skipped is None else sent_share(skipped, self.rules.layers)
+            took_s, epochs = self._took(asked, asked.asks.epochs, share)
         rng, wanted = self._stream("drop-out", cohort, pace), self.rules.wanted(state.coordinator, cohort)
         if wanted == EVERYBODY:
             waits = waits_s(world.availability, now, clients, state.busy_until_s[clients], took_s)
@@ -234,8 +238,8 @@ class Simulation:
         """Return how long participants take for so many epochs, or those they can do before the deadline, and these."""
         world, clients = self.world, participants.clients
         model_bytes, samples = self.rules.n_params * _BYTES_PER_PARAMETER, world.data.train.counts(clients)
-        if participants.centres is not None:  # a pass over their samples, and no model goes to and fro
-            sent = participants.centres * math.prod(world.data.x.shape[1:]) / self.rules.n_params
+        if participants.asks.centres is not None:  # a pass over their samples, and no model goes to and fro
+            sent = participants.asks.centres * math.prod(world.data.x.shape[1:]) / self.rules.n_params
             work = Work(0 * samples, samples, 0 * samples, np.full(len(clients), sent))
             return durations_s(world.devices, clients, work, model_bytes), epochs
         work = self._work(participants, epochs, upload)
@@ -286,24 +290,12 @@ class Simulation:
         rows = np.flatnonzero(opened.kept | (opened.late & opened.hears_late))
         asked = closing.participants  # whose models there are may have changed since the round opened
         visits = state.clients.participations(asked.clients[rows])
-        jobs = [
-            Job(
-                int(asked.clients[row]),
-                int(visit),
-                None if asked.fold[row] < 0 else int(asked.fold[row]),
-                int(asked.model[row]),
-                None if opened.epochs is None else int(opened.epochs[row]),
-                self.rules.asks_for_loss,
-                len(asked.offered),
-                () if asked.held_out is None else tuple(int(one) for one in asked.held_out[row] if one >= 0),
-                () if asked.skipped is None else tuple(np.flatnonzero(asked.skipped[row]).tolist()),
-                steps=asked.steps,
-                centres=asked.centres,
-                pre_training=asked.pre_training if asked.model[row] == NEAREST else None,
-            )
-            for row, visit in zip(rows, visits, strict=True)
-        ]
-        return Training(rows, jobs, opened.late[rows], models_of(closing))
+        if opened.epochs is not None:
+            asked = replace(asked, asks=replace(asked.asks, epochs=opened.epochs))
+        asks = asked.each(self.world.epochs, rows.tolist())
+        clients = asked.clients[rows].tolist()
+        jobs = [Job(client, visit, ask) for client, visit, ask in zip(clients, visits.tolist(), asks, strict=True)]
+        return Training(rows, jobs, opened.late[rows], models_of(closing), self.world.epochs, self.world.mods)
 
     def _report(
         self, state: SimulationState, cohort: CohortId, opened: OpenRound, closed: Closed, before: CohortTree
@@ -401,33 +393,35 @@ def _work(
     Others try the one that they are sent, if they are asked for their loss; so do all where there is only one. Who
     pre-trains is sent a model for that, and sends what came of it.
     """
-    half = np.where(samples > 1, (samples + 1 - participants.fold) // 2, samples)
-    own = np.where(participants.fold < 0, samples, half)
-    trained = own * epochs if participants.steps is None else samples_of_steps(own, participants.steps, batch_size)
-    first, uploads = participants.pre_training, None
+    asks = participants.asks
+    half = np.where(samples > 1, (samples + 1 - asks.fold) // 2, samples)
+    own = np.where(asks.fold < 0, samples, half)
+    trained = own * epochs if asks.steps is None else samples_of_steps(own, asks.steps, batch_size)
+    first, uploads = asks.pre_training, None
     if first is not None:
-        pre_trains = participants.model == NEAREST
+        pre_trains = asks.model == NEAREST
         trained = trained + np.where(pre_trains, samples_of_steps(own, first.steps, batch_size), 0)
         uploads = 1 + pre_trains
     downloads = _downloads(participants)
-    compares = (participants.model == LEAST_LOSS) & (len(participants.offered) > 1)
+    compares = (asks.model == LEAST_LOSS) & (len(participants.offered) > 1)
     tries = np.where(compares, len(participants.offered), int(asks_for_loss))
-    is_half = participants.fold >= 0
-    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.folds`
+    is_half = asks.fold >= 0
+    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.asking.Part`
     compared = np.where(is_half, half, samples) * tries + judged * _judged(participants)
     return Work(trained, compared, downloads, uploads)
 
 
 def _downloads(participants: Participants) -> IntArray:
     """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
-    trained = np.where(participants.model == LEAST_LOSS, len(participants.offered), 1)
-    if participants.centres is not None:
+    asks = participants.asks
+    trained = np.where(asks.model == LEAST_LOSS, len(participants.offered), 1)
+    if asks.centres is not None:
         return np.zeros(len(participants.clients), dtype=np.int64)
-    return np.asarray(np.maximum(trained, _judged(participants)) + (participants.model == NEAREST))
+    return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))
 
 
 def _judged(participants: Participants) -> IntArray:
-    asked = participants.held_out
+    asked = participants.asks.judges
     return np.zeros(len(participants.clients), dtype=np.int64) if asked is None else (asked >= 0).sum(axis=1)
 
 

@@ -10,6 +10,7 @@ A promise that is not kept is a `ContractBroken`, which says what was expected, 
 """
 
 from auxo.testing.aggregators import check_aggregator
+from auxo.testing.client_mods import check_client_mod
 from auxo.testing.contract import ContractBroken
 from auxo.testing.devices import check_availability, check_devices
 from auxo.testing.engines import check_engine
@@ -24,6 +25,7 @@ __all__ = [
     "ContractBroken",
     "check_aggregator",
     "check_availability",
+    "check_client_mod",
     "check_commit",
     "check_devices",
     "check_engine",

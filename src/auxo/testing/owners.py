@@ -7,7 +7,8 @@ import numpy as np
 
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.random_groups import RandomGroups
-from auxo.core.cohort_algorithm import LEAST_LOSS, Participants
+from auxo.core.asking import LEAST_LOSS, Asks
+from auxo.core.cohort_algorithm import Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import Branch
 from auxo.core.owners import Change, Commit, Fenced, Shelf, take_over
@@ -221,7 +222,7 @@ def stays_as_it_is_when_it_is_read(make: MakeShelf) -> None:
 def is_all_that_a_round_needs_of_others(make: MakeShelf) -> None:
     """A cohort that has its own state and the shelf closes its round as one that has everybody's state."""
     rules, state = rules_of(RandomGroups(cohorts=3)), _begun()
-    asked = Participants(np.arange(3), (RIGHT, LEFT), np.full(3, -1), np.full(3, LEAST_LOSS))
+    asked = Participants(np.arange(3), (RIGHT, LEFT), Asks(np.full(3, -1), np.full(3, LEAST_LOSS)))
     alone = replace(state, cohorts={RIGHT: state.cohorts[RIGHT]})
     whole = closing_of(rules, state, RIGHT, asked)
     expect_same(closing_of(rules, alone, RIGHT, asked, shelf=make(state)), whole, "the same closing")

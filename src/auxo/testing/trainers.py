@@ -6,13 +6,14 @@ from functools import cache
 import numpy as np
 
 from auxo.core.aggregators import FedAvg, Report
+from auxo.core.asking import Answer, Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, run_checks
 from auxo.training.job_losses import samples_of
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate, TellsJobLosses, Trainer
+from auxo.training.trainer import Job, LocalTraining, TellsJobLosses, Trainer
 
 _CLASSES, _SIDE, _CLIENTS, _SAMPLES_EACH = 4, 8, 6, 20
 _ENOUGH = 0.9  # of the test samples that a trained model is right about
@@ -50,7 +51,7 @@ class TrainerTrial:
 
     def updates(
         self, jobs: list[Job], training: LocalTraining | None = None, out: Float32Array | None = None
-    ) -> list[LocalUpdate]:
+    ) -> list[Answer]:
         """Return the updates of some jobs from these weights."""
         found = self.trainer.train(self.weights, self.data, jobs, training or LocalTraining(), _SEED, out)
         return list(found)
@@ -58,7 +59,7 @@ class TrainerTrial:
     @property
     def jobs(self) -> list[Job]:
         """Return a few jobs: of some clients, whole and halved."""
-        return [Job(row, visit=row, fold=(0, 1, None)[row % 3]) for row in range(min(self.data.n_clients, 6))]
+        return [Job(row, visit=row, ask=Ask(fold=(0, 1, None)[row % 3])) for row in range(min(self.data.n_clients, 6))]
 
 
 CONTRACT = Contract[TrainerTrial](
@@ -89,10 +90,10 @@ def answers_every_job(trial: TrainerTrial) -> None:
     jobs = trial.jobs
     updates = trial.updates(jobs)
     expect(len(updates) == len(jobs), f"{len(jobs)} updates", len(updates))
-    for update in updates:
-        found = f"{update.delta.dtype} {update.delta.shape}"
+    for answer in updates:
+        found = f"{answer.update.dtype} {answer.update.shape}"
         expect(found == f"float32 ({trial.trainer.n_params},)", f"float32 ({trial.trainer.n_params},)", found)
-    different = len({update.delta.tobytes() for update in updates})
+    different = len({answer.update.tobytes() for answer in updates})
     expect(different == len(jobs), "another update for each client", f"{different} of {len(jobs)}")
     nothing = trial.updates([])
     expect(nothing == [], "no update without a job", nothing)
@@ -131,9 +132,9 @@ def writes_where_it_is_told(trial: TrainerTrial) -> None:
     out = np.full((len(jobs), trial.trainer.n_params), np.nan, dtype=np.float32)
     inside, outside = trial.updates(jobs, out=out), trial.updates(jobs)
     expect_same(outside, inside, "the updates that there are without it")
-    for row, update in enumerate(inside):
-        expect(np.shares_memory(update.delta, out[row]), f"an update in row {row}", "one elsewhere")
-        expect_same(update.delta, out[row], f"the update in row {row}")
+    for row, answer in enumerate(inside):
+        expect(np.shares_memory(answer.update, out[row]), f"an update in row {row}", "one elsewhere")
+        expect_same(answer.update, out[row], f"the update in row {row}")
 
 
 @CONTRACT.promise
@@ -141,26 +142,26 @@ def trains_on_halves(trial: TrainerTrial) -> None:
     """Half 0 and half 1 of a client's samples are other samples; examples are all that the client has."""
     row = int(np.argmax(trial.data.train.counts()))
     count = int(trial.data.train.counts()[row])
-    whole, first, second = trial.updates([Job(row, 0, fold) for fold in (None, 0, 1)])
+    whole, first, second = trial.updates([Job(row, 0, Ask(fold=fold)) for fold in (None, 0, 1)])
     found, expected = (whole.examples, first.examples, second.examples), (count, count, count)
     expect(found == expected, f"{expected} examples", found)
-    different = {update.delta.tobytes() for update in (whole, first, second)}
+    different = {answer.update.tobytes() for answer in (whole, first, second)}
     expect(len(different) == 3, "three different updates", len(different))
 
 
 @CONTRACT.promise
 def obeys_the_settings(trial: TrainerTrial) -> None:
     """Epochs of a job stand for those of all, or its steps of SGD; another learning rate makes another update."""
-    (plain,) = trial.updates([Job(0, 0, None)])
-    (own,) = trial.updates([Job(0, 0, None, epochs=2)])
-    (common,) = trial.updates([Job(0, 0, None)], LocalTraining(epochs=2))
-    (slower,) = trial.updates([Job(0, 0, None)], LocalTraining(learning_rate=0.01))
+    (plain,) = trial.updates([Job(0, 0)])
+    (own,) = trial.updates([Job(0, 0, Ask(work=2))])
+    (common,) = trial.updates([Job(0, 0)], LocalTraining(epochs=2))
+    (slower,) = trial.updates([Job(0, 0)], LocalTraining(learning_rate=0.01))
     a_pass = -(-int(trial.data.train.counts()[0]) // LocalTraining().batch_size)
-    (stepped,) = trial.updates([Job(0, 0, None, steps=2 * a_pass)])
+    (stepped,) = trial.updates([Job(0, 0, Ask(steps=2 * a_pass))])
     expect_same(common, own, "two epochs, whoever says so")
     expect_same(common, stepped, "as many steps of SGD as two epochs have")
-    expect(plain.delta.tobytes() != own.delta.tobytes(), "another update after two epochs", "the same")
-    expect(plain.delta.tobytes() != slower.delta.tobytes(), "another update at another rate", "the same")
+    expect(plain.update.tobytes() != own.update.tobytes(), "another update after two epochs", "the same")
+    expect(plain.update.tobytes() != slower.update.tobytes(), "another update at another rate", "the same")
 
 
 @CONTRACT.promise
@@ -171,18 +172,18 @@ def a_client_without_samples_stays(trial: TrainerTrial) -> None:
     test = replace(data.test, offsets=np.append(data.test.offsets, data.test.offsets[-1]))
     wider = replace(data, train=train, test=test, client_names=(*data.client_names, "nothing"), groups=None)
     other = replace(trial, data=wider)
-    update, beside = other.updates([Job(empty, 0, None), Job(0, 0, None)])
-    found = (update.examples, bool(update.delta.any()))
-    expect(found == (0, False), "0 examples and zeros", f"{found[0]} examples and {update.delta[:5]}")
-    expect_same(trial.updates([Job(0, 0, None)])[0], beside, "the update of its neighbour as ever")
+    answer, beside = other.updates([Job(empty, 0), Job(0, 0)])
+    found = (answer.examples, bool(answer.update.any()))
+    expect(found == (0, False), "0 examples and zeros", f"{found[0]} examples and {answer.update[:5]}")
+    expect_same(trial.updates([Job(0, 0)])[0], beside, "the update of its neighbour as ever")
 
 
 @CONTRACT.promise
 def divergence_is_a_value(trial: TrainerTrial) -> None:
     """A participant that diverges gives an update that is not finite, and no exception."""
     reckless = LocalTraining(learning_rate=1e30, weight_decay=1.0)
-    (update,) = trial.updates([Job(0, 0, None)], reckless)
-    expect(not np.isfinite(update.delta).all(), "an update that is not finite", "a finite one")
+    (answer,) = trial.updates([Job(0, 0)], reckless)
+    expect(not np.isfinite(answer.update).all(), "an update that is not finite", "a finite one")
 
 
 @CONTRACT.promise
@@ -206,8 +207,8 @@ def tells_losses_of_jobs(trial: TrainerTrial) -> None:
     trainer, data, jobs = trial.trainer, trial.data, trial.jobs
     if not isinstance(trainer, TellsJobLosses):
         return
-    weights = trial.weights + trial.updates(jobs[:1])[0].delta  # to begin with all losses may be the same
-    for asked in (jobs, [replace(job, reports_loss=True) for job in jobs]):
+    weights = trial.weights + trial.updates(jobs[:1])[0].update  # to begin with all losses may be the same
+    for asked in (jobs, [replace(job, ask=replace(job.ask, reports_loss=True)) for job in jobs]):
         together = trainer.job_losses(weights, data, asked)
         expect(len(together) == len(asked), f"losses of each of {len(asked)} jobs", len(together))
         alone = [one for job in asked for one in trainer.job_losses(weights, data, [job])]
@@ -223,17 +224,19 @@ def tells_losses_of_jobs(trial: TrainerTrial) -> None:
 def tells_losses_with_training(trial: TrainerTrial) -> None:
     """Where losses come with training, they are those of the samples before it, and change nothing of an update."""
     trainer, data, silent = trial.trainer, trial.data, trial.jobs
-    asked = [replace(job, reports_loss=True) for job in silent]
+    asked = [replace(job, ask=replace(job.ask, reports_loss=True)) for job in silent]
     together, plain = trial.updates(asked), trial.updates(silent)
-    expect_same([one.delta for one in plain], [one.delta for one in together], "the updates that nobody asked more of")
+    expect_same(
+        [one.update for one in plain], [one.update for one in together], "the updates that nobody asked more of"
+    )
     told = [one.loss for one in plain if one.loss is not None]
     expect(not told, "no loss of jobs that report none", told)
     expect_same(together[-1], trial.updates(asked[-1:])[0], "the same of a job that is alone")
-    for update, (x, y) in zip(together, samples_of(data, asked), strict=True):
-        if update.loss is not None:
+    for answer, (x, y) in zip(together, samples_of(data, asked), strict=True):
+        if answer.loss is not None:
             losses = trainer.losses(trial.weights, x, y)
-            close = np.isclose(update.loss, losses.mean(), rtol=_CLOSE)
-            expect(bool(close), f"the mean loss {losses.mean()} of the job's samples", update.loss)
+            close = np.isclose(answer.loss, losses.mean(), rtol=_CLOSE)
+            expect(bool(close), f"the mean loss {losses.mean()} of the job's samples", answer.loss)
 
 
 @CONTRACT.promise
@@ -242,10 +245,10 @@ def learns(trial: TrainerTrial) -> None:
     aggregator, data, trainer = FedAvg(), trial.data, trial.trainer
     state = aggregator.initial(trial.weights)
     for visit in range(trial.rounds):
-        jobs = [Job(row, visit, fold=None) for row in range(data.n_clients)]
+        jobs = [Job(row, visit) for row in range(data.n_clients)]
         mean = aggregator.accumulate(state)
-        for update in trainer.train(state.weights, data, jobs, trial.training, _SEED):
-            mean.add(update.delta, Report(update.examples))
+        for answer in trainer.train(state.weights, data, jobs, trial.training, _SEED):
+            mean.add(answer.update, Report(answer.examples))
         movement = mean.result()
         expect(movement is not None, "updates to move by", None)
         if movement is not None:

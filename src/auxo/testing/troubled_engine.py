@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from auxo.core.asking import Answer, Failure
 from auxo.core.cohort_algorithm import Closing
 from auxo.engines.in_process import InProcess
-from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, returned_by
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 
-Answer = LocalUpdate | TrainFailure
-
-Trouble = Callable[[Job, LocalUpdate], Answer]
-"""What a participant answers in place of its update; the update itself where there is no trouble."""
+Trouble = Callable[[Job, Answer], Answer | Failure]
+"""What a participant answers in place of its answer; itself where there is no trouble."""
 
 
 @dataclass(frozen=True)
@@ -29,31 +28,34 @@ class Troubled:
         """Return what `close_round` makes of the answers."""
         return close_round(rules, closing, returned_by(training, self._answers(training, training.jobs)))
 
-    def _answers(self, training: Training, jobs: Sequence[Job]) -> Iterator[Answer]:
-        updates = self.inner.train(training.models, jobs)
-        for job, late, update in zip(jobs, training.late, updates, strict=True):
-            yield failed(job, update) if self.only_late and not late else self.trouble(job, update)
+    def _answers(self, training: Training, jobs: Sequence[Job]) -> Iterator[Answer | Failure]:
+        answers = self.inner.answers(training.models, jobs, training.mods)
+        for job, late, answer in zip(jobs, training.late, answers, strict=True):
+            if isinstance(answer, Failure):
+                yield answer
+            else:
+                yield failed(job, answer) if self.only_late and not late else self.trouble(job, answer)
 
 
-def failed(job: Job, update: LocalUpdate) -> Answer:
+def failed(job: Job, answer: Answer) -> Failure:
     """Answer nothing."""
-    return TrainFailure("the battery is flat")
+    return Failure("the battery is flat")
 
 
-def none(job: Job, update: LocalUpdate) -> Answer:
+def none(job: Job, answer: Answer) -> Answer:
     """Answer what there is to answer."""
-    return update
+    return answer
 
 
-def diverged(job: Job, update: LocalUpdate) -> Answer:
+def diverged(job: Job, answer: Answer) -> Answer:
     """Answer what is no number."""
-    return replace(update, delta=np.full_like(update.delta, np.nan))
+    return replace(answer, update=np.full_like(answer.update, np.nan))
 
 
 def of_some(trouble: Trouble) -> Trouble:
     """Return a trouble that every fourth client has, and always."""
 
-    def troubled(job: Job, update: LocalUpdate) -> Answer:
-        return trouble(job, update) if job.client_row % 4 == 0 else update
+    def troubled(job: Job, answer: Answer) -> Answer | Failure:
+        return trouble(job, answer) if job.client_row % 4 == 0 else answer
 
     return troubled

@@ -231,7 +231,7 @@ def _tried_batches(data: FederatedData) -> tuple[IntArray, ...]:
     clients = [int(client) for client in np.argsort(-counts, kind="stable")[:_NUMBER_TRIED] if counts[client] > 0]
     if not clients:
         return ()
-    jobs = [Job(clients[number % len(clients)], number, None) for number in range(_NUMBER_TRIED)]
+    jobs = [Job(clients[number % len(clients)], number) for number in range(_NUMBER_TRIED)]
     tried = []
     for number, all_batches in enumerate(local_batches(data, jobs, LocalTraining(), 0)):
         batches = all_batches[: 1 if number == 1 else 2].copy()

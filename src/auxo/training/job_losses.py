@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.core.asking import Answer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.local_samples import local_positions, sample_counts
-from auxo.training.trainer import Job, LocalUpdate, TellsJobLosses, Trainer
+from auxo.training.trainer import Job, TellsJobLosses, Trainer
 
 
 def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
@@ -36,15 +37,15 @@ def asked_samples(data: FederatedData, jobs: Sequence[Job], batches: Sequence[In
     None of a job that reports no loss, or whose batches end before it has been through its samples.
     """
     counts = sample_counts(data, jobs)
-    reports = np.array([job.reports_loss for job in jobs], dtype=np.bool_)
+    reports = np.array([job.ask.reports_loss for job in jobs], dtype=np.bool_)
     return np.where(reports & (counts <= [one.size for one in batches]), counts, 0)
 
 
-def told_with(delta: Float32Array, examples: int, losses: FloatArray) -> LocalUpdate:
+def told_with(delta: Float32Array, examples: int, losses: FloatArray) -> Answer:
     """Return an update that tells the losses of its samples; nothing of them where there are none."""
     if len(losses) == 0:
-        return LocalUpdate(delta, examples)
-    return LocalUpdate(delta, examples, loss=mean(losses), squared_loss=mean_square(losses))
+        return Answer(delta, examples)
+    return Answer(delta, examples, loss=mean(losses), squared_loss=mean_square(losses))
 
 
 def mean(losses: FloatArray) -> float:

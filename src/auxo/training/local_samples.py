@@ -25,11 +25,11 @@ def local_positions(data: FederatedData, job: Job) -> IntArray:
     Raises:
         ValueError: the fold is neither 0, 1 nor None.
     """
-    if job.fold not in (None, 0, 1):
-        raise ValueError(f"fold: expected 0, 1 or None, got {job.fold}")
+    if job.ask.fold not in (None, 0, 1):
+        raise ValueError(f"fold: expected 0, 1 or None, got {job.ask.fold}")
     owned = data.train.of(job.client_row)
     everything = np.arange(owned.start, owned.stop)
-    half = everything[job.fold :: 2] if job.fold is not None else everything
+    half = everything[job.ask.fold :: 2] if job.ask.fold is not None else everything
     return half if len(half) else everything
 
 
@@ -43,11 +43,11 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     """
     clients = np.array([job.client_row for job in jobs], dtype=np.int64)
     visits = np.array([job.visit for job in jobs], dtype=np.int64)
-    folds = np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64)
+    folds = np.array([-1 if job.ask.fold is None else job.ask.fold for job in jobs], dtype=np.int64)
     counts = sample_counts(data, jobs)
     # An epoch of a job is a row in what follows, until its samples are.
-    epochs = np.array([settings.epochs if job.epochs is None else job.epochs for job in jobs], dtype=np.int64)
-    most = np.array([_NO_MORE if job.steps is None else job.steps for job in jobs], dtype=np.int64)
+    epochs = np.array([round(settings.epochs * job.ask.work) for job in jobs], dtype=np.int64)
+    most = np.array([_NO_MORE if job.ask.steps is None else job.ask.steps for job in jobs], dtype=np.int64)
     a_pass = np.maximum(-(-counts // settings.batch_size), 1)
     epochs = np.where(most < _NO_MORE, -(-most // a_pass), epochs)
     job = np.repeat(np.arange(len(jobs)), epochs)
@@ -72,7 +72,7 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
 def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the number of samples each job trains on, as `local_positions` lists them."""
     clients = np.array([job.client_row for job in jobs], dtype=np.int64)
-    folds = np.array([-1 if job.fold is None else job.fold for job in jobs], dtype=np.int64)
+    folds = np.array([-1 if job.ask.fold is None else job.ask.fold for job in jobs], dtype=np.int64)
     if not np.isin(folds, (-1, 0, 1)).all():
         raise ValueError(
             f"fold: expected 0, 1 or None, got {next(int(fold) for fold in folds if fold not in (-1, 0, 1))}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import safetensors.numpy
 
+from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
@@ -16,7 +17,7 @@ from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches, reported_examples
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.stored_models import tensors_in
-from auxo.training.trainer import Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Job, LocalTraining
 
 _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
 
@@ -52,7 +53,7 @@ class SoftmaxTrainer:
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
 
         A participant whose training diverges gives back an update that is not finite; it is not an error here.

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
@@ -22,7 +23,7 @@ from auxo.training.job_losses import asked_samples, samples_of, told_with
 from auxo.training.local_samples import PADDING, local_batches, reported_examples
 from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
-from auxo.training.trainer import Batching, Job, LocalTraining, LocalUpdate
+from auxo.training.trainer import Batching, Job, LocalTraining
 
 # Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
 # not on which participants train together. It costs nothing that could be measured.
@@ -117,7 +118,7 @@ class TorchTrainer:
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
 
         A participant whose training diverges gives back an update that is not finite; it is not an error here.
@@ -178,8 +179,8 @@ class TorchTrainer:
         self._check_weights(weights)
         found: dict[int, FloatArray] = {}
         kernels = None if self._together is None else self._together.logits_at(weights)
-        by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.reports_loss]
-        by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.reports_loss]
+        by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.ask.reports_loss]
+        by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.ask.reports_loss]
         with _one_thread(), torch.inference_mode():
             if by_module:
                 _load(self._module, weights)

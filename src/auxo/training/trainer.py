@@ -1,12 +1,12 @@
 """What the simulation needs of local training: weights in, one update for each participant out, in order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from auxo.core.cohort_algorithm import PreTraining
+from auxo.core.asking import Answer, Ask
 from auxo.core.layers import Layer
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
@@ -47,7 +47,7 @@ class LocalTraining:
 
 @dataclass(frozen=True)
 class Job:
-    """One participant's local training: which samples in which order.
+    """One participant's local training: whose samples, in which order, and what it is asked to do.
 
     The order of samples depends on the seed, ``client_row`` and ``visit`` alone, so a job gives the same bits whichever
     worker runs it.
@@ -55,35 +55,7 @@ class Job:
 
     client_row: int
     visit: int  # how often this client has trained before
-    fold: int | None  # train on this half of the client's samples only (0 or 1); None: on all of them
-    # Which of the models of its round it trains; -1: the one with the least loss on its samples; -2: see pre_training.
-    model: int = 0
-    epochs: int | None = None  # passes over its samples, where they are not those of all participants
-    reports_loss: bool = False  # at the model it is sent, before training
-    choices: int | None = None  # of the first so many models it takes the best; None: of all of them
-    held_out: tuple[int, ...] = ()  # models whose loss it reports on each half of its samples, see `auxo.core.folds`
-    skipped: tuple[int, ...] = ()  # tensors of the model, by their place in its layers, that are not sent
-    steps: int | None = None  # of SGD, in place of epochs
-    centres: int | None = None  # of its samples that it sends, and then it does not train
-    pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
-
-
-@dataclass(frozen=True)
-class LocalUpdate:
-    """What local training gives back: new weights minus old, flattened, and the examples that stand behind it."""
-
-    delta: Float32Array  # (parameters,)
-    examples: int  # all the client's samples, also for a job on half of them: its weight in a mean
-    model: int = 0  # which of the models of its round it has trained
-    # Mean over the samples it trained on, at that model before training; None: nobody asked. A trainer tells it of jobs
-    # that report it where training comes by it anyway; where it does not, it is asked for.
-    loss: float | None = None
-    held_out: tuple[float, ...] = ()  # mean over samples it judges by, at the models it was asked about
-    held_out_scores: tuple[float, ...] = ()  # mean score of these samples, most often whether the class is right
-    held_in: tuple[float, ...] = ()  # mean over its other samples, at the same models
-    held_in_scores: tuple[float, ...] = ()  # and mean score of these
-    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
-    centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
+    ask: Ask = field(default_factory=Ask)
 
 
 class Trainer(Protocol):
@@ -111,8 +83,11 @@ class Trainer(Protocol):
         settings: LocalTraining,
         seed: int,
         out: Float32Array | None = None,
-    ) -> Iterator[LocalUpdate]:
+    ) -> Iterator[Answer]:
         """Yield one update for each job, in the order of the jobs, the same bits whatever the other jobs are.
+
+        Besides the update and the examples an answer tells the loss of jobs that report it, where training comes by it
+        anyway; where it does not, it is asked for.
 
         Args:
             weights: (parameters,) that every participant starts from.

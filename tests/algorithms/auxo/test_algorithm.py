@@ -12,9 +12,9 @@ from auxo.algorithms.auxo.gate import Gate
 from auxo.algorithms.auxo.judges import are_judges
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
+from auxo.core.asking import LEAST_LOSS, Answer, Asks
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import (
-    LEAST_LOSS,
     Affinities,
     Closing,
     CohortAlgorithm,
@@ -55,7 +55,7 @@ def closing(
 ) -> Closing:
     """Return a round that closes whose participants bring this along."""
     n = len(brought.known)
-    participants = Participants(np.arange(n), (ROOT,), np.full(n, -1), np.zeros(n, dtype=np.int64), brought)
+    participants = Participants(np.arange(n), (ROOT,), Asks(np.full(n, -1), np.zeros(n, dtype=np.int64)), notes=brought)
     return Closing(ROOT, (state,), participants, outlook, share)
 
 
@@ -162,11 +162,11 @@ def test_members_come_first_with_what_they_claim() -> None:
     brought = own(Claims, plan.notes)
 
     assert plan.rows.tolist() == [2, 5, 0, 1, 3, 4]
-    assert plan.fold.tolist() == [-1] * 6
+    assert plan.asks.fold.tolist() == [-1] * 6
     assert brought.known.tolist() == [True, True, False, False, False, False]
     assert brought.label.tolist() == [0, 1, -1, -1, -1, -1]
     assert plan.offered == (LEFT, RIGHT)
-    assert plan.model.tolist() == [LEAST_LOSS] * 6  # no comparison has named it for anybody
+    assert plan.asks.model.tolist() == [LEAST_LOSS] * 6  # no comparison has named it for anybody
 
 
 @pytest.mark.parametrize("late_feedback", [False, True])
@@ -177,7 +177,7 @@ def test_the_late_are_heard_where_they_are_to_have_feedback(late_feedback: bool)
 def test_a_plan_for_nobody_is_empty() -> None:
     plan = FOLLOWS.plan(opening(0))
 
-    assert plan.rows.shape == plan.fold.shape == plan.model.shape == (0,)
+    assert plan.rows.shape == plan.asks.fold.shape == plan.asks.model.shape == (0,)
 
 
 def test_about_so_many_clients_judge_and_always_the_same_ones() -> None:
@@ -224,7 +224,9 @@ def test_among_several_cohorts_newcomers_are_compared_with_the_members() -> None
 
 
 @pytest.mark.parametrize(
-    "returned", [[], [Returned(0, None, 3)], answers(alike(2), late=[0, 1])], ids=["nobody", "refused", "too late"]
+    "returned",
+    [[], [Returned(0, Answer(np.zeros(1, dtype=np.float32), 3))], answers(alike(2), late=[0, 1])],
+    ids=["nobody", "refused", "too late"],
 )
 def test_a_round_without_a_usable_update_comes_to_nothing(returned: list[Returned]) -> None:
     now = closing(claims(2))
@@ -328,7 +330,7 @@ def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> No
 
 def test_every_valid_update_is_answered_in_the_order_of_its_participant() -> None:
     spoilt = answers(of_two_groups(12))
-    spoilt[4] = Returned(4, None, 3)
+    spoilt[4] = Returned(4, Answer(np.zeros(1, dtype=np.float32), 3))
     closed = close(closing(claims(12)), spoilt)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]

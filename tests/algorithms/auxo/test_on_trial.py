@@ -14,8 +14,9 @@ from auxo.algorithms.auxo.search import Search
 from auxo.algorithms.auxo.trial import Trial
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import Aggregator, FedAvg, FedYogi
+from auxo.core.asking import LEAST_LOSS, Answer, Judgement
 from auxo.core.clustering import ClusteringState
-from auxo.core.cohort_algorithm import LEAST_LOSS, Closing, HoldsModels, Opening, Outcome, Participants, Plan, held_by
+from auxo.core.cohort_algorithm import Closing, HoldsModels, Opening, Outcome, Participants, Plan, held_by
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned, gather
@@ -110,7 +111,7 @@ def following(round_: int = 0) -> CohortState:
 
 
 def test_nobody_keeps_samples_back_before_there_are_clusters_to_judge() -> None:
-    assert set(planned(opening(fresh())).fold.tolist()) == {-1}
+    assert set(planned(opening(fresh())).asks.fold.tolist()) == {-1}
 
 
 ASIDE = replace(AUXO, judge_share=0.5)
@@ -120,11 +121,11 @@ def test_nobody_trains_on_a_half_unless_most_clients_judge_and_so_have_to_train_
     many = np.full(2000, -1)
     some, all_but_few = (planned(opening(following(), many), replace(AUXO, judge_share=share)) for share in (0.5, 0.8))
 
-    assert set(some.fold.tolist()) == {-1}
-    assert (all_but_few.fold == 1).mean() == pytest.approx(0.8, abs=0.05)
-    assert set(all_but_few.model.tolist()) == {0}
-    assert some.held_out is None
-    assert all_but_few.held_out is None
+    assert set(some.asks.fold.tolist()) == {-1}
+    assert (all_but_few.asks.fold == 1).mean() == pytest.approx(0.8, abs=0.05)
+    assert set(all_but_few.asks.model.tolist()) == {0}
+    assert some.asks.judges is None
+    assert all_but_few.asks.judges is None
 
 
 def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
@@ -132,7 +133,7 @@ def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
     requests = replace(now.selected.requests, participations=np.arange(CLIENTS))
     later = replace(now, selected=CheckIns(now.selected.clients, requests))
 
-    np.testing.assert_array_equal(planned(now).fold, planned(later).fold)
+    np.testing.assert_array_equal(planned(now).asks.fold, planned(later).asks.fold)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +144,14 @@ def test_a_judges_half_does_not_depend_on_how_often_it_has_trained() -> None:
 def test_everybody_trains_on_all_samples_where_nobody_looks(state: CohortState, share: int) -> None:
     plan = planned(opening(state, share=share))
 
-    assert set(plan.fold.tolist()) == {-1}
-    assert plan.held_out is None
+    assert set(plan.asks.fold.tolist()) == {-1}
+    assert plan.asks.judges is None
 
 
 def test_a_cohort_looks_again_after_its_rest_and_a_trial_goes_on_with_few_participants() -> None:
     rested = Search(clustering=ClusteringState(GENERATION, np.eye(N_PARAMS)[:3]), rests_until=20)
-    assert -1 not in planned(opening(fresh(rested, round_=20))).fold
-    assert -1 not in planned(opening(on_trial(), share=2)).fold
+    assert -1 not in planned(opening(fresh(rested, round_=20))).asks.fold
+    assert -1 not in planned(opening(on_trial(), share=2)).asks.fold
 
 
 LABELS = np.array([0, 1, 2, -1] * 3)
@@ -160,17 +161,17 @@ def test_on_trial_each_trains_the_model_of_its_branch_and_those_without_a_label_
     plan = planned(opening(on_trial(), LABELS))
 
     assert plan.offered == (ROOT,)
-    assert plan.model.tolist() == [1 + 2, 1 + 0, 1 + 1, 0] * 3
-    assert planned(opening(on_trial(), LABELS, generation=1)).model.tolist() == [0] * CLIENTS
+    assert plan.asks.model.tolist() == [1 + 2, 1 + 0, 1 + 1, 0] * 3
+    assert planned(opening(on_trial(), LABELS, generation=1)).asks.model.tolist() == [0] * CLIENTS
 
 
 @pytest.mark.parametrize(("rounds", "asks"), [(0, False), (1, False), (2, True), (3, True)])
 def test_judges_are_asked_about_all_models_in_the_second_half_of_a_trial(rounds: int, asks: bool) -> None:
     plan = planned(opening(on_trial(rounds), LABELS))
-    assert plan.held_out is not None
+    assert plan.asks.judges is not None
 
     # Branches are numbered 1, 2 and 3 here, node 3 is number 4, and the rival of all of them is number 5.
-    assert plan.held_out.tolist() == [[1, 2, 3, 4, 5] if asks else [-1] * 5] * CLIENTS
+    assert plan.asks.judges.tolist() == [[1, 2, 3, 4, 5] if asks else [-1] * 5] * CLIENTS
 
 
 def judges_of(now: Opening) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -182,12 +183,12 @@ def judges_of(now: Opening) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 def test_only_judges_are_asked_and_they_train_the_cohorts_own_model_on_all_samples() -> None:
     now = opening(on_trial(2), LABELS)
     plan, judges = planned(now, ASIDE), judges_of(now)
-    assert plan.held_out is not None
+    assert plan.asks.judges is not None
 
-    np.testing.assert_array_equal((plan.held_out >= 0).any(axis=1), judges)
-    assert set(plan.model[judges].tolist()) == {0}
-    assert plan.model[~judges].tolist() == [{0: 3, 1: 1, 2: 2, -1: 0}[label] for label in LABELS[~judges].tolist()]
-    assert set(plan.fold.tolist()) == {-1}
+    np.testing.assert_array_equal((plan.asks.judges >= 0).any(axis=1), judges)
+    assert set(plan.asks.model[judges].tolist()) == {0}
+    assert plan.asks.model[~judges].tolist() == [{0: 3, 1: 1, 2: 2, -1: 0}[label] for label in LABELS[~judges].tolist()]
+    assert set(plan.asks.fold.tolist()) == {-1}
 
 
 def test_judges_move_the_cohorts_own_model_and_no_branch_and_are_heard_once() -> None:
@@ -204,7 +205,7 @@ def test_judges_move_the_cohorts_own_model_and_no_branch_and_are_heard_once() ->
     moved = first.state.server.weights - now.state.server.weights
     np.testing.assert_allclose(moved, updates.mean(axis=0), rtol=1e-5, atol=1e-6)
     assert (first.outcome.notes.judged, again.outcome.notes.judged) == (judges.sum(), 0)
-    assert (planned(opening(first.state, labels), ASIDE).model[judges] == 0).all()  # nor once they have been
+    assert (planned(opening(first.state, labels), ASIDE).asks.model[judges] == 0).all()  # nor once they have been
 
 
 def test_who_trains_on_everything_has_its_halves_judge_each_others_choice() -> None:
@@ -239,18 +240,18 @@ def test_judges_that_do_not_choose_are_where_their_labels_lead_and_judge_once() 
 def test_with_several_leaves_offered_the_cohorts_models_follow_theirs_and_who_compares_judges_nothing() -> None:
     confirmed = [9] * 8 + [0] * 4
     plan = planned(opening(on_trial(2), LABELS, HALVES, confirmed))
-    assert plan.held_out is not None
+    assert plan.asks.judges is not None
 
     assert plan.offered == (LEFT, RIGHT)
-    assert plan.model.tolist() == [2 + 2, 2 + 0, 2 + 1, 0] * 2 + [LEAST_LOSS] * 4
-    assert plan.held_out[:4].tolist() == [[2, 3, 4, 5, 6]] * 4
-    assert set(plan.held_out[8:].ravel().tolist()) == {-1}
+    assert plan.asks.model.tolist() == [2 + 2, 2 + 0, 2 + 1, 0] * 2 + [LEAST_LOSS] * 4
+    assert plan.asks.judges[:4].tolist() == [[2, 3, 4, 5, 6]] * 4
+    assert set(plan.asks.judges[8:].ravel().tolist()) == {-1}
 
 
 def test_a_plan_for_nobody_is_empty() -> None:
     plan = planned(opening(on_trial(2), np.zeros(0, dtype=np.int64)))
 
-    assert plan.rows.shape == plan.fold.shape == plan.model.shape == (0,)
+    assert plan.rows.shape == plan.asks.fold.shape == plan.asks.model.shape == (0,)
 
 
 def test_the_numbers_of_the_plan_are_those_of_the_models_that_the_memory_holds() -> None:
@@ -310,17 +311,18 @@ def close(  # noqa: PLR0913 - one for each thing that a round depends on
     """
     aggregator, plan = aggregator or FedAvg(), planned(now, auxo)
     clients = now.selected.clients[plan.rows]
-    participants = Participants(clients, plan.offered, plan.fold, plan.model, plan.notes, plan.held_out)
+    participants = Participants(clients, plan.offered, plan.asks, notes=plan.notes)
     others_models = {leaf: np.full(N_PARAMS, 9, dtype=np.float32) for leaf in plan.offered[1:]}
     outlook = Outlook(0.2, 20, len(now.tree.leaves), 40.0)
     closing = Closing(now.cohort, (now.state,), participants, outlook, now.share, shelved=others_models)
     returned = []
     for row, update in enumerate(updates):
-        asked = () if plan.held_out is None else tuple(int(one) for one in plan.held_out[row] if one >= 0)
-        model = chosen if plan.model[row] == LEAST_LOSS else int(plan.model[row])
-        said = tuple((losses or {}).get(number, 1.0) for number in asked)
-        held_in = tuple(others[number] for number in asked) if others else ()
-        returned.append(Returned(row, update, 4, row in late, model, held_out=said, held_in=held_in))
+        asked = () if plan.asks.judges is None else tuple(int(one) for one in plan.asks.judges[row] if one >= 0)
+        model = chosen if plan.asks.model[row] == LEAST_LOSS else int(plan.asks.model[row])
+        said = [(losses or {}).get(number, 1.0) for number in asked]
+        chosen_by = [others[number] if others else None for number in asked]
+        judged = tuple(Judgement(loss, other_loss=other) for loss, other in zip(said, chosen_by, strict=True))
+        returned.append(Returned(row, Answer(update, 4, model=model, judged=judged), late=row in late))
     servers = (*(now.state.server for _ in plan.offered), *held_by(now.state)[0])
     sums = [aggregator.accumulate(server) for server in servers]
     gathered = gather(iter(returned), FINGERPRINT, auxo.admission(closing), sums)

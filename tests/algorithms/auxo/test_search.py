@@ -10,7 +10,8 @@ from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.dendrogram import Dendrogram
 from auxo.algorithms.auxo.search import CohortNow, Looked, Search, Seen, ToBranches, late_similarity, look
 from auxo.algorithms.auxo.trial import Trial
-from auxo.core.aggregators import FedAvg, Report
+from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
 from auxo.core.clustering import ClusteringState
 from auxo.core.gathering import Examined
 from auxo.core.rng import stream
@@ -252,7 +253,7 @@ def test_a_label_leads_to_its_branch_and_one_that_means_nothing_to_none() -> Non
 
 def examined(direction: int, seed: int = 40) -> Examined:
     update = of_two_groups(N, seed)[direction]
-    return Examined(update, Report(3), FINGERPRINT.of(update), 1.0)
+    return Examined(Answer(update, 3), FINGERPRINT.of(update), 1.0)
 
 
 @pytest.mark.parametrize("offered", [1, 3])
@@ -283,7 +284,7 @@ def test_an_update_of_nothing_is_somebodys_all_the_same() -> None:
     search, _ = two_branches()
     nothing = np.zeros(N_PARAMS, dtype=np.float32)
 
-    assert ToBranches(search, 1, NOBODY).place(0, Examined(nothing, Report(3), FINGERPRINT.of(nothing), 0.0), 0) in {
+    assert ToBranches(search, 1, NOBODY).place(0, Examined(Answer(nothing, 3), FINGERPRINT.of(nothing), 0.0), 0) in {
         1,
         2,
     }

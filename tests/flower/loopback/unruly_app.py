@@ -14,11 +14,12 @@ from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from opposites.client_app import app as example
 
+from auxo.core.asking import Answer
 from auxo.core.types import CohortId
 from auxo.flower import AuxoClientApp
-from auxo.flower.wire import ANSWER, CHECK_IN, Answer
+from auxo.flower.wire import ANSWER, CHECK_IN, NO_UPDATE
 from auxo.protocol.codec import to_parts
-from auxo.protocol.messages import AffinityRequest, CheckIn
+from auxo.protocol.messages import AffinityRequest, CheckIn, TaskResult
 
 SLOW_S = 60.0
 
@@ -68,7 +69,8 @@ def obeyed(order: str, reply: Message, number: int, kept: Path) -> Message:
         cohort = "0.7" if order == "another cohort" else "0"
         if order == "an old update":
             reply.content = message_from_proto(ProtoMessage.FromString(kept.read_bytes())).content
-        wrong = Answer(CohortId(cohort), {"another round": number + 1000, "an old update": 1}.get(order, number))
+        said = {"another round": number + 1000, "an old update": 1}.get(order, number)
+        wrong = TaskResult(0, CohortId(cohort), said, Answer(NO_UPDATE, 0))
         reply.metadata.group_id = f"{reply.metadata.group_id.partition(ANSWER)[0]}{ANSWER}{to_parts(wrong)[0]}"
     if order in ("nowhere", "ten thousand deep", "no cluster", "no text"):
         _, mark, answer = reply.metadata.group_id.partition(ANSWER)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job, LocalTraining
@@ -139,7 +140,7 @@ class TwoInputLayers(nn.Module):
 def test_module_with_deferred_layers_trains_as_one_by_one(batch_size: int) -> None:
     # One client needs two stretches, one exactly a stretch, others a part of one or nothing.
     data = population((8, 8), counts=(96, 120, 0, 1, 30))
-    jobs = [Job(row, 0, fold) for row in range(data.n_clients) for fold in (None, 1)]
+    jobs = [Job(row, 0, Ask(fold=fold)) for row in range(data.n_clients) for fold in (None, 1)]
     training = LocalTraining(learning_rate=0.01, batch_size=batch_size)
     plain = TorchTrainer(TwoInputLayers)
     deferred = TorchTrainer(TwoInputLayers, batching=BatchingPlan("stacked", 4, Stacking(("first", "second"))))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.training.trainer import Job, LocalTraining
@@ -165,7 +166,7 @@ def test_any_jobs_train_together_as_one_by_one(
     counts: list[int], training: LocalTraining, folds: list[int | None], at_once: int
 ) -> None:
     data = population(IMAGE, counts)
-    jobs = [Job(row, visit=row, fold=folds[row]) for row in range(len(counts))]
+    jobs = [Job(row, visit=row, ask=Ask(fold=folds[row])) for row in range(len(counts))]
 
     found = updates(stacked(small_net, at_once), data, jobs, training)
 
@@ -277,9 +278,9 @@ def test_updates_are_where_they_were_asked_for_with_the_same_bits(name: str) -> 
 
     assert out.tobytes() == expected.tobytes()
     assert np.isnan(room[[0, -1]]).all()
-    for update, row in zip(found, out, strict=True):
-        assert np.shares_memory(update.delta, row)
-        assert update.delta.tobytes() == row.tobytes()
+    for answer, row in zip(found, out, strict=True):
+        assert np.shares_memory(answer.update, row)
+        assert answer.update.tobytes() == row.tobytes()
 
 
 def full_of_nan(maker: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -330,12 +331,12 @@ def test_diverging_participant_does_not_touch_its_neighbours(name: str, training
 def test_those_without_samples_do_not_move(name: str) -> None:
     factory, plan, features = SAME_BITS[name]
     trainer, data = TorchTrainer(factory, batching=plan), population(features)
-    jobs = [Job(2, 0, None), Job(2, 1, 0)]
+    jobs = [Job(2, 0), Job(2, 1, Ask(fold=0))]
     out = np.full((2, trainer.n_params), np.nan, dtype=np.float32)
 
     found = list(trainer.train(trainer.initial_weights(7), data, jobs, LocalTraining(weight_decay=0.1), 3, out))
 
-    assert [update.examples for update in found] == [0, 0]
+    assert [answer.examples for answer in found] == [0, 0]
     np.testing.assert_array_equal(out, np.zeros_like(out))
 
 
@@ -344,9 +345,9 @@ def test_pool_of_equal_numbers_trains_as_one_by_one() -> None:
     plain = TorchTrainer(IMAGE_MODULES["pool"])
     weights = plain.initial_weights(7)
     weights[: 4 * 2 + 4] = 0.0  # the convolution: all it gives out is equal, what it takes in is not
-    jobs = [Job(row, 0, None) for row in range(data.n_clients)]
+    jobs = [Job(row, 0) for row in range(data.n_clients)]
 
     def of(trainer: TorchTrainer) -> Float32Array:
-        return np.stack([update.delta for update in trainer.train(weights, data, jobs, LocalTraining(0.01), seed=3)])
+        return np.stack([answer.update for answer in trainer.train(weights, data, jobs, LocalTraining(0.01), seed=3)])
 
     assert largest_difference(of(stacked(IMAGE_MODULES["pool"])), of(plain)) < 1e-4

@@ -17,9 +17,9 @@ from auxo.algorithms.auxo.trial import Moved
 from auxo.algorithms.auxo.verdict import Judgements, prune
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, ServerState, Weighting, rate_scale, update_weight
+from auxo.core.asking import CHOOSES_BY, LEAST_LOSS
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
-    LEAST_LOSS,
     Affinities,
     ClientHalf,
     Closing,
@@ -33,7 +33,6 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.folds import CHOOSES_BY
 from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.lost_clients import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.matching import ByRequest, Matching
@@ -161,21 +160,19 @@ class Auxo:
             return plan
         claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
         if search.follows and not self._stand_aside:
-            plan = replace(plan, fold=np.where(are_judges(clients, self.judge_share), CHOOSES_BY, -1))
+            halves = np.where(are_judges(clients, self.judge_share), CHOOSES_BY, -1)
+            plan = replace(plan, asks=replace(plan.asks, fold=halves))
         if search.trial is None:
             return plan
         offered = len(plan.offered)
         judges = are_judges(clients, self.judge_share)
-        compares = plan.model == LEAST_LOSS
+        compares = plan.asks.model == LEAST_LOSS
         elsewhere = compares | (judges & self._stand_aside)
         branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
         unheard = judges & ~search.has_heard(clients, opening.secret)
         asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
-        return replace(
-            plan,
-            model=np.where(branch >= 0, offered + branch, plan.model),
-            held_out=np.where(asked >= 0, offered + asked, -1),
-        )
+        model = np.where(branch >= 0, offered + branch, plan.asks.model)
+        return replace(plan, asks=replace(plan.asks, model=model, judges=np.where(asked >= 0, offered + asked, -1)))
 
     @property
     def _stand_aside(self) -> bool:
@@ -293,21 +290,22 @@ class Auxo:
         Who has trained on all samples has them judge each other's choice; of a half that was trained on they say too
         much.
         """
-        search, asked = _memory(closing.states[0]).search, closing.participants.held_out
+        search, asked = _memory(closing.states[0]).search, closing.participants.asks.judges
         if asked is None or not asked.size:
             return Judgements.none(root + 1)
         # A single sample is both halves of its client.
         rows = np.flatnonzero((asked[gathered.rows].max(axis=1) >= 0) & (gathered.examples > 1))
         claims = claims_of(closing, gathered).take(rows)
         branch = search.branches(claims.label, claims.generation)
-        said = (gathered.held_out, gathered.held_out_scores, gathered.held_in, gathered.held_in_scores)
+        judged = gathered.judged
+        said = (judged.loss, judged.score, judged.other_loss, judged.other_score)
         losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
         clients = closing.participants.clients[gathered.rows[rows]]
         marks = seals(clients, search.clustering.generation, closing.secret)
         if not self.trial.judges_choose:
             return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
         one_way = Judgements(branch, losses, scores, held_in, marks).whole()
-        both = np.flatnonzero(closing.participants.fold[gathered.rows[rows]] < 0)
+        both = np.flatnonzero(closing.participants.asks.fold[gathered.rows[rows]] < 0)
         nobody = np.full(len(both), -1)
         other_way = Judgements(nobody, held_in[both], scores_in[both], losses[both], marks[both]).whole()
         return one_way.and_of(other_way)

@@ -23,16 +23,10 @@ RateScaling = Literal["none", "sqrt", "linear"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a participant's result says besides the update."""
+    """What an aggregator is told of a participant besides its update."""
 
-    examples: int  # the participant's samples, see `TaskResult`
-    loss: float | None = None  # mean over those it trained on at the model it was sent; None where nobody asked
-    held_out: tuple[float, ...] = ()  # mean over samples it was not trained on, at the models it was asked about
-    held_out_scores: tuple[float, ...] = ()  # mean score of these samples; empty where nobody has said it
-    held_in: tuple[float, ...] = ()  # mean over its other samples, at the same models; empty likewise
-    held_in_scores: tuple[float, ...] = ()  # mean score of these; empty likewise
-    squared_loss: float | None = None  # mean of the squares of the losses that ``loss`` is the mean of; None: not known
-    centres: FloatArray | None = None  # (centres, width) of its samples, where it sends those in place of an update
+    examples: int  # the participant's samples, see `Answer`
+    loss: float | None = None  # see `Answer`; None where nobody asked
     reply: object = None  # the whole answer, for an aggregator that hands it to another framework; None: there is none
 
 

@@ -17,6 +17,7 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
 from auxo.core.affinity import AffinitySettings
+from auxo.core.asking import Answer, Failure
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.layers import Layer
 from auxo.core.types import CohortId, Float32Array, IntArray
@@ -24,12 +25,12 @@ from auxo.flower.client import AuxoClientApp, ClientHalf
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, ConfigValue, NodeConfig, SimulatedNodes, partitions
 from auxo.flower.model_arrays import AnyArray, ModelArrays, update_between
-from auxo.flower.wire import Answer, Letterhead, Said, Trying, ask, take_said
+from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, take_said
 from auxo.population.federated_data import FederatedData, NumberedNames, Samples
 from auxo.protocol.messages import Task
-from auxo.runtime.closing import Closed, TrainFailure, Training, close_round, returned_by
+from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
-from auxo.training.trainer import Job, LocalUpdate
+from auxo.training.trainer import Job
 
 _ARRAYS, _CONFIG, _WEIGHT = "arrays", "config", "num-examples"  # what Flower's strategies call them
 _FEDERATION = "0"  # of a simulation, whose clients' records are the simulator's
@@ -120,60 +121,44 @@ class AppTraining:
         """Return what `close_round` makes of the app's replies."""
         if self._grid is None:
             raise RuntimeError("the nodes are not running; use `with AppTraining(...) as engine:`")
+        if training.mods:
+            raise ValueError(
+                "mods: expected none beside an app, got some; give them to it, AuxoClientApp(client_mods=...)"
+            )
         models = [self.arrays(weights) for weights in training.models]
         starts = [self._floats(arrays) for arrays in models]
-        messages = [self._message(job, models, closing) for job in training.jobs]
+        messages = [self._message(job, models, closing, training.epochs) for job in training.jobs]
         replies = self._grid.send_and_receive(messages)
-        said = [Said(None, None) if reply.has_error() else take_said(reply) for reply in replies]
-        answers = [
-            self._update(job, reply, one, starts) for job, reply, one in zip(training.jobs, replies, said, strict=True)
-        ]
-        return close_round(rules, self._as_done(closing, training, said), returned_by(training, answers))
+        answers = [self._answer(job, reply, starts) for job, reply in zip(training.jobs, replies, strict=True)]
+        return close_round(rules, self._as_done(closing, training, answers), returned_by(training, answers))
 
-    def _message(self, job: Job, models: Sequence[ArrayRecord], closing: Closing) -> Message:
-        choices = len(models) if job.choices is None else job.choices
-        offered = (job.model,) if job.model >= 0 else tuple(range(min(choices, len(models))))
+    def _message(self, job: Job, models: Sequence[ArrayRecord], closing: Closing, usual_epochs: int) -> Message:
+        places, asked = job.ask.needed(len(models))
+        names = tuple(CohortId(str(place)) for place in places)
         number = closing.states[0].round + 1
-        task = Task(
-            client=job.client_row,
-            cohort=_name(offered[0]),
-            round=number,
-            fold=job.fold,
-            offered=tuple(_name(one) for one in offered),
-            reports_loss=job.reports_loss,
-            held_out=tuple(_name(one) for one in job.held_out),
-        )
+        task = Task(job.client_row, names[0], number, names, asked)
         config = ConfigRecord({**self.train_config, "server-round": number})
-        if job.epochs is not None:
-            config["epochs"] = job.epochs
-        content = RecordDict({_ARRAYS: models[offered[0]], _CONFIG: config})
-        beside = {_name(one): models[one] for one in (*offered, *job.held_out) if one != offered[0]}
+        if asked.work != 1.0:
+            config["epochs"] = round(usual_epochs * asked.work)
+        content = RecordDict({_ARRAYS: models[places[0]], _CONFIG: config})
+        beside = {name: models[place] for name, place in zip(names[1:], places[1:], strict=True)}
         tries = Trying(beside, ConfigRecord({"server-round": number}))
         head = Letterhead.of(_FEDERATION, AffinitySettings())
-        whole = ask(content, head, task, tries if len(offered) > 1 or job.held_out else None)
+        whole = ask(content, head, task, tries if beside or asked.judges else None)
         return Message(whole, FIRST_NODE + job.client_row, "train")
 
-    def _update(
-        self, job: Job, reply: Message, said: Said, starts: Sequence[Sequence[AnyArray]]
-    ) -> LocalUpdate | TrainFailure:
+    def _answer(self, job: Job, reply: Message, starts: Sequence[Sequence[AnyArray]]) -> Answer | Failure:
         if reply.has_error():
-            return TrainFailure(str(reply.error.reason))
-        answer = said.answer
-        trained = max(job.model, 0) if answer is None or answer.trained is None else int(answer.trained)
+            return Failure(str(reply.error.reason))
+        said = take_said(reply).result
+        answer = Answer(NO_UPDATE, 0) if said is None else said.answer
+        trained = job.ask.needed(len(starts))[0][answer.model or 0]
         records = list(reply.content.array_records.values())
         after = self._model.floats(records[0]) if len(records) == 1 else None
         if after is None:
-            return TrainFailure(f"expected the arrays of the model, {self._model.described()}, got others")
-        return LocalUpdate(
-            delta=update_between(starts[trained], after, np.empty(self.n_params, dtype=np.float32)),
-            examples=self._examples(reply),
-            model=trained,
-            loss=None if answer is None else answer.loss,
-            held_out=_said(answer, "held_out"),
-            held_out_scores=_said(answer, "held_out_scores"),
-            held_in=_said(answer, "held_in"),
-            held_in_scores=_said(answer, "held_in_scores"),
-        )
+            return Failure(f"expected the arrays of the model, {self._model.described()}, got others")
+        update = update_between(starts[trained], after, np.empty(self.n_params, dtype=np.float32))
+        return replace(answer, update=update, examples=self._examples(reply), model=trained)
 
     def _examples(self, reply: Message) -> int:
         """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
@@ -183,23 +168,16 @@ class AppTraining:
                 return math.ceil(value)
         return 0
 
-    def _as_done(self, closing: Closing, training: Training, said: Sequence[Said]) -> Closing:
+    def _as_done(self, closing: Closing, training: Training, answers: Sequence[Answer | Failure]) -> Closing:
         """Return the round with no half for those who have trained on all their samples all the same."""
-        fold = closing.participants.fold.copy()
-        for row, one in zip(training.rows, said, strict=True):
-            if one.answer is not None and one.answer.on_all:
+        asks = closing.participants.asks
+        fold = asks.fold.copy()
+        for row, one in zip(training.rows, answers, strict=True):
+            if isinstance(one, Answer) and one.on_all:
                 fold[row] = -1
-        return replace(closing, participants=replace(closing.participants, fold=fold))
+        return replace(closing, participants=replace(closing.participants, asks=replace(asks, fold=fold)))
 
     def _floats(self, arrays: ArrayRecord) -> list[AnyArray]:
         found = self._model.floats(arrays)
         assert found is not None  # noqa: S101 - they were made from the model
         return found
-
-
-def _said(answer: Answer | None, name: str) -> tuple[float, ...]:
-    return getattr(answer, name, None) or ()
-
-
-def _name(number: int) -> CohortId:
-    return CohortId(str(number))

@@ -169,7 +169,7 @@ def test_pixels_that_are_all_equal_train_as_one_by_one(width: int) -> None:
     jobs = all_jobs(data)
 
     found, expected = (
-        np.stack([update.delta for update in trainer.train(weights, data, jobs, training, seed=3)])
+        np.stack([answer.update for answer in trainer.train(weights, data, jobs, training, seed=3)])
         for trainer in (replace(plain, batching=BatchingPlan("stacked", 5, Stacking(is_sequential=True))), plain)
     )
 
