@@ -16,6 +16,7 @@ _ROWS_AT_ONCE = 64  # our choice: signed parameters stay in the cache until they
 _FEWEST_BUCKETS = 7  # of a unit; where they are not to be had, neighbouring units share them; our choice
 _BUCKETS_AT_ONCE = 128  # parameters of a unit are first summed to about so many: loops over fewer are slow; our choice
 _UNITS_AT_ONCE = 256  # their sums stay in the cache; our choice
+_NEGLIGIBLE = 1e-6  # of the largest energy, below which there is none
 _SUMS_HOLD = 1e-25  # the largest of sums in float32 above this, and below its inverse, lose nothing that counts
 
 
@@ -117,6 +118,26 @@ class Fingerprint:
             return np.zeros(0)
         outputs: FloatArray = unit_rows(update[self._output_bias].astype(np.float64)[None, :])[0]
         return outputs
+
+    def inputs(self, update: Float32Array) -> FloatArray:
+        """Return how much of an update's energy falls on each input of the first layer, as logarithms less their mean.
+
+        Empty without layers, or where that layer has no inputs of its own, or more than a fingerprint has room for.
+        What a client's inputs are measured in sets how large the gradients are that they lead to.
+        """
+        if self._input_units is None:
+            return np.zeros(0)
+        energy = np.sqrt(np.square(self._input_units.rows(update), dtype=np.float64).sum(axis=0))
+        largest = energy.max()
+        if not 0 < largest < np.inf:
+            return np.zeros(len(energy))
+        logs: FloatArray = np.log(np.maximum(energy, _NEGLIGIBLE * largest))
+        return logs - logs.mean()
+
+    @cached_property
+    def _input_units(self) -> Units | None:
+        first = units_of(self.layers)[0] if self.layers else None
+        return first if first is not None and first.count > 1 and 1 < first.inputs <= self.size else None
 
     @cached_property
     def _output_bias(self) -> slice | None:

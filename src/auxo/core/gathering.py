@@ -25,6 +25,7 @@ class Examined:
     direction: FloatArray  # the fingerprint
     length: float  # relative to the root of the examples
     outputs: FloatArray = field(default_factory=lambda: np.zeros(0))  # see `Fingerprint.outputs`
+    inputs: FloatArray = field(default_factory=lambda: np.zeros(0))  # see `Fingerprint.inputs`
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class Returned:
 class Admission(Protocol):
     """Decides, answer by answer, who may move which model."""
 
-    def place(self, row: int, examined: Examined, model: int) -> "int | Belongs | None":
+    def place(self, row: int, examined: Examined, model: int) -> "int | tuple[int, ...] | Belongs | None":
         """Return which model the update of a participant that is in time moves: most often the one it has trained.
 
-        None: it moves none.
+        Several: it moves all of them. None: it moves none.
         """
         ...
 
@@ -136,6 +137,7 @@ class Gathered:
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
+    inputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), inputs) of the first layer
     judged: Judged = field(default_factory=lambda: Judged.of(()))  # (len(rows), most asked)
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
@@ -153,6 +155,7 @@ class Gathered:
             judged=self.judged.take(mine),
             directions=self.directions[mine],
             outputs=self.outputs[mine],
+            inputs=self.inputs[mine],
             lengths=self.lengths[mine],
             examples=self.examples[mine],
             placed=None if self.placed is None else self.placed[mine],
@@ -179,7 +182,13 @@ def examine(answer: Answer, fingerprint: Fingerprint) -> Examined | Reason:
     values, count = checked
     if values is not answer.update or count is not answer.examples:
         answer = replace(answer, update=values, examples=count)
-    return Examined(answer, fingerprint.of(values), relative_length(values, count), fingerprint.outputs(values))
+    return Examined(
+        answer,
+        fingerprint.of(values),
+        relative_length(values, count),
+        fingerprint.outputs(values),
+        fingerprint.inputs(values),
+    )
 
 
 def gather(
@@ -200,6 +209,7 @@ def gather(
     kept: list[Float32Array] | None = [] if isinstance(admission, KeepsUpdates) and admission.keeps_updates else None
     directions: list[FloatArray] = []
     outputs: list[FloatArray] = []
+    inputs: list[FloatArray] = []
     lengths: list[float] = []
     placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
@@ -208,7 +218,8 @@ def gather(
 
     def move(one: Move) -> None:
         moves.append((one.row, one.length, one.report.examples))
-        sums[one.model].add(one.update, one.report)
+        for model in one.models:
+            sums[model].add(one.update, one.report)
 
     usual_only = UsualOnly(usual, move)
     for one in returned:
@@ -225,6 +236,7 @@ def gather(
             kept.append(answer.update.copy())
         directions.append(examined.direction)
         outputs.append(examined.outputs)
+        inputs.append(examined.inputs)
         length = examined.length * float(np.sqrt(answer.examples))
         if length > usual_only.longest:  # or the lengths of all others would seem nothing beside it
             examined = replace(examined, length=examined.length * usual_only.longest / length)
@@ -233,14 +245,15 @@ def gather(
             placed.append(-1)
             continue
         moved = admission.place(one.row, examined, trained)
-        model, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, answer.update)
-        placed.append(-1 if model is None else model)
-        if model is None or update is None:
+        moved, update = (moved.model, moved.update) if isinstance(moved, Belongs) else (moved, answer.update)
+        models = () if moved is None else moved if isinstance(moved, tuple) else (moved,)
+        placed.append(models[0] if models else -1)
+        if not models or update is None:
             misfits += 1
             continue
         if update is not answer.update:
             length = float(np.linalg.norm(update.astype(np.float64)))
-        usual_only.offer(Move(one.row, model, update, Report(answer.examples, answer.loss, one.reply), length))
+        usual_only.offer(Move(one.row, models, update, Report(answer.examples, answer.loss, one.reply), length))
     usual_only.finish()
     return Gathered(
         movements=tuple(one.result() for one in sums),
@@ -259,6 +272,7 @@ def gather(
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
         outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
+        inputs=np.array(inputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
         placed=np.array(placed, dtype=np.int64),
         centres=tuple(one.centres for one in answers),

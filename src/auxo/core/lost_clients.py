@@ -59,7 +59,7 @@ class OfOwnModel:
 
     offered: int  # leaves' models; other numbers are of models that the cohort holds itself
 
-    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         """Return which of the cohort's models an update may move."""
         if _OWN < model < self.offered:
             return None

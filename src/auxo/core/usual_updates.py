@@ -66,7 +66,7 @@ class Move:
     """A participant's update on its way to a model."""
 
     row: int  # in Participants
-    model: int
+    models: tuple[int, ...]
     update: Float32Array
     report: Report
     length: float  # plain, not relative to the examples
@@ -117,7 +117,7 @@ class UsualOnly:
         self._release()
 
     def _hold(self, move: Move) -> None:
-        self._held.append(Move(move.row, move.model, move.update.copy(), move.report, move.length))
+        self._held.append(Move(move.row, move.models, move.update.copy(), move.report, move.length))
 
     def _release(self) -> None:
         if len(self._lengths) >= _OWN_ROUND:

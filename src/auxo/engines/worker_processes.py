@@ -51,8 +51,8 @@ class _Task:
     mods: Sequence[ClientMod]
 
 
-_Seen = tuple[Answer, float, FloatArray] | Reason | Failure
-"""What travels of an answer: all but its update, its length and its outputs; or why it is refused, or there is none."""
+_Seen = tuple[Answer, float, FloatArray, FloatArray] | Reason | Failure
+"""What travels of an answer: all but its update, and what was found of that; or why it is refused, or there is none."""
 
 _NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which lies in shared memory
 
@@ -132,10 +132,11 @@ class WorkerProcesses:
                 if not isinstance(seen, tuple):
                     yield seen
                     continue
-                answer, length, outputs = seen
+                answer, length, outputs, inputs = seen
                 # A copy, for the round keeps it and the slot is used again.
                 direction = shared.directions[task.slot, place].copy()
-                yield Examined(replace(answer, update=shared.updates[task.slot, place]), direction, length, outputs)
+                whole = replace(answer, update=shared.updates[task.slot, place])
+                yield Examined(whole, direction, length, outputs, inputs)
 
     def _done_in_order(self, training: Training) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
@@ -323,7 +324,8 @@ def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Sh
             if task.mods:  # which may have put another update in the place of the one that is there
                 out[place] = examined.answer.update
             shared.directions[task.slot, place] = examined.direction
-            seen.append((replace(examined.answer, update=_NOTHING), examined.length, examined.outputs))
+            about = (examined.length, examined.outputs, examined.inputs)
+            seen.append((replace(examined.answer, update=_NOTHING), *about))
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
         return _Done(task.number, [], Raised.of(error))
     return _Done(task.number, seen)

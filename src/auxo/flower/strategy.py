@@ -89,7 +89,7 @@ class AuxoStrategy(Strategy):
         """
         self._make, self._asks_cohort = _maker(base)
         self._participants, self._seed = participants, seed
-        self._method = Auxo(judge_share=1.0) if method is None else method
+        self._method = Auxo() if method is None else method
         if check_in not in ("piggyback", "query"):
             raise ValueError(f"check_in: expected 'piggyback' or 'query', got {check_in!r}")
         self._check_in, self._total_rounds, self._layers = check_in, total_rounds, tuple(layers)

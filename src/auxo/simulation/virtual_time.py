@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.asking import LEAST_LOSS, NEAREST
+from auxo.core.asking import NEAREST
 from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import EVERYBODY, Closing, Participants
 from auxo.core.cohort_state import CoordinatorState
@@ -403,18 +403,18 @@ def _work(
         trained = trained + np.where(pre_trains, samples_of_steps(own, first.steps, batch_size), 0)
         uploads = 1 + pre_trains
     downloads = _downloads(participants)
-    compares = (asks.model == LEAST_LOSS) & (len(participants.offered) > 1)
-    tries = np.where(compares, len(participants.offered), int(asks_for_loss))
+    compared = asks.compared(len(participants.offered))
+    tries = np.where(compared > 1, compared, int(asks_for_loss))
     is_half = asks.fold >= 0
     judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.asking.Part`
-    compared = np.where(is_half, half, samples) * tries + judged * _judged(participants)
-    return Work(trained, compared, downloads, uploads)
+    tried = np.where(is_half, half, samples) * tries + judged * _judged(participants)
+    return Work(trained, tried, downloads, uploads)
 
 
 def _downloads(participants: Participants) -> IntArray:
     """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
     asks = participants.asks
-    trained = np.where(asks.model == LEAST_LOSS, len(participants.offered), 1)
+    trained = asks.compared(len(participants.offered))
     if asks.centres is not None:
         return np.zeros(len(participants.clients), dtype=np.int64)
     return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))

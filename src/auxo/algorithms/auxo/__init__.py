@@ -1,12 +1,14 @@
 """Auxo, the default algorithm: cohorts of alike clients are found while they train, and tried before they are made.
 
-algorithm.py has its rounds (Algorithm 1) and settings.py its settings. A cohort looks for groups (search.py): it pools
-fingerprints (pool.py), looks at them in two views (views.py), tells how many clusters there are
-(number_of_clusters.py), joins these to a dendrogram (dendrogram.py) and lets its branches train (trial.py) until its
-judges (judges.py) have decided (verdict.py). After a partition a gate keeps out newcomers that do not fit (gate.py).
+algorithm.py has its rounds (Algorithm 1), settings.py its settings. A cohort pools fingerprints (pooling.py), looks at
+them (looking.py) in several views (views.py), tells how many clusters there are (number_of_clusters.py) and lets them
+train branches (trial.py) until its judges (judges.py) are sure (evidence.py). After a partition a gate keeps out
+newcomers that do not fit (gate.py).
 """
 
-from auxo.algorithms.auxo.algorithm import Auxo, AuxoMemory
+from auxo.algorithms.auxo.algorithm import Auxo
+from auxo.algorithms.auxo.pooling import Pooling
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.trial import OnTrial
 
-__all__ = ["Auxo", "AuxoMemory", "ClusteringSettings", "TrialSettings"]
+__all__ = ["Auxo", "ClusteringSettings", "OnTrial", "Pooling", "TrialSettings"]

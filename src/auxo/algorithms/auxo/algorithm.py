@@ -1,7 +1,9 @@
 """Auxo's server half: cohorts that are found while they train (Algorithm 1), with our corrections as defaults.
 
-A round goes aggregate -> cluster -> reward -> verdict. Nothing about a client outlives it. docs/departures.md says
-where and why this departs from the paper, rule by rule; algorithms/paper.py has the rules as they are printed.
+A round goes aggregate -> cluster -> reward -> verdict. A cohort is `Pooling`: it trains its model, gathers fingerprints
+and looks at them; or it is `OnTrial`: its clusters train models of their own, and judges decide. Nothing about a client
+outlives a round. docs/departures.md says where and why this departs from the paper, rule by rule; algorithms/paper.py
+has the rules as they are printed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -9,15 +11,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from auxo.algorithms.auxo.gate import Gate
-from auxo.algorithms.auxo.judges import are_judges, seals
-from auxo.algorithms.auxo.pool import are_in_first_half
-from auxo.algorithms.auxo.search import CohortNow, Search, Seen, ToBranches, late_similarity, look
+from auxo.algorithms.auxo.judges import TRAINS_ON
+from auxo.algorithms.auxo.pooling import Pooling, are_in_first_half
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
-from auxo.algorithms.auxo.trial import Moved
-from auxo.algorithms.auxo.verdict import Judgements, prune
+from auxo.algorithms.auxo.trial import OnTrial, labelled, to_branches
+from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import AffinitySettings
-from auxo.core.aggregators import Aggregator, RateScaling, ServerState, Weighting, rate_scale, update_weight
-from auxo.core.asking import CHOOSES_BY, LEAST_LOSS
+from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -39,26 +39,11 @@ from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Keep
 from auxo.core.rewards import RewardSettings
-from auxo.core.settings import Fraction, checked, setting
+from auxo.core.settings import checked, setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.types import CohortId, Float32Array, FloatArray
+from auxo.core.types import CohortId, FloatArray
 
-_MOST_ASIDE = 0.5  # share of the clients that may train for no branch; our choice
-
-
-@dataclass(frozen=True)
-class AuxoMemory:
-    """What a cohort keeps between rounds besides its model."""
-
-    search: Search = field(default_factory=Search)
-
-    def held_servers(self) -> tuple[ServerState, ...]:
-        """Return the models of the branches on trial."""
-        return self.search.trial.servers if self.search.trial is not None else ()
-
-    def held_models(self) -> tuple[Float32Array, ...]:
-        """Return the models that branches would have together."""
-        return self.search.trial.joined() if self.search.trial is not None else ()
+_FIRST_VERDICT = 3  # rounds of a trial after which there can be a partition: one to begin, and two to part
 
 
 @dataclass(frozen=True)
@@ -70,11 +55,6 @@ class Auxo:
     clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     trial: TrialSettings = field(default_factory=TrialSettings)
-    judge_share: Fraction = setting(
-        0.2,
-        "Share of the clients, always the same ones, that judge a partition on trial; they train no branch meanwhile. "
-        "Above 0.5 they do, on the half of their samples that they do not judge by. Our choice.",
-    )
     late_feedback: bool = setting(
         True,
         "Participants that finish after the round has closed still learn how they fitted.",
@@ -94,22 +74,21 @@ class Auxo:
         "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
     )
 
-    own_states = (AuxoMemory, Claims)
+    own_states = (Pooling, OnTrial, Claims)
 
     def why_no_partition(self, participants: int, rounds: int) -> str | None:
-        """Return what is missing: enough participants for two cohorts, or rounds for a pool and a trial."""
-        if participants < self.trial.looks_from:
+        """Return what is missing: participants for two cohorts, or rounds for a pool and a trial."""
+        if participants < 2:
             return (
-                f"a cohort looks for groups from {self.trial.looks_from} participants a round on "
-                f"(auxo.trial.looks_from), and there are {participants}; raise training.participants"
+                f"two cohorts need two participants a round, and there is {participants}; raise training.participants"
             )
-        pooled = self.clustering.pool_per_cluster * self.clustering.clusters
-        first = max(self.clustering.pool_rounds, -(-pooled // participants)) + self.trial.rounds
+        first = self.clustering.pool_rounds + 1 + _FIRST_VERDICT
         if rounds >= first:
             return None
         return (
-            f"clustering starts from a pool of updates, and a trial takes {self.trial.rounds} rounds, so that the "
-            f"first can be made after round {first}, and there are {rounds}; raise training.rounds"
+            f"a cohort pools updates for {self.clustering.pool_rounds} rounds, and a trial takes at least "
+            f"{1 + _FIRST_VERDICT}, so that the first can be made after round {first}, and there are {rounds}; raise "
+            "training.rounds"
         )
 
     @property
@@ -126,15 +105,13 @@ class Auxo:
         """Return one model for everybody."""
         return Start((initial(0),))
 
-    def memory(self, parent: CohortState | None) -> AuxoMemory:
-        """Return that nothing is known of a new cohort.
-
-        It rests as if the trial that it comes from had been its own: looking costs small cohorts more, and what was
-        joined within it was not worth parting.
-        """
+    def memory(self, parent: CohortState | None) -> Pooling:
+        """Return that nothing is known of a new cohort; a child rests, for what it comes from was on trial."""
         if parent is None:
-            return AuxoMemory()
-        return AuxoMemory(search=Search(rests_until=_memory(parent).search.rests_until))
+            return Pooling()
+        memory = parent.memory
+        trials = memory.resumes.trials if isinstance(memory, OnTrial) else own(Pooling, memory).trials
+        return Pooling(rests_until=2 * parent.round, trials=trials)
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
@@ -144,50 +121,27 @@ class Auxo:
         """Return each cohort's share by the setting."""
         return shares_by(self.sharing, tree, openers)
 
-    def _looks(self, search: Search, number: int, share: int) -> bool:
-        """Return whether a cohort looks for groups in this round; it does not where too few would judge them."""
-        return search.trial is not None or (share >= self.trial.looks_from and search.looks(number))
-
     def plan(self, opening: Opening) -> Plan:
-        """Return who trains what, and who compares models before: on trial each branch its model, judges the cohort's.
-
-        Members come first, for newcomers are compared with them.
-        """
-        search = _memory(opening.state).search
+        """Return who trains what, and who compares models before; members come first, newcomers are held to them."""
         plan = plan_members_first(opening, self.late_feedback)
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
-        if not self._looks(search, opening.state.round + 1, opening.share):
+        phase = opening.state.memory
+        if isinstance(phase, OnTrial):
+            return phase.plan(opening, plan, self.trial)
+        pooling = own(Pooling, phase).with_clients(opening.state.check_ins, self.trial)
+        if not pooling.everybody or not pooling.pools(opening.state.round + 1):
             return plan
-        claims, clients = own(Claims, plan.notes), opening.selected.clients[plan.rows]
-        if search.follows and not self._stand_aside:
-            halves = np.where(are_judges(clients, self.judge_share), CHOOSES_BY, -1)
-            plan = replace(plan, asks=replace(plan.asks, fold=halves))
-        if search.trial is None:
-            return plan
-        offered = len(plan.offered)
-        judges = are_judges(clients, self.judge_share)
-        compares = plan.asks.model == LEAST_LOSS
-        elsewhere = compares | (judges & self._stand_aside)
-        branch = np.where(elsewhere, -1, search.branches(claims.label, claims.generation))
-        unheard = judges & ~search.has_heard(clients, opening.secret)
-        asked = search.trial.asked(unheard & ~compares & search.trial.counts(self.trial))
-        model = np.where(branch >= 0, offered + branch, plan.asks.model)
-        return replace(plan, asks=replace(plan.asks, model=model, judges=np.where(asked >= 0, offered + asked, -1)))
-
-    @property
-    def _stand_aside(self) -> bool:
-        """Return whether judges train no branch; where most clients judge, few would be left."""
-        return self.judge_share <= _MOST_ASIDE
+        fold = np.where(plan.asks.model == 0, TRAINS_ON, plan.asks.fold)
+        return replace(plan, asks=replace(plan.asks, fold=fold))
 
     def admission(self, closing: Closing) -> Admission:
-        """Return the gate that newcomers have to pass once there are several cohorts."""
+        """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
         return of_own_model(closing, self._admission(closing))
 
     def _admission(self, closing: Closing) -> Admission:
-        search = _memory(closing.states[0]).search
-        if search.trial is not None:
-            judges = are_judges(closing.participants.clients, self.judge_share)
-            return ToBranches(search, len(closing.models), judges & self._stand_aside)
+        phase = closing.states[0].memory
+        if isinstance(phase, OnTrial):
+            return to_branches(phase, closing, self.trial)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -195,144 +149,87 @@ class Auxo:
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
     ) -> Outcome | None:
-        """Move the model, cluster and reward those who have trained it, and decide; tell others whose they have."""
-        mine = own_answers(closing, gathered)
-        outcome = self._close(closing, mine, aggregator, rng)
+        """Move the models, look at those who have trained the cohort's, and decide; tell others whose they have."""
+        mine, phase = own_answers(closing, gathered), closing.states[0].memory
+        outcome = None
+        if any(movement is not None for movement in gathered.movements):
+            if isinstance(phase, OnTrial):
+                outcome = self._close_trial(closing, mine, aggregator, phase)
+            else:
+                outcome = self._close_pooling(closing, mine, aggregator, own(Pooling, phase), rng)
         if outcome is None:
-            generation = _memory(closing.states[0]).search.clustering.generation
+            generation = phase.generation if isinstance(phase, OnTrial) else own(Pooling, phase).trials
             outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
         return None if outcome is None else tell_places(closing, gathered, outcome)
 
-    def _close(
-        self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
+    def _close_pooling(
+        self,
+        closing: Closing,
+        gathered: Gathered,
+        aggregator: Aggregator,
+        phase: Pooling,
+        rng: np.random.Generator,
     ) -> Outcome | None:
-        """Close a round of a cohort that looks for groups, or has stopped doing so."""
-        if all(movement is None for movement in gathered.movements):
-            return None
-        if _memory(closing.states[0]).search.trial is not None:
-            return self._close_trial(closing, gathered, aggregator)
+        """Close a round of a cohort that pools updates, or rests."""
         if gathered.movements[0] is None:
             return None
-        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        (state,) = stepped(closing, gathered, aggregator, scale)
-        search, claims = _memory(state).search, claims_of(closing, gathered)
-        similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
-        if self._looks(search, state.round, closing.share):
+        (state,) = stepped(closing, gathered, aggregator, self._rate_scale(closing))
+        after: Pooling | OnTrial = phase
+        if phase.pools(state.round):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
-            seen = Seen(
-                gathered.directions[here],
-                gathered.outputs[here],
-                gathered.blocks,
-                claims.label[here],
-                claims.generation[here],
-                are_in_first_half(closing.participants.clients[gathered.rows[here]]),
-            )
-            looked = look(
-                search, seen, CohortNow(state.server, state.round, closing.share), self.clustering, self.trial, rng
-            )
-            search, similarity[here] = looked.search, looked.similarity
-            if gathered.late.any() and search.clustering.centres is not None and len(here) > 1:
-                similarity[gathered.late] = late_similarity(
-                    search, seen, gathered.directions[gathered.late], gathered.outputs[gathered.late]
-                )
-        labelled = (claims.label >= 0) & (claims.generation == search.clustering.generation)
+            clients = closing.participants.clients[gathered.rows[here]]
+            pool = phase.with_clients(closing.outlook.check_ins, self.trial)
+            pool = pool.after(_prints(gathered, here), are_in_first_half(clients), self.clustering)
+            after = pool
+            if pool.is_full(self.clustering):
+                found = pool.look(closing.outlook.check_ins, gathered.blocks, self.clustering, rng)
+                if found:
+                    after = OnTrial.begin(pool, found, state.server, gathered.blocks, pool.trials + 1)
+                else:
+                    after = pool.failed(state.round, None, False, self.clustering)
+        claims = claims_of(closing, gathered)
+        nothing = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=search)),),
-            affinities=Affinities(
-                round_rewards(closing, gathered, self.rewards), similarity, search.clustering.generation
-            ),
-            notes=RoundNotes(known=int((claims.known & ~gathered.late).sum()), labelled=int(labelled.sum())),
+            states=(replace(state, memory=after),),
+            affinities=Affinities(round_rewards(closing, gathered, self.rewards), nothing, phase.trials),
+            notes=RoundNotes(known=int((claims.known & ~gathered.late).sum())),
         )
 
-    def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator) -> Outcome:
-        """Move the branches' models, hear the judges, and decide once the trial is over."""
-        state, claims = closing.states[0], claims_of(closing, gathered)
-        search, offered = _memory(state).search, len(closing.models)
-        assert search.trial is not None  # noqa: S101 - the caller has looked
-        scale = rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
-        judgements = self._judgements(closing, gathered, search.trial.dendrogram.root)
-        moved = Moved(
-            gathered.movements[0],
-            gathered.movements[offered:],
-            _behind(gathered, aggregator, offered, search.trial.dendrogram.branches),
-        )
-        trial = search.trial.after(moved, aggregator, scale, judgements)
-        server = trial.own(state.server, moved, aggregator, scale)
-        state = replace(state, server=server, round=state.round + 1)
-        cut = prune(trial.dendrogram, trial.heard, self.trial)
-        over = trial.is_over(cut, self.trial)
-        if over:
-            cut = trial.ends_with(cut)
-            after = search.rested(state.round, self.trial) if cut.pays else search.failed(state.round, self.trial)
-        else:
-            after = replace(search, trial=trial.going_on(cut, self.trial))
-        similarity = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
-        strangers = np.flatnonzero(gathered.model == 0)
-        if len(strangers):
-            similarity[strangers] = search.similarity(gathered.directions[strangers], gathered.outputs[strangers])
+    def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial) -> Outcome:
+        """Move the branches' models, hear the judges, and decide as soon as they are sure."""
+        scale, offered = self._rate_scale(closing), len(closing.models)
+        (state,) = stepped(closing, gathered, aggregator, scale)
+        moved = zip(phase.servers, gathered.movements[offered:], strict=True)
+        servers = tuple(one if by is None else aggregator.step(one, by, scale) for one, by in moved)
+        said = phase.said(closing, gathered)
+        after = phase.moved(servers, said)
+        most = closing.outlook.total_participants - closing.outlook.cohorts + 1
+        partition = after.partition(state.server, most, self.trial)
+        is_over = partition is None and after.is_over(self.trial)
+        memory: Pooling | OnTrial = after
+        if is_over:
+            memory = after.resumes.failed(state.round, after.view.name, after.others, self.clustering)
+        claims = claims_of(closing, gathered)
         return Outcome(
-            states=(replace(state, memory=AuxoMemory(search=after)),),
-            decision=trial.parted(cut, search.clustering.generation) if over and cut.pays else Keep(),
-            affinities=Affinities(np.full(len(gathered.rows), np.nan), similarity, search.clustering.generation),
+            states=(replace(state, memory=memory),),
+            decision=partition or Keep(),
+            affinities=Affinities(
+                np.full(len(gathered.rows), np.nan), phase.settled(gathered, offered), phase.generation
+            ),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
-                labelled=int((gathered.model >= offered).sum()),
-                judged=judgements.judges,
-                gain=cut.gain,
-                children=len(cut.nodes),
-                gives_up=over and not cut.pays,
+                labelled=labelled(closing, gathered, phase.generation),
+                judged=len(said.seals),
+                gain=after.gain(),
+                children=1 if partition is None else len(partition.weights),
+                gives_up=is_over,
             ),
         )
 
-    def _judgements(self, closing: Closing, gathered: Gathered, root: int) -> Judgements:
-        """Return what a round's judges have said, by node: they were asked of all of them, the root's last.
-
-        Who has trained on all samples has them judge each other's choice; of a half that was trained on they say too
-        much.
-        """
-        search, asked = _memory(closing.states[0]).search, closing.participants.asks.judges
-        if asked is None or not asked.size:
-            return Judgements.none(root + 1)
-        # A single sample is both halves of its client.
-        rows = np.flatnonzero((asked[gathered.rows].max(axis=1) >= 0) & (gathered.examples > 1))
-        claims = claims_of(closing, gathered).take(rows)
-        branch = search.branches(claims.label, claims.generation)
-        judged = gathered.judged
-        said = (judged.loss, judged.score, judged.other_loss, judged.other_score)
-        losses, scores, held_in, scores_in = (_as_wide(one[rows], root + 1) for one in said)
-        clients = closing.participants.clients[gathered.rows[rows]]
-        marks = seals(clients, search.clustering.generation, closing.secret)
-        if not self.trial.judges_choose:
-            return Judgements(branch, losses, scores, np.full_like(held_in, np.nan), marks).whole()
-        one_way = Judgements(branch, losses, scores, held_in, marks).whole()
-        both = np.flatnonzero(closing.participants.asks.fold[gathered.rows[rows]] < 0)
-        nobody = np.full(len(both), -1)
-        other_way = Judgements(nobody, held_in[both], scores_in[both], losses[both], marks[both]).whole()
-        return one_way.and_of(other_way)
+    def _rate_scale(self, closing: Closing) -> float:
+        return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
 
 
-def _behind(gathered: Gathered, aggregator: Aggregator, offered: int, branches: int) -> FloatArray:
-    """Return the weight of the updates behind each movement: of the cohort's own model, and of each branch's.
-
-    Of those that were admitted, and in the aggregator's own measure.
-    """
-    weighting: Weighting = "uniform" if getattr(aggregator, "weighting", "examples") == "uniform" else "examples"
-    behind = np.zeros(1 + branches)
-    if gathered.placed is not None:
-        for row in np.flatnonzero(np.isin(gathered.rows, gathered.aggregated) & (gathered.placed >= 0)).tolist():
-            model = int(gathered.placed[row])
-            if model == 0 or model >= offered:
-                place = 0 if model == 0 else model - offered + 1
-                behind[place] += update_weight(weighting, int(gathered.examples[row]))
-    return behind
-
-
-def _as_wide(said: FloatArray, width: int) -> FloatArray:
-    """Return answers with a column for everything that was asked; NaN where there is none."""
-    filled = np.full((len(said), width), np.nan)
-    filled[:, : said.shape[1]] = said[:, :width]
-    return filled
-
-
-def _memory(state: CohortState) -> AuxoMemory:
-    return own(AuxoMemory, state.memory)
+def _prints(gathered: Gathered, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Prints:
+    columns: tuple[FloatArray, ...] = (gathered.directions, gathered.outputs, gathered.inputs)
+    return Prints(*(column[rows] for column in columns))

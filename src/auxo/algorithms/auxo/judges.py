@@ -1,9 +1,8 @@
-"""Judges: the clients by whose samples a trial is decided (see `auxo.algorithms.auxo.trial`).
+"""Judges: the clients by whose samples a trial is decided (see `auxo.algorithms.auxo.evidence`).
 
-A judge must not have helped to make what it judges. So its updates move the cohort's own model and no branch's; it
-chooses among the models on trial by one half of its samples, as it will once a partition is made, and judges by the
-other, and then the other way round. It is heard once of the same models: the same few clients, heard again and again,
-would seem many. All its samples are trained on all the time, and judging costs the cohort nothing.
+A judge must not have helped to make what it judges. Where clients are many, a fixed part of them trains the cohort's
+own model alone while a partition is on trial, and each is heard once: a few, heard again and again, would seem many.
+Where they are few everybody judges, by a half of its samples that it does not train on meanwhile.
 """
 
 import hashlib
@@ -13,13 +12,27 @@ import numpy as np
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, IntArray
 
+TRAINS_ON = 0
+"""Half of its samples that a client trains on where everybody judges; it judges by the other."""
+
 _UNIFORM_BITS = 53
 
 
 def are_judges(clients: IntArray, share: float) -> BoolArray:
     """Return who judges: always the same share of the clients, drawn by their names."""
-    bits = random_bits(0, "cross-fit", clients) >> np.uint64(64 - _UNIFORM_BITS)
+    bits = random_bits(0, "judges", clients) >> np.uint64(64 - _UNIFORM_BITS)
     return np.asarray(bits < np.uint64(round(share * 2**_UNIFORM_BITS)))
+
+
+def are_controls(clients: IntArray, number: int) -> BoolArray:
+    """Return which half of a round's participants trains the cohort's own model, another one in every round.
+
+    What branches are held against has to be trained as they are: by as large a part of those who would train it.
+    """
+    order = np.argsort(random_bits(number, "controls", clients), kind="stable")
+    controls = np.zeros(len(clients), dtype=np.bool_)
+    controls[order[: (len(clients) + 1) // 2]] = True
+    return controls
 
 
 def seals(clients: IntArray, generation: int, secret: str) -> IntArray:

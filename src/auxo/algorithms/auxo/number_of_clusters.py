@@ -17,6 +17,7 @@ _TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K
 _NEGLIGIBLE = 1e-9
 _DECIMALS = 9  # in which points that differ do, which have length one
 _CLOUDS = 3  # without clusters that points are held against; our choice
+_CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
 _DEVIATIONS = 2.0  # by which chance may have raised what points show; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
 
@@ -29,9 +30,7 @@ class Structure:
     clusters: int  # with which most is shown
 
 
-def structure(
-    along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator, *, enough: float = 0.0
-) -> Structure:
+def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
     """Return how much more clusters explain of points than of a cloud without any, spread in the same directions.
 
     Centres of one half of the points are held against the other half. What they explain there over what they do not is
@@ -45,7 +44,6 @@ def structure(
         halves: (updates,) whether each belongs to the first half.
         clusters: most that K-means looks for.
         rng: for the normal points, for the points that are taken of many, and for K-means.
-        enough: less is not told exactly. Most cohorts show less most of the time, and the first cloud tells.
     """
     if len(along) > _POINTS:
         kept = np.sort(rng.permutation(len(along))[:_POINTS])
@@ -62,15 +60,29 @@ def structure(
     for number, cloud in enumerate(clouds):
         odds = [_odds(_explained(cloud, halves, count, seed)) for count in counts]
         chance[number] = np.maximum(odds, 1 / len(along))
-        # Of three clouds none is farther from their mean than 1.2 deviations, and twice that has to be shown.
-        if (found < enough * chance[number]).all():
-            best = int(np.argmax(found / chance[number]))
-            return Structure(float(found[best] / chance[number][best]), counts[best])
     usual = chance.mean(axis=0)
     best = int(np.argmax(found / usual))
     spread_of_one = float(np.sqrt(((chance / usual - 1) ** 2).sum() / ((_CLOUDS - 1) * len(counts))))
     may_be_off = spread_of_one * np.sqrt(1 + 1 / _CLOUDS)
     return Structure(float(found[best] / usual[best]) / (1 + _DEVIATIONS * may_be_off), counts[best])
+
+
+def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
+    """Return the number of clusters, 2 to so many, that are farthest apart for how wide they are.
+
+    For points that are too few to be held against each other. More clusters have to be clearly farther apart.
+    """
+    from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
+    from sklearn.metrics import silhouette_score  # noqa: PLC0415 - likewise
+
+    seed = int(rng.integers(2**31))
+    best, widest = 2, -1.0
+    for number in range(2, min(clusters, distinct(along), len(along) - 1) + 1):
+        labels = KMeans(number, n_init=_STARTS, random_state=seed).fit(along).labels_
+        apart = float(silhouette_score(along, labels)) if len(np.unique(labels)) > 1 else -1.0
+        if apart > widest + _CLEARLY:
+            best, widest = number, apart
+    return best
 
 
 def principal(points: FloatArray) -> FloatArray:

@@ -1,171 +1,268 @@
-"""A partition on trial: branches of one cohort train models of their own, and clients' held-out samples judge them.
+"""A partition on trial: branches of one cohort train models of their own, and clients' samples judge them.
 
-Nothing is lost by trying. The cohort's own model goes on by the mean of all participants' updates, which is, to first
-order, what they would have sent for it, and is what the cohort goes on with if no partition pays. The rival to beat is
-the same without the judges' updates: of their own samples the cohort's own model knows too much. verdict.py has what
-follows from what the judges say.
+In its first round everybody trains the cohort's own model, and each update moves the branch too that it is nearest to.
+From then on one half of the participants trains the cohort's own model, which goes on as ever, and the others train
+whichever branch has the least loss on their samples: so clients settle, whatever clusters they came from. Judges say
+what the models do on samples that have trained none of them (`evidence`). As soon as they are sure that it pays the
+branches that they would miss become cohorts; if they never are, nothing has happened.
 """
 
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo.dendrogram import Dendrogram
+from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
+from auxo.algorithms.auxo.judges import TRAINS_ON, are_controls, are_judges, seals
+from auxo.algorithms.auxo.looking import Candidate
+from auxo.algorithms.auxo.pooling import Pooling
 from auxo.algorithms.auxo.settings import TrialSettings
-from auxo.algorithms.auxo.verdict import Cut, Judgements
-from auxo.core.aggregators import Aggregator, ServerState
-from auxo.core.own_state import NOTHING, blended
+from auxo.algorithms.auxo.views import Prints, View
+from auxo.core.aggregators import ServerState
+from auxo.core.asking import BEST_ON_TRIAL
+from auxo.core.claims import Claims, claims_of
+from auxo.core.cohort_algorithm import Closing, Opening, Plan
+from auxo.core.gathering import Examined, Gathered
+from auxo.core.own_state import own
 from auxo.core.partition import Partition
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
-_NO_MODEL = -1
+_LAST_PART = 0.75  # of the rounds up to a power of two, after which judges are heard: few at first, more later
+_FIRST_LOOK = 2  # rounds after which judges are heard first; our choice
+_MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
+_VALIDATION = 0.2  # of as many samples as a client trains on, that an app is taken to have held out; our choice
 
 
 @dataclass(frozen=True)
-class Moved:
-    """How a round has moved the cohort's own model, which judges train, and those of its branches."""
+class OnTrial:
+    """A cohort whose clusters train branches; nothing in it belongs to a client."""
 
-    own: FloatArray | None  # None: nobody has trained it
-    branches: tuple[FloatArray | None, ...]
-    behind: FloatArray  # (1 + branches,) examples behind each, the own model's first
-
-    def mean(self, *, with_own: bool = True) -> FloatArray | None:
-        """Return the movement of all participants together, or of those who train branches; None: there were none."""
-        movements = (self.own if with_own else None, *self.branches)
-        there = [place for place, one in enumerate(movements) if one is not None and self.behind[place] > 0]
-        if not there:
-            return None
-        return _mean([one for one in (movements[place] for place in there) if one is not None], self.behind[there])
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Branches that train alone, and what clients said of them, each under a seal."""
-
-    dendrogram: Dendrogram
-    weights: tuple[float, ...]  # believed share of the cohort's members in each branch
+    resumes: Pooling  # what the cohort goes on with if nothing pays
+    generation: int  # that labels are of
+    view: View
+    centres: FloatArray  # (clusters, axes) of the clusters that branches began from
+    common: Prints  # what the participants shared from whose updates they come
+    blocks: IntArray  # (width,) of the fingerprints
+    others: bool  # another view shows groups, too
     servers: tuple[ServerState, ...]  # of the branches
-    rival: ServerState  # what those who train branches would have together
-    paid: tuple[int, ...] = ()  # nodes of a cut that paid, when the trial went on for what was open besides
-    rounds: int = 0  # that it has gone on for
-    heard: Judgements = field(default_factory=lambda: Judgements.none(0))
+    evidence: Evidence
+    rounds: int = 0
 
     @staticmethod
-    def begin(dendrogram: Dendrogram, weights: FloatArray, server: ServerState) -> "Trial":
-        """Return a trial in which every branch starts from the cohort's model."""
-        shares = np.bincount(np.array(dendrogram.branch_of), weights=weights, minlength=dendrogram.branches)
-        return Trial(
-            dendrogram,
-            tuple(float(share) for share in shares / shares.sum()),
-            (server,) * dendrogram.branches,
-            server,
-            heard=Judgements.none(dendrogram.root + 1),
-        )
-
-    def server(self, node: int) -> ServerState:
-        """Return the mean of a node's branches: the model that its members would have together."""
-        branches = self.dendrogram.below(node)
-        if len(branches) == 1:
-            return self.servers[branches[0]]
-        weights = np.array([self.weights[branch] for branch in branches])
-        return _mean_server([self.servers[branch] for branch in branches], weights)
-
-    def own(self, server: ServerState, moved: Moved, aggregator: Aggregator, rate_scale: float) -> ServerState:
-        """Return the cohort's own model after a round, from what it was before.
-
-        It moves by the mean of all participants' updates, whichever model they were made at: to first order what they
-        would have sent for it. Its optimiser goes on from its own state: that of a mean of branches has seen the noise
-        of their few participants, and would make smaller steps for many rounds. A step of somebody else's, which keeps
-        a state of its own, knows its own movements only: there it is the mean of the models and states.
-        """
-        if server.own != NOTHING:
-            share = float(moved.behind[0] / max(moved.behind.sum(), 1.0))
-            parts, weights = list(self.servers), [(1 - share) * weight for weight in self.weights]
-            if moved.own is not None and share > 0:
-                parts.append(aggregator.step(server, moved.own, rate_scale))
-                weights.append(share)
-            return replace(_mean_server(parts, np.array(weights)), steps=server.steps + 1)
-        movement = moved.mean()
-        return server if movement is None else aggregator.step(server, movement, rate_scale)
-
-    def parted(self, cut: Cut, generation: int) -> Partition:
-        """Return the partition into the nodes of a cut, each with the model that it has had on trial."""
-        held = [self.dendrogram.below(node) for node in cut.nodes]
-        return Partition(
-            routes=routes_of(self.dendrogram, cut),
-            weights=tuple(sum(self.weights[branch] for branch in branches) for branches in held),
+    def begin(
+        pooling: Pooling, found: tuple[Candidate, ...], server: ServerState, blocks: IntArray, generation: int
+    ) -> "OnTrial":
+        """Return a trial of the first of some candidates, in which every branch starts from the cohort's model."""
+        first, *rest = found
+        assert pooling.common is not None  # noqa: S101 - something has been pooled
+        return OnTrial(
+            resumes=replace(pooling, rounds=(), common=None, trials=pooling.trials + 1),
             generation=generation,
-            servers=tuple(self.server(node) for node in cut.nodes),
+            view=first.view,
+            centres=first.centres,
+            common=pooling.common,
+            blocks=blocks,
+            others=any(1 < one.structure.shown < math.inf for one in rest),
+            servers=(server,) * first.clusters,
+            evidence=Evidence.begin(1 + first.clusters, everybody=pooling.everybody),
         )
 
-    def joined(self) -> tuple[Float32Array, ...]:
-        """Return the models of the inner nodes; the root's is the rival."""
-        inner = range(self.dendrogram.branches, self.dendrogram.root)
-        return (*(self.server(node).weights for node in inner), self.rival.weights)
+    def held_servers(self) -> tuple[ServerState, ...]:
+        """Return the models of the branches."""
+        return self.servers
 
-    def counts(self, settings: TrialSettings) -> bool:
-        """Return whether the next round's judges are heard: in the first half models have hardly parted."""
-        return self.rounds % settings.rounds >= settings.rounds // 2
+    def held_models(self) -> tuple[Float32Array, ...]:
+        """Return nothing: no model is only compared."""
+        return ()
 
-    def is_over(self, cut: Cut, settings: TrialSettings) -> bool:
-        """Return whether it ends with this cut: when its rounds are, unless it is open what more of them would show.
+    @property
+    def hears(self) -> bool:
+        """Return whether judges are heard in the next round.
 
-        Where a cut pays already the others wait for that once, and not longer.
+        Each is heard once where judges are a sample: few at first, when models have hardly parted, and more later.
         """
-        if self.rounds % settings.rounds:
-            return False
-        return not cut.is_open or bool(self.paid) or self.rounds + settings.rounds > settings.most_rounds
+        if self.rounds < _FIRST_LOOK or self.evidence.everybody:
+            return self.rounds >= _FIRST_LOOK
+        return self.rounds > _LAST_PART * float(2 ** math.ceil(math.log2(self.rounds)))
 
-    def ends_with(self, cut: Cut) -> Cut:
-        """Return what it comes to: its last cut, or an earlier one if only that has paid."""
-        return replace(cut, nodes=self.paid) if self.paid and not cut.pays else cut
+    @property
+    def is_look(self) -> bool:
+        """Return whether what has been heard after the next round is looked at: after 2, 4, 8 ... rounds."""
+        return self.rounds >= _FIRST_LOOK and self.rounds & (self.rounds - 1) == 0
 
-    def going_on(self, cut: Cut, settings: TrialSettings) -> "Trial":
-        """Return the trial before its next round: of models that train on, judges are heard anew."""
-        if self.rounds % settings.rounds:
-            return self
-        return replace(self, heard=Judgements.none(self.dendrogram.root + 1), paid=cut.nodes if cut.pays else self.paid)
+    def plan(self, opening: Opening, plan: Plan, settings: TrialSettings) -> Plan:
+        """Return who trains what: judges and half of the others the cohort's own model, the rest the best branch."""
+        asks, clients, offered = plan.asks, opening.selected.clients[plan.rows], len(plan.offered)
+        here = asks.model == OWN  # others are about to leave
+        judges = here & (self.evidence.everybody | are_judges(clients, settings.judge_share))
+        tries = here & ~are_controls(clients, opening.state.round)
+        if not self.evidence.everybody:
+            tries &= ~judges
+            judges &= ~np.isin(seals(clients, self.generation, opening.secret), self.evidence.said.seals)
+        if self.rounds == 0:
+            tries = np.zeros_like(here)
+        asked = np.array([OWN, *range(offered, offered + len(self.servers))])
+        model = np.where(tries, BEST_ON_TRIAL, asks.model)
+        heard = np.where((judges & self.hears)[:, None], asked[None, :], -1) if self.hears else None
+        fold = np.where(here, TRAINS_ON, asks.fold) if self.evidence.everybody else asks.fold
+        return replace(plan, asks=replace(asks, fold=fold, model=model, judges=heard, on_trial=len(self.servers)))
 
-    def asked(self, judges: BoolArray) -> IntArray:
-        """Return the nodes whose models each participant is to judge: all of them, and -1 for others."""
-        return np.where(judges[:, None], np.arange(self.dendrogram.root + 1)[None, :], _NO_MODEL)
+    def nearest(self, prints: Prints) -> IntArray:
+        """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
+        points = self.view.points(prints.less(self.common), self.blocks)
+        nearness = self.view.nearness(points, self.centres[: len(self.servers)])
+        best = np.where(np.isnan(nearness), -np.inf, nearness).argmax(axis=1)
+        return np.where(np.isnan(nearness).all(axis=1), -1, best)
 
-    def after(self, moved: Moved, aggregator: Aggregator, rate_scale: float, judgements: Judgements) -> "Trial":
-        """Return the trial after a round.
+    def settled(self, gathered: Gathered, offered: int) -> FloatArray:
+        """Return (answers, clusters) 1 for the branch whose model had the least loss for a participant, else 0.
+
+        NaN for those who have not looked: where they belong after a partition they find out when they come again.
+        """
+        branch = gathered.model - offered
+        told = gathered.judged.loss[:, 1 : 1 + len(self.servers)]
+        if told.shape[1] == len(self.servers):
+            has_judged = np.isfinite(told).any(axis=1) & (branch < 0)
+            branch = np.where(has_judged, _finite(told).argmin(axis=1), branch)
+        places = np.arange(len(self.centres))
+        return np.where(branch[:, None] >= 0, (branch[:, None] == places[None, :]).astype(np.float64), np.nan)
+
+    def moved(self, servers: tuple[ServerState, ...], said: Said) -> "OnTrial":
+        """Return the trial after a round."""
+        evidence = self.evidence.after(said, is_look=self.is_look)
+        return replace(self, servers=servers, evidence=evidence, rounds=self.rounds + 1)
+
+    def said(self, closing: Closing, gathered: Gathered) -> Said:
+        """Return what a round's judges have said.
+
+        Who has told one loss of each model, by validation data of its own, is taken to have the branch that it has
+        trained before: by the same samples it would choose and be judged.
+        """
+        models, asked = 1 + len(self.servers), closing.participants.asks.judges
+        if asked is None or gathered.judged.loss.shape[1] < models:
+            return Said.none(models)
+        # A single sample is both halves of its client; and a model that has diverged is as bad as can be.
+        rows = np.flatnonzero(
+            (asked[gathered.rows].max(axis=1) >= 0)
+            & (gathered.examples > 1)
+            & ~gathered.late
+            & np.isfinite(gathered.judged.loss[:, OWN])
+        )
+        judged, claims = gathered.judged, claims_of(closing, gathered).take(rows)
+        trains_on_all = closing.participants.asks.fold[gathered.rows[rows]] < 0
+        by = _finite(judged.other_loss[rows, :models])
+        is_untold = np.isnan(judged.other_loss[rows, :models]).all(axis=1)
+        usable = (claims.generation == self.generation) & (claims.label >= 0) & (claims.label < models - 1)
+        by[is_untold] = _only(np.where(usable, claims.label + 1, OWN), models)[is_untold]
+        heard = np.flatnonzero(~is_untold | usable)
+        samples = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows]
+        clients = closing.participants.clients[gathered.rows[rows]]
+        return Said(
+            seals=seals(clients, self.generation, closing.secret),
+            rounds=np.full(len(rows), self.rounds),
+            samples=samples,
+            losses=_finite(judged.loss[rows, :models]),
+            scores=judged.score[rows, :models],
+            other_losses=by,
+            other_scores=judged.other_score[rows, :models],
+            both=trains_on_all & ~is_untold & np.array(not self.evidence.everybody),
+        ).take(heard)
+
+    def gain(self) -> float:
+        """Return what judges gain by their choice, as a share of the loss of the cohort's own model."""
+        gains = self.evidence.recent.gains(self.evidence.usual)
+        return float(gains.mean()) if len(gains) else 0.0
+
+    def partition(self, own_server: ServerState, most: int, settings: TrialSettings) -> Partition | None:
+        """Return what judges are sure of; None: nothing as yet.
 
         Args:
-            moved: how it has moved the models.
-            aggregator: of the cohort.
-            rate_scale: see `Aggregator.step`.
-            judgements: what judges said in it.
+            own_server: the cohort's own model, which may be one of those that they would miss.
+            most: children that there may be.
+            settings: see `TrialSettings`.
         """
-        servers = tuple(
-            server if movement is None else aggregator.step(server, movement, rate_scale)
-            for server, movement in zip(self.servers, moved.branches, strict=True)
+        alpha = share_of(settings.alpha, self.resumes.trials)
+        if (self.evidence.everybody and not self._has_looked) or not self.evidence.is_sure(alpha):
+            return None
+        kept = np.array(self.evidence.fewest())
+        heard = self.evidence.recent
+        better = heard.better_scores(kept)
+        if len(kept) > most or heard.gains(self.evidence.usual, kept).mean() < settings.min_gain:
+            return None
+        if np.isfinite(better).any() and not np.nanmean(better) > 0:  # a smaller loss may be calibration alone
+            return None
+        chosen = choices(heard.other_losses, kept)
+        weights = np.array([(chosen == one).sum() for one in kept], dtype=np.float64)
+        if (weights == 0).any():
+            return None
+        servers = (own_server, *self.servers)
+        return Partition(
+            routes=self._routes(heard, kept),
+            weights=tuple((weights / weights.sum()).tolist()),
+            generation=self.generation,
+            servers=tuple(servers[one] for one in kept),
         )
-        after = replace(self, servers=servers, rounds=self.rounds + 1, heard=self.heard.and_of(judgements))
-        together = moved.mean(with_own=False)
-        if self.rival.own != NOTHING:  # as in `own`
-            return replace(after, rival=replace(after.server(self.dendrogram.root), steps=self.rival.steps + 1))
-        return after if together is None else replace(after, rival=aggregator.step(self.rival, together, rate_scale))
+
+    @property
+    def _has_looked(self) -> bool:
+        """Return whether the round that has just closed was one after which is looked."""
+        return self.rounds - 1 >= _FIRST_LOOK and (self.rounds - 1) & (self.rounds - 2) == 0
+
+    def _routes(self, heard: Said, kept: IntArray) -> tuple[int, ...]:
+        """Return which child each cluster goes to: of a branch that is not missed, where its judges would go."""
+        first, child_of = choices(heard.other_losses), {int(one): child for child, one in enumerate(kept)}
+        routes = []
+        for place in range(1, len(self.centres) + 1):
+            mine = heard.take(first == place).other_losses
+            if place not in child_of and len(mine):
+                routes.append(int(np.bincount(np.searchsorted(kept, choices(mine, kept))).argmax()))
+            else:
+                routes.append(child_of.get(place, 0))
+        return tuple(routes)
+
+    def is_over(self, settings: TrialSettings) -> bool:
+        """Return whether it is given up: judges gain too little, or it has gone on for too long."""
+        if self.rounds > settings.most_rounds:
+            return True
+        looked = self._has_looked if self.evidence.everybody else True
+        return looked and self.rounds > _MAY_FAIL and self.evidence.is_hopeless(settings.min_gain)
 
 
-def routes_of(dendrogram: Dendrogram, cut: Cut) -> tuple[int, ...]:
-    """Return which of the cut's nodes each cluster goes to."""
-    node_of = {branch: number for number, node in enumerate(cut.nodes) for branch in dendrogram.below(node)}
-    return tuple(node_of[branch] for branch in dendrogram.branch_of)
+@dataclass(frozen=True)
+class ToBranches:
+    """Has updates of the cohort's own model move the branch, too, that they are nearest to, in a trial's first round."""
+
+    trial: OnTrial
+    offered: int  # leaves whose models take part in the round; the first is the cohort's own
+    stays: BoolArray  # (participants,) judges, whose updates move no branch
+
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | None:
+        """Return the models that an update moves; none where somebody has trained another leaf's."""
+        if model >= self.offered or self.trial.rounds > 0 or self.stays[row]:
+            return model if model == OWN or model >= self.offered else None
+        if model != OWN:
+            return None
+        prints = Prints(examined.direction[None, :], examined.outputs[None, :], examined.inputs[None, :])
+        branch = int(self.trial.nearest(prints)[0])
+        return model if branch < 0 else (model, self.offered + branch)
 
 
-def _mean_server(parts: list[ServerState], weights: FloatArray) -> ServerState:
-    """Return the mean of models and of their optimisers' states."""
-    mean = _mean([part.weights for part in parts], weights).astype(np.float32)
-    slots = tuple(_mean([part.slots[slot] for part in parts], weights) for slot in range(len(parts[0].slots)))
-    own = blended(tuple(part.own for part in parts), tuple(float(weight) for weight in weights))
-    return ServerState(mean, slots, max(part.steps for part in parts), own)
+def to_branches(trial: OnTrial, closing: Closing, settings: TrialSettings) -> ToBranches:
+    """Return who decides which models the updates of a round on trial move."""
+    judges = are_judges(closing.participants.clients, settings.judge_share)
+    return ToBranches(trial, len(closing.models), judges & ~np.array(trial.evidence.everybody))
 
 
-def _mean(arrays: list[Float32Array] | list[FloatArray], weights: FloatArray) -> FloatArray:
-    total = np.zeros(arrays[0].shape)
-    for array, weight in zip(arrays, weights / weights.sum(), strict=True):
-        total += weight * array
-    return total
+def labelled(closing: Closing, gathered: Gathered, generation: int) -> int:
+    """Return how many participants have brought a label of this generation."""
+    claims = own(Claims, closing.participants.notes).take(gathered.rows)
+    return int(((claims.label >= 0) & (claims.generation == generation)).sum())
+
+
+def _finite(losses: FloatArray) -> FloatArray:
+    return np.where(np.isnan(losses), np.inf, losses)
+
+
+def _only(place: IntArray, models: int) -> FloatArray:
+    """Return losses by which nobody can choose anything but one model."""
+    return np.where(np.arange(models)[None, :] == place[:, None], 0.0, np.inf)

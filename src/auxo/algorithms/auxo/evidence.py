@@ -1,0 +1,177 @@
+"""Evidence that a partition pays: bets on what judges gain, which may be looked at at any time.
+
+A judge says the losses of the cohort's own model and of every branch's on two halves of its samples. By one half it
+chooses, as it will once a partition is made; by the other it is judged. Its gain is the loss of the cohort's own model
+less that of its choice. If parting does not pay, no bet on gains can be expected to win: the chance that a stake ever
+grows to a thousand times itself is one in a thousand, however often one looks (Ville's inequality; Waudby-Smith and
+Ramdas, Estimating means of bounded random variables by betting, 2024). So a trial may end as soon as it is sure.
+
+Where clients are many, judges are a sample of them. Each is heard once, and the stake is bet on one after another.
+Where everybody takes part the clients are all there is, and what is sampled is what they have held out: then each look
+is a test of its own over all of them, and looks share the chance of an error.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from auxo.core.types import BoolArray, FloatArray, IntArray
+
+OWN = 0
+"""Place of the cohort's own model among those that are judged; branches follow."""
+
+_BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
+_MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
+_ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
+
+
+@dataclass(frozen=True)
+class Said:
+    """What judges have said of models on trial, one row each."""
+
+    seals: IntArray  # (rows,) by which judges are known again, see `auxo.algorithms.auxo.judges`
+    rounds: IntArray  # (rows,) of the trial in which each was heard
+    samples: FloatArray  # (rows,) that each is judged by
+    losses: FloatArray  # (rows, models) by which each is judged
+    scores: FloatArray  # (rows, models) likewise, larger is better; NaN: not said
+    other_losses: FloatArray  # (rows, models) by which each chooses; infinite for models that it cannot have
+    other_scores: FloatArray  # (rows, models) likewise
+    both: BoolArray  # (rows,) whether the halves may change places: neither was trained on by itself
+
+    @staticmethod
+    def none(models: int) -> "Said":
+        """Return that nobody has been heard."""
+        nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, models))
+        return Said(nobody, nobody, np.zeros(0), nothing, nothing, nothing, nothing, np.zeros(0, dtype=np.bool_))
+
+    def take(self, rows: IntArray | BoolArray) -> "Said":
+        """Return what some of them have said."""
+        return Said(*(column[rows] for column in self._columns))
+
+    def and_of(self, more: "Said") -> "Said":
+        """Return this and what others have said; of a judge that is heard again the last counts."""
+        kept = self.take(~np.isin(self.seals, more.seals))
+        return Said(*(np.concatenate(two) for two in zip(kept._columns, more._columns, strict=True)))
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]  # of several kinds
+        return (
+            self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
+            self.both,
+        )  # fmt: skip
+
+    def gains(self, usual: float, models: IntArray | None = None) -> FloatArray:
+        """Return what each gains by its choice among ``models`` over the cohort's own, in parts of the usual loss.
+
+        Losses count up to the usual one, so that a few can neither win nor hide everything. None: among all models.
+        """
+        one_way = _gains(self.other_losses, self.losses, usual, models)
+        other_way = _gains(self.losses, self.other_losses, usual, models)
+        return np.where(self.both, (one_way + other_way) / 2, one_way)
+
+    def better_scores(self, models: IntArray) -> FloatArray:
+        """Return by how much each one's score is better by its choice; NaN where it has told none."""
+        one_way = _better(self.other_losses, self.scores, models)
+        other_way = _better(self.losses, self.other_scores, models)
+        return np.where(self.both, (one_way + other_way) / 2, one_way)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What has been heard in a trial, and what it comes to; nothing in it tells who has said it."""
+
+    said: Said
+    everybody: bool  # the clients are all there is: a look is a test of its own
+    usual: float = 0.0  # loss of the cohort's own model when judges were heard first
+    log_stakes: FloatArray = field(default_factory=lambda: np.zeros(len(_BETS)))
+    looks: int = 0
+
+    @staticmethod
+    def begin(models: int, *, everybody: bool) -> "Evidence":
+        """Return that of a trial of so many models, the cohort's own among them."""
+        return Evidence(Said.none(models), everybody)
+
+    def after(self, more: Said, *, is_look: bool) -> "Evidence":
+        """Return the evidence after a round's judges have been heard."""
+        if len(more.seals) == 0:
+            return self
+        usual = self.usual or float(more.losses[:, OWN].mean())
+        if usual <= 0:  # there is nothing left to gain
+            return self
+        heard = replace(self, said=self.said.and_of(more), usual=usual, looks=self.looks + is_look)
+        if self.everybody:
+            return heard
+        won = np.log1p(_BETS[:, None] * more.gains(usual)[None, :]).sum(axis=1)
+        return replace(heard, log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG))
+
+    @property
+    def recent(self) -> Said:
+        """Return what tells of the models as they are: where everybody is heard again, the last half of the trial."""
+        if not len(self.said.seals):
+            return self.said
+        if not self.everybody:
+            return self.said.take(np.arange(len(self.said.seals) // 2, len(self.said.seals)))
+        return self.said.take(self.said.rounds > self.said.rounds.max() // 2)
+
+    def is_sure(self, alpha: float) -> bool:
+        """Return whether judges gain, with a chance of at most ``alpha`` in a whole trial that they do not."""
+        if not self.everybody:
+            return bool(_mean_of_exp(self.log_stakes) >= 1 / alpha)
+        if self.looks == 0:
+            return False
+        heard = self.recent
+        gains, held_out = heard.gains(self.usual), np.maximum(heard.samples, 1.0)
+        # As good as so many samples of one client would be (Hoeffding, for gains of samples within one usual loss).
+        samples = len(gains) ** 2 / float((1 / held_out).sum())
+        of_samples = samples * (_BETS * gains.mean() - _BETS**2 / 2)
+        of_clients = np.log1p(_BETS[:, None] * gains[None, :]).sum(axis=1)
+        stake = (_mean_of_exp(of_samples) + _mean_of_exp(of_clients)) / 2
+        return bool(stake >= self.looks**2 / (_ALL_LOOKS * alpha))
+
+    def is_hopeless(self, min_gain: float) -> bool:
+        """Return whether judges gain less than is worth a partition, even with a deviation more."""
+        gains = self.recent.gains(self.usual)
+        return len(gains) > 1 and float(gains.mean() + gains.std() / np.sqrt(len(gains))) < min_gain
+
+    def fewest(self, spare: float = 0.05) -> tuple[int, ...]:
+        """Return the fewest models that serve judges as well as all of them, two at least.
+
+        One after another goes whom they do not miss: beyond a deviation, or by more than ``spare`` of all they gain.
+        """
+        heard, kept = self.recent, np.arange(self.said.losses.shape[1])
+        all_gains = heard.gains(self.usual, kept)
+        while len(kept) > 2:
+            missed = [all_gains - heard.gains(self.usual, kept[kept != one]) for one in kept]
+            means = np.array([one.mean() for one in missed])
+            beyond = means - np.array([one.std() / np.sqrt(len(one)) for one in missed])
+            least = int(beyond.argmin())
+            if beyond[least] > 0 and means[least] > spare * all_gains.mean():
+                break
+            kept = np.delete(kept, least)
+        return tuple(int(one) for one in kept)
+
+
+def share_of(alpha: float, number: int) -> float:
+    """Return the chance of an error that the trial of this number has, from 1 on, of that of all of them together."""
+    return float(alpha * _ALL_LOOKS / number**2)
+
+
+def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArray:
+    """Return the model that each judge chooses, among ``models`` or all of them."""
+    places = np.arange(other_losses.shape[1]) if models is None else models
+    return np.asarray(places[other_losses[:, places].argmin(axis=1)])
+
+
+def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray | None) -> FloatArray:
+    if usual <= 0:
+        return np.zeros(len(by))
+    losses = np.minimum(np.where(np.isnan(on), np.inf, on), usual) / usual
+    return np.asarray(losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)])
+
+
+def _better(by: FloatArray, scores: FloatArray, models: IntArray) -> FloatArray:
+    return np.asarray(scores[np.arange(len(scores)), choices(by, models)] - scores[:, OWN])
+
+
+def _mean_of_exp(logs: FloatArray) -> float:
+    return float(np.exp(np.minimum(logs, _MOST_LOG)).mean())

@@ -1,0 +1,106 @@
+"""Pooling: a cohort gathers fingerprints of its participants' updates, nobody's name beside them, and looks at them.
+
+It looks early, and when that came to nothing again after a rest, at twice as many. K-means that sees a single round's
+participants can be wrong for ever, since all that follows is made of its labels.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.views import Prints, ViewName
+from auxo.core.rng import random_bits
+from auxo.core.types import BoolArray, IntArray
+
+_FEWEST_PRINTS = 8  # that are worth a look; our choice
+
+
+@dataclass(frozen=True)
+class PooledRound:
+    """A round's fingerprints without what its participants shared."""
+
+    prints: Prints
+    first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """A cohort that trains its model, and looks for groups unless it rests. All of it is lost without harm."""
+
+    rests_until: int = 0  # round after which it looks again
+    needs: int = 0  # rounds to pool before the next look; 0: as many as the settings say
+    trials: int = 0  # so far, its ancestors' included
+    tried: tuple[ViewName, ...] = ()  # views that a trial has gone by in vain
+    rounds: tuple[PooledRound, ...] = ()
+    common: Prints | None = None  # what the last round's participants shared
+    everybody: bool = False  # the clients are few: they train on one half of their samples while they are looked at
+
+    def pools(self, number: int) -> bool:
+        """Return whether the round of this number is pooled."""
+        return number > self.rests_until
+
+    def with_clients(self, check_ins: float, settings: TrialSettings) -> "Pooling":
+        """Return it as it begins to pool, when it is told how many clients there are."""
+        if self.rounds:
+            return self
+        return replace(self, everybody=settings.judge_share * check_ins < settings.fewest_judges)
+
+    def after(self, prints: Prints, first_half: BoolArray, settings: ClusteringSettings) -> "Pooling":
+        """Return it with one more round; of too many the oldest ones go."""
+        if len(prints.directions) < 2:  # without what others send there is nothing left of an update
+            return self
+        common = prints.mean()
+        rounds = (*self.rounds, PooledRound(_small(prints.less(common)), first_half))
+        while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
+            rounds = rounds[1:]
+        return replace(self, rounds=rounds, common=common)
+
+    def is_full(self, settings: ClusteringSettings) -> bool:
+        """Return whether there is enough to look at."""
+        prints = sum(len(one.first_half) for one in self.rounds)
+        enough = prints >= _FEWEST_PRINTS and len(self.rounds) >= (self.needs or settings.pool_rounds)
+        return enough or prints >= settings.pool_most
+
+    def look(
+        self, clients: float, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator
+    ) -> tuple[Candidate, ...]:
+        """Return what a partition could be tried with, the best first; nothing where all updates are alike."""
+        pooled = [one.prints for one in self.rounds]
+        prints = Prints(
+            np.concatenate([one.directions for one in pooled]).astype(np.float64),
+            np.concatenate([one.outputs for one in pooled]).astype(np.float64),
+            np.concatenate([one.inputs for one in pooled]).astype(np.float64),
+        )
+        first_half = np.concatenate([one.first_half for one in self.rounds])
+        most = int(np.clip(clients // 2, 2, settings.clusters))
+        found = look(prints, blocks, settings.clusters, most, first_half, rng)
+        fresh = tuple(one for one in found if one.view.name not in self.tried)
+        return fresh or found
+
+    def failed(self, number: int, view: ViewName | None, others: bool, settings: ClusteringSettings) -> "Pooling":
+        """Return it after a look, or a trial in a view, that came to nothing in the round of this number.
+
+        Where another view shows groups it has its turn first. Then the cohort rests for as many rounds as lie behind
+        it: to look costs something, and the longer it has found nothing the less there is to be found.
+        """
+        tried = self.tried if view is None else (*self.tried, view)
+        again = Pooling(trials=self.trials, tried=tried, rests_until=number, needs=self.needs)
+        if others:
+            return again
+        needs = self.needs or settings.pool_rounds
+        more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
+        return replace(again, rests_until=2 * number, needs=more)
+
+
+def are_in_first_half(clients: IntArray) -> BoolArray:
+    """Return which clients are in the first of two halves, always the same one: who comes again is no other client.
+
+    That is all that a pool knows of them.
+    """
+    return np.asarray(random_bits(0, "pool", clients) >> np.uint64(63) == 0)
+
+
+def _small(prints: Prints) -> Prints:
+    return Prints(*(one.astype(np.float32) for one in (prints.directions, prints.outputs, prints.inputs)))
