@@ -21,6 +21,7 @@ OWN = 0
 """Place of the cohort's own model among those that are judged; branches follow."""
 
 _BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
+_FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 
@@ -106,11 +107,12 @@ class Evidence:
 
     @property
     def recent(self) -> Said:
-        """Return what tells of the models as they are: where everybody is heard again, the last half of the trial."""
-        if not len(self.said.seals):
+        """Return what tells of the models as they are: the later half, unless that were too few."""
+        heard = len(self.said.seals)
+        if heard == 0:
             return self.said
         if not self.everybody:
-            return self.said.take(np.arange(len(self.said.seals) // 2, len(self.said.seals)))
+            return self.said.take(np.arange(max(0, min(heard // 2, heard - _FEWEST)), heard))
         return self.said.take(self.said.rounds > self.said.rounds.max() // 2)
 
     def is_sure(self, alpha: float) -> bool:
