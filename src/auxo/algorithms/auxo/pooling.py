@@ -12,17 +12,29 @@ from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, IntArray
 
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 
 @dataclass(frozen=True)
 class PooledRound:
-    """A round's fingerprints without what its participants shared."""
+    """A round's fingerprints without what its participants shared, in half the memory; see `Prints`."""
 
-    prints: Prints
+    directions: Float32Array  # (participants, width)
+    outputs: Float32Array  # (participants, outputs)
+    inputs: Float32Array  # (participants, inputs)
     first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
+
+    @staticmethod
+    def of(prints: Prints, first_half: BoolArray) -> "PooledRound":
+        """Return what is kept of a round."""
+        return PooledRound(
+            prints.directions.astype(np.float32),
+            prints.outputs.astype(np.float32),
+            prints.inputs.astype(np.float32),
+            first_half,
+        )
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class Pooling:
         if len(prints.directions) < 2:  # without what others send there is nothing left of an update
             return self
         common = prints.mean()
-        rounds = (*self.rounds, PooledRound(_small(prints.less(common)), first_half))
+        rounds = (*self.rounds, PooledRound.of(prints.less(common), first_half))
         while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
             rounds = rounds[1:]
         return replace(self, rounds=rounds, common=common)
@@ -67,11 +79,10 @@ class Pooling:
         self, clients: float, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator
     ) -> tuple[Candidate, ...]:
         """Return what a partition could be tried with, the best first; nothing where all updates are alike."""
-        pooled = [one.prints for one in self.rounds]
         prints = Prints(
-            np.concatenate([one.directions for one in pooled]).astype(np.float64),
-            np.concatenate([one.outputs for one in pooled]).astype(np.float64),
-            np.concatenate([one.inputs for one in pooled]).astype(np.float64),
+            np.concatenate([one.directions for one in self.rounds]).astype(np.float64),
+            np.concatenate([one.outputs for one in self.rounds]).astype(np.float64),
+            np.concatenate([one.inputs for one in self.rounds]).astype(np.float64),
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
         most = int(np.clip(clients // 2, 2, settings.clusters))
@@ -86,6 +97,8 @@ class Pooling:
         it: to look costs something, and the longer it has found nothing the less there is to be found.
         """
         tried = self.tried if view is None else (*self.tried, view)
+        if view in self.tried:  # all of them have had their turn, and it begins anew
+            tried = (view,)
         again = Pooling(trials=self.trials, tried=tried, rests_until=number, needs=self.needs)
         if others:
             return again
@@ -94,13 +107,15 @@ class Pooling:
         return replace(again, rests_until=2 * number, needs=more)
 
 
+def first_look(participants: int, settings: ClusteringSettings) -> int:
+    """Return the round after which a new cohort with so many participants in each has enough to look at."""
+    enough = max(settings.pool_rounds, -(-_FEWEST_PRINTS // participants))
+    return min(enough, -(-settings.pool_most // participants))
+
+
 def are_in_first_half(clients: IntArray) -> BoolArray:
     """Return which clients are in the first of two halves, always the same one: who comes again is no other client.
 
     That is all that a pool knows of them.
     """
     return np.asarray(random_bits(0, "pool", clients) >> np.uint64(63) == 0)
-
-
-def _small(prints: Prints) -> Prints:
-    return Prints(*(one.astype(np.float32) for one in (prints.directions, prints.outputs, prints.inputs)))

@@ -155,7 +155,7 @@ class OnTrial:
         usable = (claims.generation == self.generation) & (claims.label >= 0) & (claims.label < models - 1)
         by[is_untold] = _only(np.where(usable, claims.label + 1, OWN), models)[is_untold]
         heard = np.flatnonzero(~is_untold | usable)
-        samples = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows]
+        samples = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows].astype(np.float64)
         clients = closing.participants.clients[gathered.rows[rows]]
         return Said(
             seals=seals(clients, self.generation, closing.secret),
