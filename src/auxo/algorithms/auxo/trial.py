@@ -230,7 +230,7 @@ class OnTrial:
 
 @dataclass(frozen=True)
 class ToBranches:
-    """Has updates of the cohort's own model move the branch, too, that they are nearest to, in a trial's first round."""
+    """Has updates of the cohort's own model move the branch, too, that they are nearest to, in the first round."""
 
     trial: OnTrial
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
