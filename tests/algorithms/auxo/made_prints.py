@@ -52,9 +52,9 @@ def seen(kind: str, groups: int, clients: int = 400, seed: int = 0) -> Seen:
     rotation, units = turns(rng, groups), np.exp(1.2 * rng.standard_normal((groups, FEATURES)))
     updates = []
     for one in group:
-        usual = (
-            np.eye(groups)[one][np.arange(CLASSES) % groups] * 20 + 0.5 if kind == "classes" else np.full(CLASSES, 0.7)
-        )
+        usual = np.full(CLASSES, 0.7)
+        if kind == "classes":
+            usual = np.where(np.arange(CLASSES) % groups == one, 20.5, 0.5)
         y = rng.choice(CLASSES, SAMPLES, p=rng.dirichlet(usual))
         x = means[y] + rng.standard_normal((SAMPLES, FEATURES))
         if kind == "turned":

@@ -19,7 +19,7 @@ def looked(at: Seen, most: int = CLUSTERS) -> tuple[Candidate, ...]:
 
 def nearest(candidate: Candidate, at: Seen) -> IntArray:
     near = candidate.view.nearness(candidate.view.points(at.prints, at.blocks), candidate.centres)
-    return np.where(np.isnan(near), -np.inf, near).argmax(axis=1)
+    return np.asarray(np.where(np.isnan(near), -np.inf, near).argmax(axis=1))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
