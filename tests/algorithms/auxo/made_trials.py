@@ -9,6 +9,9 @@ from auxo.core.aggregators import FedAvg, ServerState
 from auxo.core.types import BoolArray, FloatArray
 from tests.core.made_updates import FINGERPRINT, N_PARAMS
 
+JUDGE_SHARE = 0.25
+"""Of the clients, in trials of those that are many."""
+
 
 def said_of(  # noqa: PLR0913 - one for each thing that judges say
     losses: FloatArray,
@@ -67,7 +70,7 @@ def trial_of(  # noqa: PLR0913 - one for each thing that trials differ in
     centres[:branches] = np.eye(N_PARAMS)[:branches]
     nothing = np.zeros((1, 0))
     return OnTrial(
-        resumes=Pooling(trials=trials, everybody=everybody),
+        resumes=Pooling(trials=trials, share=1.0 if everybody else JUDGE_SHARE),
         generation=trials,
         view=View(),
         centres=centres,
@@ -76,5 +79,6 @@ def trial_of(  # noqa: PLR0913 - one for each thing that trials differ in
         others=others,
         servers=tuple(server_at(1.0 + branch) for branch in range(branches)),
         evidence=evidence or Evidence.begin(1 + branches, everybody=everybody),
+        settlers=np.zeros(branches),
         rounds=rounds,
     )

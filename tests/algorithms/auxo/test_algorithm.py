@@ -319,7 +319,7 @@ def test_where_updates_are_all_alike_a_cohort_looks_again_later() -> None:
     same = np.tile(alike(1), (12, 1))
     closed = close(closing(claims(12), replace(FRESH, round=4)), answers(same), EARLY)
 
-    assert closed.pooling == Pooling(rests_until=10, needs=1, trials=0)  # 40 check-ins: everybody has been seen
+    assert closed.pooling == Pooling(rests_until=10, needs=1, clients=40.0)  # everybody has been seen
     many = close(closing(claims(12), replace(FRESH, round=4), replace(OUTLOOK, check_ins=4000.0)), answers(same), EARLY)
     assert many.pooling.needs == 2
 

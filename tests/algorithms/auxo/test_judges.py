@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo.judges import are_controls, are_judges, seals
+from auxo.algorithms.auxo.judges import are_controls, are_judges, judge_share, seals
+from auxo.algorithms.auxo.settings import TrialSettings
 
 CLIENTS = np.arange(2_000)
 SECRET = "of a run"  # noqa: S105 - of a test
@@ -67,3 +69,13 @@ def test_who_judges_says_nothing_about_who_is_a_control() -> None:
     both = are_judges(CLIENTS, 0.5) & are_controls(CLIENTS, 7)
 
     assert abs(both.mean() - 0.25) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("clients", "share"),
+    [(5000.0, 0.2), (300.0, 0.2), (200.0, 0.3), (120.0, 0.5), (119.0, 1.0), (4.0, 1.0), (0.0, 1.0)],
+)
+def test_the_fewer_clients_there_are_the_more_of_them_judge_and_everybody_where_that_were_most(
+    clients: float, share: float
+) -> None:
+    assert judge_share(clients, TrialSettings(judge_share=0.2, fewest_judges=60)) == pytest.approx(share)

@@ -11,7 +11,7 @@ from auxo.algorithms.auxo import ClusteringSettings, Pooling, TrialSettings
 from auxo.algorithms.auxo.pooling import are_in_first_half, first_look
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import stream
-from tests.algorithms.auxo.made_prints import seen
+from tests.algorithms.auxo.made_prints import Seen, seen
 
 SETTINGS = ClusteringSettings(clusters=4, pool_rounds=3, pool_most=100)
 
@@ -22,11 +22,18 @@ def prints_of(count: int, seed: int = 0) -> Prints:
 
 
 def pooled(*counts: int, settings: ClusteringSettings = SETTINGS, start: Pooling | None = None) -> Pooling:
-    """Return a pool after rounds of so many participants each."""
+    """Return a pool after rounds of so many participants each, always the first ones."""
     pool = start or Pooling()
     for number, count in enumerate(counts):
-        pool = pool.after(prints_of(count, number), np.arange(count) % 2 == 0, settings)
+        pool = pool.after(prints_of(count, number), np.arange(count), np.arange(count), settings)
     return pool
+
+
+def pooled_from(at: Seen, settings: ClusteringSettings, start: Pooling | None = None) -> Pooling:
+    """Return a pool with a round of these, and so many clients."""
+    who = np.arange(len(at.groups))
+    pool = replace(start or Pooling(), rounds=(), common=None).after(at.prints, who, who, settings)
+    return replace(pool, clients=float(len(who)))
 
 
 def test_it_looks_after_so_many_rounds_and_not_before() -> None:
@@ -84,7 +91,7 @@ def test_after_a_look_in_vain_it_rests_as_long_as_it_has_been_and_needs_twice_as
 
 
 def test_where_everybody_has_been_seen_more_of_the_same_is_not_waited_for() -> None:
-    again = replace(pooled(10, 10, 10), everybody=True).failed(3, None, False, SETTINGS)
+    again = replace(pooled(10, 10, 10), share=1.0).failed(3, None, False, SETTINGS)
 
     assert (again.rests_until, again.needs) == (6, 3)
 
@@ -102,8 +109,8 @@ def test_views_are_tried_in_turn_and_from_the_first_again(kind: str) -> None:
     settings = ClusteringSettings(clusters=3)
     state, order = Pooling(), []
     for number in range(9):
-        state = replace(state, rounds=(), common=None).after(at.prints, at.first_half, settings)
-        found = state.look(60, at.blocks, settings, stream(0, "cluster"))
+        state = pooled_from(at, settings, state)
+        found = state.look(at.blocks, settings, stream(0, "cluster"))
         order.append(found[0].view.name)
         state = state.failed(number, order[-1], len(found) > 1, settings)
 
@@ -115,26 +122,66 @@ def test_views_are_tried_in_turn_and_from_the_first_again(kind: str) -> None:
 def test_no_more_clusters_are_looked_for_than_pairs_of_clients() -> None:
     at = seen("classes", 3, clients=60)
     settings = ClusteringSettings(clusters=8)
-    pool = Pooling().after(at.prints, at.first_half, settings)
+    pool = pooled_from(at, settings)
 
     def most(clients: float) -> int:
-        return max(one.clusters for one in pool.look(clients, at.blocks, settings, stream(0, "cluster")))
+        counted = replace(pool, clients=clients)
+        return max(one.clusters for one in counted.look(at.blocks, settings, stream(0, "cluster")))
 
     assert (most(4.0), most(5.0)) == (2, 2)
     assert most(60.0) >= 3
 
 
-@pytest.mark.parametrize(("clients", "everybody"), [(4, True), (299, True), (300, False), (5000, False)])
-def test_where_too_few_would_judge_everybody_does(clients: int, everybody: bool) -> None:
-    trial = TrialSettings(judge_share=0.2, fewest_judges=60)
-
-    assert Pooling().with_clients(clients, trial).everybody is everybody
+@pytest.mark.parametrize(("clients", "everybody"), [(4, True), (119, True), (120, False), (5000, False)])
+def test_where_too_few_would_train_branches_everybody_judges(clients: int, everybody: bool) -> None:
+    assert Pooling().with_clients(clients, TrialSettings(fewest_judges=60)).everybody is everybody
 
 
 def test_how_many_clients_there_are_is_told_when_it_begins_to_pool_and_not_in_between() -> None:
     begun = pooled(10, start=Pooling().with_clients(1000, TrialSettings()))
 
     assert begun.with_clients(3, TrialSettings()) is begun
+    again = Pooling(clients=1000.0).with_clients(3, TrialSettings())  # it has been counted before
+    assert not again.everybody
+
+
+@pytest.mark.parametrize("clients", [30, 300, 3000])
+def test_clients_are_counted_by_who_comes_again(clients: int) -> None:
+    found = []
+    for seed in range(40):
+        pool, rng = Pooling(), stream(seed, "draws", clients)
+        for number in range(4):
+            who = rng.permutation(clients)[: min(clients, 60)]
+            pool = pool.after(prints_of(len(who), number), who, 7 * who, replace(SETTINGS, pool_most=1000))
+        found.append(pool.counted(5.0, TrialSettings()).clients)
+
+    assert np.median(found) == pytest.approx(clients, rel=0.25)
+
+
+def test_there_are_as_many_clients_as_check_in_at_least_and_very_many_where_nobody_comes_again() -> None:
+    assert pooled(10, 10, 10).counted(5.0, TrialSettings()).clients == 10.0
+    assert pooled(10, 10, 10).counted(25.0, TrialSettings()).clients == 25.0
+    strangers = Pooling()
+    for number in range(3):
+        who = 10 * number + np.arange(10)
+        strangers = strangers.after(prints_of(10, number), who, who, SETTINGS)
+    counted = strangers.counted(25.0, TrialSettings())
+    assert counted.clients > 1e6
+    assert counted.share == TrialSettings().judge_share
+    assert pooled(10, 10, 10).counted(25.0, TrialSettings()).everybody
+
+
+def test_a_single_round_tells_nothing_of_who_comes_again() -> None:
+    assert pooled(10).counted(25.0, TrialSettings()).clients == 25.0
+    assert pooled(10, start=Pooling(clients=500.0)).counted(25.0, TrialSettings()).clients == 500.0
+
+
+def test_what_was_counted_is_kept_when_a_look_or_a_trial_came_to_nothing_but_a_child_has_fewer() -> None:
+    counted = replace(pooled(10, 10, 10), trials=2).counted(25.0, TrialSettings())
+
+    assert counted.failed(3, None, False, SETTINGS).clients == 25.0
+    assert Pooling.of_child(counted, 7) == Pooling(rests_until=14, trials=2)
+    assert Pooling.of_child(replace(counted, clients=1e9), 7).clients == 1e9
 
 
 def test_the_first_half_of_clients_is_always_the_same_and_a_half() -> None:
@@ -149,8 +196,8 @@ def test_the_first_half_of_clients_is_always_the_same_and_a_half() -> None:
 def test_a_view_that_was_tried_in_vain_gives_way_to_one_that_was_not() -> None:
     at = seen("classes", 2, clients=60)
     tried: tuple[ViewName, ...] = ("plain",)
-    pool = Pooling(tried=tried).after(at.prints, at.first_half, SETTINGS)
+    pool = pooled_from(at, SETTINGS, Pooling(tried=tried))
 
-    names = {one.view.name for one in pool.look(60, at.blocks, SETTINGS, stream(0, "cluster"))}
+    names = {one.view.name for one in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))}
 
     assert names == {"without frequencies", "input energies"}

@@ -24,12 +24,12 @@ from auxo.core.gathering import Examined, Gathered, Returned, gather
 from auxo.core.matching import CheckIns
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, Float32Array, FloatArray, IntArray
-from tests.algorithms.auxo.made_trials import heard, said_of, server_at, trial_of, two_groups
+from tests.algorithms.auxo.made_trials import JUDGE_SHARE, heard, said_of, server_at, trial_of, two_groups
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, claims, movement_of
 
 CLIENTS = 100 + np.arange(60)
-SETTINGS = TrialSettings(judge_share=0.25)
-JUDGES = are_judges(CLIENTS, 0.25)
+SETTINGS = TrialSettings()
+JUDGES = are_judges(CLIENTS, JUDGE_SHARE)
 HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 OUTLOOK = Outlook(progress=0.2, total_participants=60, cohorts=1, check_ins=60.0)
 
@@ -44,7 +44,7 @@ def planned(trial: OnTrial, tree: CohortTree | None = None, asks: Asks | None = 
     here = CheckIns(CLIENTS, Requests.silent(tree, np.zeros(n, dtype=np.int64)))
     state = CohortState(server_at(0.0), 7, memory=trial)
     opening = Opening(leaves[0], tree, state, here, np.zeros(n, dtype=np.bool_), 0.2, n, secret="s")  # noqa: S106
-    plan = trial.plan(opening, Plan(np.arange(n), leaves, asks or Asks.plain(n)), SETTINGS)
+    plan = trial.plan(opening, Plan(np.arange(n), leaves, asks or Asks.plain(n)))
     plan.check(n, tree, len(trial.servers))
     return plan
 
@@ -138,7 +138,7 @@ def closing(
 
 def gathered(now: Closing, returned: Sequence[Returned], trial: OnTrial) -> Gathered:
     sums = [FedAvg().accumulate(server) for server in (now.states[0].server, *trial.servers)]
-    return gather(iter(returned), FINGERPRINT, to_branches(trial, now, SETTINGS), sums)
+    return gather(iter(returned), FINGERPRINT, to_branches(trial, now), sums)
 
 
 def along(axis: int, n: int) -> Float32Array:
@@ -162,7 +162,7 @@ def test_in_the_first_round_an_update_moves_the_own_model_and_the_branch_that_it
 
 def test_updates_of_sampled_judges_move_no_branch() -> None:
     trial = trial_of(0)
-    place = to_branches(trial, closing(trial), SETTINGS).place
+    place = to_branches(trial, closing(trial)).place
     moved = [place(row, examined(along(1, 1)[0]), OWN) for row in range(60)]
 
     assert moved == [OWN if judge else (OWN, 2) for judge in JUDGES]
@@ -171,7 +171,7 @@ def test_updates_of_sampled_judges_move_no_branch() -> None:
 @pytest.mark.parametrize("everybody", [False, True])
 def test_after_the_first_round_an_update_moves_what_was_trained(everybody: bool) -> None:
     trial = trial_of(1, everybody=everybody)
-    admission = to_branches(trial, closing(trial), SETTINGS)
+    admission = to_branches(trial, closing(trial))
     update = examined(along(1, 1)[0])
 
     assert [admission.place(0, update, model) for model in (0, 1, 2)] == [0, 1, 2]
@@ -180,7 +180,7 @@ def test_after_the_first_round_an_update_moves_what_was_trained(everybody: bool)
 def test_an_update_of_another_leafs_model_moves_nothing() -> None:
     for rounds in (0, 1):
         trial = trial_of(rounds)
-        admission = replace(to_branches(trial, closing(trial), SETTINGS), offered=2)
+        admission = replace(to_branches(trial, closing(trial)), offered=2)
         assert admission.place(0, examined(along(0, 1)[0]), 1) is None
 
 
@@ -273,7 +273,7 @@ def test_participants_settle_in_the_branch_that_they_trained_or_found_best() -> 
 
 def test_every_branch_starts_from_the_cohorts_model_and_the_pool_is_forgotten() -> None:
     nothing = np.zeros((1, 0))
-    pooling = Pooling(trials=1, common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing), everybody=True)
+    pooling = Pooling(trials=1, common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing), share=1.0)
     centres = np.eye(N_PARAMS)[:4]
     views = [Candidate(View(), Structure(shown, 2), centres) for shown in (2.0, 1.2, 0.8)]
     trial = OnTrial.begin(pooling, tuple(views), server_at(3.0), FINGERPRINT.blocks, 2)
@@ -290,10 +290,12 @@ def test_every_branch_starts_from_the_cohorts_model_and_the_pool_is_forgotten() 
 def test_a_round_counts_and_is_looked_at_when_it_is_time() -> None:
     said = said_of(two_groups(6, 0.2))
     before = trial_of(2, everybody=True)
-    after = before.moved(before.servers, said)
+    after = before.moved(before.servers, said, np.array([1, 0, 1]))
 
     assert (after.rounds, after.evidence.looks) == (3, 1)
-    assert after.moved(after.servers, said).evidence.looks == 1
+    assert after.moved(after.servers, said, np.array([1])).evidence.looks == 1
+    assert after.settlers.tolist() == [1, 2]
+    assert after.moved(after.servers, said, np.array([], dtype=np.int64)).settlers.tolist() == [1, 2]
 
 
 # What becomes of it.
@@ -331,10 +333,19 @@ def test_a_branch_that_is_not_missed_goes_where_its_judges_would() -> None:
     assert partition.routes == (0, 1, 1, 0)
 
 
+def test_who_has_trained_a_branch_counts_as_its_member_as_judges_do() -> None:
+    trial = replace(verdict(two_groups(60, 0.5)), settlers=np.array([90.0, 30.0]))
+    partition = trial.partition(server_at(0.0), 9, SETTINGS)
+
+    assert partition is not None
+    assert partition.weights == pytest.approx((120 / 180, 60 / 180))
+
+
 def test_the_cohorts_own_model_may_be_one_child() -> None:
     losses = np.tile([0.4, 0.9], (60, 1))  # most are served well as it is
     losses[::4] = [2.0, 0.3]
-    partition = verdict(losses).partition(server_at(0.0), 9, SETTINGS)
+    trial = replace(verdict(losses), settlers=np.array([500.0]))  # who had no other choice tells nothing
+    partition = trial.partition(server_at(0.0), 9, SETTINGS)
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == [0.0, 1.0]
