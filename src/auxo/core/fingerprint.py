@@ -132,7 +132,7 @@ class Fingerprint:
         if not 0 < largest < np.inf:
             return np.zeros(len(energy))
         logs: FloatArray = np.log(np.maximum(energy, _NEGLIGIBLE * largest))
-        return logs - logs.mean()
+        return np.asarray(logs - logs.mean())
 
     @cached_property
     def _input_units(self) -> Units | None:

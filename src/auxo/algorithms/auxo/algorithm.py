@@ -12,7 +12,7 @@ import numpy as np
 
 from auxo.algorithms.auxo.gate import Gate
 from auxo.algorithms.auxo.judges import TRAINS_ON, seals
-from auxo.algorithms.auxo.pooling import Pooling
+from auxo.algorithms.auxo.pooling import Pooling, first_look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.trial import OnTrial, labelled, to_branches
 from auxo.algorithms.auxo.views import Prints
@@ -41,7 +41,7 @@ from auxo.core.partition import Keep
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import checked, setting
 from auxo.core.shares import Sharing, shares_by
-from auxo.core.types import CohortId, FloatArray
+from auxo.core.types import CohortId, FloatArray, IntArray
 
 _FIRST_VERDICT = 3  # rounds of a trial after which there can be a partition: one to begin, and two to part
 
@@ -82,13 +82,13 @@ class Auxo:
             return (
                 f"two cohorts need two participants a round, and there is {participants}; raise training.participants"
             )
-        first = self.clustering.pool_rounds + 1 + _FIRST_VERDICT
+        pooled = first_look(participants, self.clustering)
+        first = pooled + _FIRST_VERDICT
         if rounds >= first:
             return None
         return (
-            f"a cohort pools updates for {self.clustering.pool_rounds} rounds, and a trial takes at least "
-            f"{1 + _FIRST_VERDICT}, so that the first can be made after round {first}, and there are {rounds}; raise "
-            "training.rounds"
+            f"a cohort pools updates for {pooled} rounds, and a trial takes at least {_FIRST_VERDICT}, so that the "
+            f"first can be made after round {first}, and there are {rounds}; raise training.rounds"
         )
 
     @property
@@ -230,6 +230,6 @@ class Auxo:
         return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
 
 
-def _prints(gathered: Gathered, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Prints:
+def _prints(gathered: Gathered, rows: IntArray) -> Prints:
     columns: tuple[FloatArray, ...] = (gathered.directions, gathered.outputs, gathered.inputs)
     return Prints(*(column[rows] for column in columns))

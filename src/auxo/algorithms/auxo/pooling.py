@@ -21,13 +21,24 @@ _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 @dataclass(frozen=True)
 class PooledRound:
-    """A round's fingerprints without what its participants shared."""
+    """A round's fingerprints without what its participants shared, in half the memory; see `Prints`."""
 
-    directions: Float32Array  # (participants, width), and so below: see `Prints`, in half the memory
-    outputs: Float32Array
-    inputs: Float32Array
+    directions: Float32Array  # (participants, width)
+    outputs: Float32Array  # (participants, outputs)
+    inputs: Float32Array  # (participants, inputs)
     first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
     seals: IntArray  # (participants,) by which clients that come again are counted, see `auxo.algorithms.auxo.judges`
+
+    @staticmethod
+    def of(prints: Prints, first_half: BoolArray, seals: IntArray) -> "PooledRound":
+        """Return what is kept of a round."""
+        return PooledRound(
+            prints.directions.astype(np.float32),
+            prints.outputs.astype(np.float32),
+            prints.inputs.astype(np.float32),
+            first_half,
+            seals,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,10 +80,7 @@ class Pooling:
         if len(prints.directions) < 2:  # without what others send there is nothing left of an update
             return self
         common = prints.mean()
-        apart = prints.less(common)
-        directions, outputs = apart.directions.astype(np.float32), apart.outputs.astype(np.float32)
-        inputs, halves = apart.inputs.astype(np.float32), are_in_first_half(who)
-        rounds = (*self.rounds, PooledRound(directions, outputs, inputs, halves, seals))
+        rounds = (*self.rounds, PooledRound.of(prints.less(common), are_in_first_half(who), seals))
         while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
             rounds = rounds[1:]
         return replace(self, rounds=rounds, common=common)
@@ -84,12 +92,21 @@ class Pooling:
         return enough or prints >= settings.pool_most
 
     def counted(self, check_ins: float, settings: TrialSettings) -> "Pooling":
-        """Return it with the number of clients there are: two draws of one client are as rare as clients are many."""
+        """Return it with the number of clients there are: two draws of one client are as rare as clients are many.
+
+        A single round, in which nobody can come again, tells nothing.
+        """
+        if len(self.rounds) == 1:
+            return self.with_number(max(self.clients, check_ins), settings)
         sizes = np.array([len(one.seals) for one in self.rounds], dtype=np.float64)
         pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
         _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
         again = float((times * (times - 1) / 2).sum())
         clients = max(check_ins, pairs / again if again else _MANY)
+        return self.with_number(clients, settings)
+
+    def with_number(self, clients: float, settings: TrialSettings) -> "Pooling":
+        """Return it with so many clients, and the share of them that would judge."""
         return replace(self, clients=clients, share=judge_share(clients, settings))
 
     def look(self, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator) -> tuple[Candidate, ...]:
@@ -112,12 +129,20 @@ class Pooling:
         it: to look costs something, and the longer it has found nothing the less there is to be found.
         """
         tried = self.tried if view is None else (*self.tried, view)
+        if view in self.tried:  # all of them have had their turn, and it begins anew
+            tried = (view,)
         again = Pooling(number, self.needs, self.trials, tried, clients=self.clients)
         if others:
             return again
         needs = self.needs or settings.pool_rounds
         more = needs if self.share >= 1 else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
+
+
+def first_look(participants: int, settings: ClusteringSettings) -> int:
+    """Return the round after which a new cohort with so many participants in each has enough to look at."""
+    enough = max(settings.pool_rounds, -(-_FEWEST_PRINTS // participants))
+    return min(enough, -(-settings.pool_most // participants))
 
 
 def are_in_first_half(clients: IntArray) -> BoolArray:

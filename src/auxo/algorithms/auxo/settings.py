@@ -34,7 +34,7 @@ class ClusteringSettings:
 class TrialSettings:
     """How a partition is tried."""
 
-    alpha: ProperFraction = setting(
+    alpha: Annotated[float, Bounds(gt=0, lt=1)] = setting(
         0.01,
         "Chance that a cohort is parted in its whole life although its members gain nothing by it; our choice.",
     )
