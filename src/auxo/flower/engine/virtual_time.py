@@ -21,7 +21,7 @@ from auxo.core.asking import Answer, Failure
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.layers import Layer
 from auxo.core.types import CohortId, Float32Array, IntArray
-from auxo.flower.client import AuxoClientApp, ClientHalf
+from auxo.flower.client import AuxoClientApp, NodeHalf
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, ConfigValue, NodeConfig, SimulatedNodes, partitions
 from auxo.flower.model_arrays import AnyArray, ModelArrays, update_between
@@ -103,7 +103,7 @@ class AppTraining:
         """Start the nodes."""
         handler: ClientAppCallable = self.app
         if not isinstance(self.app, AuxoClientApp):
-            handler = partial(ClientHalf(halves=False).answer, train=self.app, app=self.app)
+            handler = partial(NodeHalf(halves=False).answer, train=self.app, app=self.app)
         nodes = SimulatedNodes(handler, self.clients, self.node_config or partitions(self.clients), self.run_config)
         self._grid = InProcessGrid(nodes, self.workers)
         self._grid.__enter__()
