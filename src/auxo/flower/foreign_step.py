@@ -1,7 +1,7 @@
 """A Flower strategy as an aggregator: the accumulator collects admitted replies, the strategy makes the next model.
 
 The strategy's own objects cannot be part of a state that goes to bytes, so they stand in a table, and a `ServerState`
-holds their numbers: `Kept`. Nothing in the table changes once a state refers to it, but for what configuring a round
+holds their numbers: `StrategyMix`. Nothing in the table changes once a state refers to it, but for what configuring a round
 changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when it is
 needed.
 """
@@ -19,7 +19,7 @@ from auxo.core.own_state import OwnState, own
 from auxo.core.types import Float32Array, FloatArray
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, mean_of
-from auxo.flower.strategy_state import mixed, recall, remembered
+from auxo.flower.strategy_state import mixed_strategies, recall, remembered
 from auxo.flower.wire import message_of
 
 
@@ -35,26 +35,26 @@ MakeStrategy = Callable[[CohortSeen], Strategy]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StrategyMix:
     """Which strategies of the table a model goes by: one, or the mean of several."""
 
     numbers: tuple[int, ...]
     weights: tuple[float, ...] = (1.0,)
 
-    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> "Kept":
+    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> "StrategyMix":
         """Return the mean; the same strategy counts once."""
         shares: dict[int, float] = {}
-        for one, weight in zip((self, *(own(Kept, other) for other in others)), weights, strict=True):
+        for one, weight in zip((self, *(own(StrategyMix, other) for other in others)), weights, strict=True):
             for number, part in zip(one.numbers, one.weights, strict=True):
                 shares[number] = shares.get(number, 0.0) + part * weight
         total = sum(shares.values())
         if len(shares) == 1:
-            return Kept(tuple(shares))
-        return Kept(tuple(shares), tuple(share / total for share in shares.values()))
+            return StrategyMix(tuple(shares))
+        return StrategyMix(tuple(shares), tuple(share / total for share in shares.values()))
 
 
 @dataclass
-class Entry:
+class StrategyEntry:
     """A strategy and the model that it has made."""
 
     strategy: Strategy
@@ -78,31 +78,31 @@ class StrategyTable:
 
     make: MakeStrategy
     asks_cohort: bool = False  # what makes strategies looks at the cohort that they are for
-    entries: dict[int, Entry] = field(default_factory=dict)
-    _mixtures: dict[Kept, Entry] = field(default_factory=dict)
+    entries: dict[int, StrategyEntry] = field(default_factory=dict)
+    _mixtures: dict[StrategyMix, StrategyEntry] = field(default_factory=dict)
     _next: int = 0
 
-    def add(self, entry: Entry) -> Kept:
+    def add(self, entry: StrategyEntry) -> StrategyMix:
         """Take an entry into the table."""
         self.entries[self._next] = entry
         self._next += 1
-        return Kept((self._next - 1,))
+        return StrategyMix((self._next - 1,))
 
-    def put(self, number: int, entry: Entry) -> None:
+    def put(self, number: int, entry: StrategyEntry) -> None:
         """Take an entry into the table under the number that a checkpoint has it."""
         self.entries[number] = entry
         self._next = max(self._next, number + 1)
 
-    def of(self, kept: OwnState) -> Entry:
+    def of(self, kept: OwnState) -> StrategyEntry:
         """Return the strategy and the model that a state goes by."""
-        which = own(Kept, kept)
+        which = own(StrategyMix, kept)
         if len(which.numbers) == 1:
             return self.entries[which.numbers[0]]
         if which not in self._mixtures:
             parts = [self.entries[number] for number in which.numbers]
             heaviest = max(range(len(parts)), key=lambda place: which.weights[place])
-            self._mixtures[which] = Entry(
-                mixed([part.strategy for part in parts], which.weights),
+            self._mixtures[which] = StrategyEntry(
+                mixed_strategies([part.strategy for part in parts], which.weights),
                 mean_of([part.arrays for part in parts], which.weights),
                 parts[heaviest].made_for,
                 parts[heaviest].round,
@@ -110,7 +110,7 @@ class StrategyTable:
             )
         return self._mixtures[which]
 
-    def made_for(self, kept: OwnState, cohort: CohortSeen) -> Entry:
+    def made_for(self, kept: OwnState, cohort: CohortSeen) -> StrategyEntry:
         """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
         entry = self.of(kept)
         if self.asks_cohort and entry.made_for != cohort:
@@ -122,7 +122,7 @@ class StrategyTable:
             entry.strategy, entry.made_for = strategy, cohort
         return entry
 
-    def keep_only(self, used: Iterable[Kept]) -> None:
+    def keep_only(self, used: Iterable[StrategyMix]) -> None:
         """Forget what no state refers to."""
         some = list(used)
         numbers = {number for kept in some for number in kept.numbers}
@@ -133,11 +133,11 @@ class StrategyTable:
 class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """How far a strategy has moved a model, with what it has made."""
 
-    after: Entry
+    after: StrategyEntry
     weights: Float32Array  # of the model that it has made
 
     @staticmethod
-    def to(after: Entry, before: Float32Array, now: Float32Array) -> "Movement":
+    def to(after: StrategyEntry, before: Float32Array, now: Float32Array) -> "Movement":
         """Return the way between two vectors."""
         movement = np.subtract(now, before).view(Movement)
         movement.after, movement.weights = after, now
@@ -147,7 +147,7 @@ class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
 class ForeignStep:
     """An aggregator whose server step is a Flower strategy's. All replies of a round are kept until it closes."""
 
-    own_states = (Kept,)
+    own_states = (StrategyMix,)
 
     def __init__(self, table: StrategyTable, model: ModelArrays, first: CohortSeen, arrays: ArrayRecord) -> None:
         self._table, self._model = table, model
@@ -155,7 +155,7 @@ class ForeignStep:
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round, with a new strategy; the model is the arrays it was made with."""
-        kept = self._table.add(Entry(self._table.make(self._first), self._arrays, self._first))
+        kept = self._table.add(StrategyEntry(self._table.make(self._first), self._arrays, self._first))
         return ServerState(np.array(weights, dtype=np.float32), (), 0, kept)
 
     def accumulate(self, state: ServerState) -> Accumulator:
@@ -181,7 +181,7 @@ class ForeignStep:
 class _Replies:
     """A round's admitted replies on their way to a strategy."""
 
-    def __init__(self, entry: Entry, weights: Float32Array, model: ModelArrays) -> None:
+    def __init__(self, entry: StrategyEntry, weights: Float32Array, model: ModelArrays) -> None:
         self._entry, self._weights, self._model = entry, weights, model
         self._replies: list[Message] = []
 
@@ -209,7 +209,7 @@ class _Replies:
         if after is None or not all(np.isfinite(values).all() for values in after):
             LOG.warning("%s made a model that is not finite, or another one; it is not used", type(strategy).__name__)
             return None
-        entry = Entry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
+        entry = StrategyEntry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
         return Movement.to(entry, self._weights, self._model.flat32(after))
 
 

@@ -17,7 +17,7 @@ from auxo.flower.logs import LOG
 from auxo.flower.wire import SaidByNode, says_something, take_said
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 
-Kind = Literal["train", "evaluate", "check-in"]
+MessageKind = Literal["train", "evaluate", "check-in"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Reply:
 class Exchange:
     """Messages that were sent together, and what has come back."""
 
-    kind: Kind
+    kind: MessageKind
     cohort: CohortId  # a check-in is nobody's, and has the root's
     round: int
     nodes: tuple[int, ...]
@@ -71,7 +71,7 @@ class Post:
         return [node for node in self.grid.get_node_ids() if node not in busy]
 
     def send(
-        self, kind: Kind, cohort: CohortId, number: int, messages: Sequence[Message], timeout_s: float
+        self, kind: MessageKind, cohort: CohortId, number: int, messages: Sequence[Message], timeout_s: float
     ) -> Exchange:
         """Send messages, one to a node; a second one to the same node is left out."""
         now, busy = time.monotonic(), self.busy
