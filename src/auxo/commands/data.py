@@ -22,7 +22,7 @@ from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.errors import FileError
-from auxo.population.preparation import Missing, Preparation, Task
+from auxo.population.preparation import LearningTask, Missing, Preparation
 from auxo.registry.expectation import nearest
 from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.number_format import counted
@@ -69,7 +69,7 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         typer.Option(help="Tables: the column of labels, numbers from 0 or names; for other tasks also several."),
     ] = None,
     task: Annotated[
-        Task,
+        LearningTask,
         typer.Option(
             help="Tables: what is learned: one class, numbers (regression), or which labels of several a sample has "
             "(multi-label: columns of 0 and 1, or one of names with ; between them)."

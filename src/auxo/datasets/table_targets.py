@@ -12,7 +12,7 @@ from auxo.core.types import BoolArray, FloatArray
 from auxo.datasets.missing_values import gaps, numbers_with_gaps
 from auxo.datasets.table_files import Part, TableFile
 from auxo.files.errors import file_error
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 
 _FLAGS = {"1": 1.0, "true": 1.0, "yes": 1.0, "1.0": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "0.0": 0.0}
 _APART = re.compile(r"[;|]")
@@ -23,7 +23,7 @@ _MOST_LABELS = 10_000  # beyond it they are words rather than labels; our choice
 class Targets:
     """How columns become targets: each a number, each a flag, or one with names of labels, ``;`` between them."""
 
-    task: Task
+    task: LearningTask
     columns: tuple[str, ...]
     names: tuple[str, ...]  # of the targets
 
@@ -63,7 +63,7 @@ class Targets:
         return self.task == "multi-label" and len(self.columns) == 1
 
 
-def read_targets(table: TableFile, task: Task, columns: tuple[str, ...]) -> Targets:
+def read_targets(table: TableFile, task: LearningTask, columns: tuple[str, ...]) -> Targets:
     """Return how these columns become targets; names of labels are gathered from all rows.
 
     Raises:

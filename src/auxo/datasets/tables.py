@@ -22,7 +22,7 @@ from auxo.datasets.table_targets import Targets, read_targets
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Task
+from auxo.population.preparation import LearningTask, Missing
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -57,7 +57,7 @@ class TableColumns:
     test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
-    task: Task = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between them
+    task: LearningTask = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between
 
     def __post_init__(self) -> None:
         if self.task != "classification" and self.text == "characters":

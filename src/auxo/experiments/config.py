@@ -31,7 +31,7 @@ from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import MOST_EPOCHS, LocalTraining
 
 Source = Literal["digits", "synthetic", "file", "given"]
-Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
+HeterogeneityName = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -89,7 +89,7 @@ class PopulationConfig(Section):
         description="Rows of a table (.parquet, .csv) with missing values: an error, left out, or filled with the "
         "columns' means. Only with source = file.",
     )
-    plant: Heterogeneity = Field(
+    plant: HeterogeneityName = Field(
         default="none",
         description="Groups planted among a file's own clients; heterogeneity is for drawn ones. "
         "Only with source = file.",
@@ -98,7 +98,7 @@ class PopulationConfig(Section):
     groups: PositiveInt | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
         default=4, description="Planted groups: how many of equal size, or a list of relative sizes."
     )
-    heterogeneity: Heterogeneity = Field(
+    heterogeneity: HeterogeneityName = Field(
         default="rotation",
         description="How groups differ: inputs rotated, inputs mapped by an affine map, labels permuted (concept), "
         "labels of two classes exchanged (swap), two halves whose labels are permuted, of groups that differ in a few "

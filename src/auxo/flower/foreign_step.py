@@ -1,9 +1,9 @@
 """A Flower strategy as an aggregator: the accumulator collects admitted replies, the strategy makes the next model.
 
 The strategy's own objects cannot be part of a state that goes to bytes, so they stand in a table, and a `ServerState`
-holds their numbers: `StrategyMix`. Nothing in the table changes once a state refers to it, but for what configuring a round
-changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when it is
-needed.
+holds their numbers: `StrategyMix`. Nothing in the table changes once a state refers to it, but for what configuring a
+round changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when
+it is needed.
 """
 
 import copy

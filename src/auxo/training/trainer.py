@@ -11,7 +11,7 @@ from auxo.core.layers import Layer
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 
 Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 """How several participants train together: in stacked layers, by torch's vmap, or not at all."""
@@ -151,7 +151,7 @@ class ScoresSamples(Protocol):
         ...
 
 
-def score_name(task: Task, metric: str | None = None) -> str:
+def score_name(task: LearningTask, metric: str | None = None) -> str:
     """Return what the score of a task is called, or one of the user's own by its import path.
 
     >>> score_name("regression"), score_name("regression", "mine.py:within_a_tenth")
