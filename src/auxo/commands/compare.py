@@ -23,7 +23,7 @@ from auxo.commands.options import (
 from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
-from auxo.experiments.grid import Axis, Cell, make_cells, parse_axis
+from auxo.experiments.grid import Cell, GridAxis, make_cells, parse_axis
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import RunSeed, missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
@@ -114,7 +114,7 @@ def _compared(config: Config, many: tuple[int, int], folder: Path, run: RunSeed)
 
 
 def _compared_grid(
-    axes: Sequence[Axis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
+    axes: Sequence[GridAxis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
 ) -> tuple[Path, RenderableType]:
     """Return the page of a grid, and its table."""
     comparison = run_grid(axes, cells, many[0], folder, run, many[1])

@@ -10,7 +10,7 @@ from pathlib import Path
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
-from auxo.experiments.grid import Axis, Cell
+from auxo.experiments.grid import Cell, GridAxis
 from auxo.experiments.grid_comparison import GridComparison, compare_grid
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import Inputs, changed_inputs, changed_settings, inputs_of, settings_text
@@ -58,7 +58,7 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int 
 
 
 def run_grid(
-    axes: Sequence[Axis], cells: Sequence[Cell], seeds: int, folder: Path, run: RunSeed, jobs: int = 1
+    axes: Sequence[GridAxis], cells: Sequence[Cell], seeds: int, folder: Path, run: RunSeed, jobs: int = 1
 ) -> GridComparison:
     """Run every cell of a grid as `run_seeds` does, each in a folder of its own, and return what they say together.
 

@@ -16,7 +16,7 @@ from auxo.reporting.number_format import counted
 from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_plot
 from auxo.reporting.race import Runner, race
-from auxo.reporting.svg import Axis, Line, LineChart, Mark
+from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
 _ROW = 30  # pixels of a difference
 
@@ -121,7 +121,7 @@ def differences(comparison: Comparison) -> list[Plot]:
         Axis("percentage points", low=least - room if least < 0 else least, high=most + room),
         Axis("", names=tuple(name for name, *_ in found)),
         tuple(lines),
-        marks=(Mark(0.0, "", "no difference"),),
+        marks=(Moment(0.0, "", "no difference"),),
         height=90 + _ROW * len(found),
     )
     rows = [(title, method, difference.mean, difference.half_width) for _, method, title, difference in found]
