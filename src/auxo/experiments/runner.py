@@ -13,7 +13,7 @@ from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
-from auxo.experiments.evaluation import Measured, Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.evaluation import EvaluationSettings, Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
 from auxo.experiments.method_runs import (
     MethodRun,
@@ -305,7 +305,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
     personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
-    measured = Measured(config.run.perplexity, personal)
+    measured = EvaluationSettings(config.run.perplexity, personal)
 
     def evaluate() -> Scores:
         scores = score_clients(trainer, data, simulation, state, clients, measured)

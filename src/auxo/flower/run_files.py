@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
 from auxo.core.types import CohortId
-from auxo.files.checkpoint_pace import Interval
+from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
 from auxo.flower.foreign_step import CohortSeen, StrategyEntry
@@ -57,7 +57,7 @@ class RunFiles:
 
     @staticmethod
     @contextmanager
-    def open(folder: Path | None, interval: Interval) -> "Iterator[RunFiles]":
+    def open(folder: Path | None, interval: CheckpointInterval) -> "Iterator[RunFiles]":
         """Hold a directory for as long as a run lasts.
 
         Raises:
