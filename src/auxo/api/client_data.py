@@ -38,9 +38,8 @@ class DataColumns:
     # Of a client's samples, where none are said to be for testing.
     test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE
     tokens: bool = False  # whether whole numbers in arrays are tokens of a text
-    task: LearningTask = (
-        "classification"  # of arrays and torch data sets; else y holds numbers, one or several a sample, or flags
-    )
+    # Of arrays and torch data sets: else y holds numbers, (n,) or (n, several), or flags.
+    task: LearningTask = "classification"
 
 
 def population_from(data: object, columns: DataColumns | None = None, name: str = "clients") -> FederatedData:

@@ -30,7 +30,7 @@ from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.reporting.comparison_report import write_comparison_report
 from auxo.reporting.comparison_tables import comparison_over_seeds
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.grid_report import grid_table, write_grid_report
 from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.report import write_report
@@ -134,7 +134,7 @@ def _runner(messages: Console, total: int, folder: Path, jobs: int, *, is_grid: 
         name = f"{directory.path.parent.name}, " if is_grid else ""
         messages.print(f"{name}seed {config.seed}", highlight=False, markup=False)
         summary = run_into(directory, config, messages, is_resumed=bool(directory.methods()))
-        write_report(directory, gather(directory))
+        write_report(directory, gather_facts(directory))
         return ended(summary)
 
     if jobs == 1:

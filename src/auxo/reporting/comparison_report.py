@@ -27,7 +27,7 @@ def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
     Raises:
         FileError: a file of a run is damaged, or there is no place for the page.
     """
-    plots = [*differences(comparison), *curves(folder, comparison)]
+    plots = [*difference_plots(comparison), *curves(folder, comparison)]
     for plot in plots:
         write_plot(folder, plot)
     path = folder / "report.html"
@@ -94,7 +94,7 @@ def _table(comparison: Comparison) -> Markup:
     return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
-def differences(comparison: Comparison) -> list[Plot]:
+def difference_plots(comparison: Comparison) -> list[Plot]:
     """Return how far each method is from the base in each measure in per cent, with its interval; none without any."""
     found = [
         (f"{words_for(method).name}, {title_of(row, comparison)}", method, title_of(row, comparison), difference)
@@ -125,7 +125,7 @@ def differences(comparison: Comparison) -> list[Plot]:
         height=90 + _ROW * len(found),
     )
     rows = [(title, method, difference.mean, difference.half_width) for _, method, title, difference in found]
-    return [Plot("differences", caption, chart, [("measure", "method", "difference", "half_width_95"), *rows])]
+    return [Plot("difference_plots", caption, chart, [("measure", "method", "difference", "half_width_95"), *rows])]
 
 
 def curves(folder: Path, comparison: Comparison) -> list[Plot]:
