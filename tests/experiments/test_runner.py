@@ -26,9 +26,8 @@ from auxo.experiments.summary import Summary
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.event_log import RecordedEvents
-from auxo.protocol.events import Evaluated, Event, Partitioned
+from auxo.protocol.events import Evaluated, Event, OnEvent, Partitioned
 from auxo.reporting.facts import gather_facts
-from auxo.reporting.progress import OnEvent
 from auxo.reporting.report import write_report
 from tests.population.saved import save_population
 from tests.registry.own_parts import METHOD

@@ -20,11 +20,11 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
-from auxo.protocol.events import Event
+from auxo.protocol.events import Event, OnEvent
 from auxo.registry.registry import short_name
 from auxo.reporting.facts import RunFacts, gather_facts
 from auxo.reporting.message_console import MessageConsole
-from auxo.reporting.progress import Budget, OnEvent, show_progress
+from auxo.reporting.progress import Budget, show_progress
 from auxo.reporting.report import write_report
 from auxo.reporting.terminal import cohort_tree_text, headline_figures, methods_on_terminal
 from auxo.runtime.failures import TrainingFailed

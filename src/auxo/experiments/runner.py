@@ -1,6 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -36,7 +36,7 @@ from auxo.experiments.world import make_world
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Evaluated, Event, UpdateRejected
+from auxo.protocol.events import Evaluated, Event, OnEvent, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
@@ -44,10 +44,6 @@ from auxo.runtime.recorder import Recorder
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer, score_name, scoring
-
-OnEvent = Callable[[str, Event], None]
-"""Told what happens, with the label of the method's run it happens to."""
-
 
 _APART = 1_000_003  # between the seeds of several initial models: no two runs that people compare share one
 
