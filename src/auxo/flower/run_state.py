@@ -10,7 +10,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import held_by
 from auxo.core.own_state import NOTHING
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import CohortSeen, StrategyEntry, StrategyMix, StrategyTable
+from auxo.flower.foreign_step import CohortSeen, StrategyEntry, StrategyNumber, StrategyTable
 from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.post import Mailbox
 from auxo.flower.wire import Letterhead
@@ -70,4 +70,4 @@ class RunState:
         """Forget the strategies that no model of the server goes by."""
         states = self.server.record.state.cohorts.values()
         servers = [one for state in states for one in (state.server, *held_by(state)[0])]
-        self.table.keep_only(one.own for one in servers if isinstance(one.own, StrategyMix))
+        self.table.keep_only(one.own for one in servers if isinstance(one.own, StrategyNumber))
