@@ -26,7 +26,7 @@ from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.testing.methods import algorithms_of
 from auxo.testing.small_federation import SmallFederation, in_process, rules_of
 from auxo.testing.troubled_engine import Troubled, none
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.testing.test_aggregators import CONTRACT
 from tests.testing.test_methods import EAGER, PARTS

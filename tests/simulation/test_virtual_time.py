@@ -34,7 +34,7 @@ from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
 from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
 from auxo.training.local_samples import local_positions
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 

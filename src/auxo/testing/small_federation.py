@@ -23,7 +23,7 @@ from auxo.simulation.availability import DayNightPattern
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.testing.contract import expect
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 
 # Our choices, all of them: small enough for a fraction of a second, large enough for cohorts of several clients.

@@ -1,4 +1,7 @@
-"""What the simulation needs of local training: weights in, one update for each participant out, in order."""
+"""What the simulation needs of local training: weights in, one update for each participant out, in order.
+
+The local steps are in `softmax_trainer.py` and `torch_trainer.py`, and those of many participants at once in `kernels`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
