@@ -125,7 +125,7 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
         height=90 + _ROW * len(found),
     )
     rows = [(title, method, difference.mean, difference.half_width) for _, method, title, difference in found]
-    return [Plot("difference_plots", caption, chart, [("measure", "method", "difference", "half_width_95"), *rows])]
+    return [Plot("differences", caption, chart, [("measure", "method", "difference", "half_width_95"), *rows])]
 
 
 def curves(folder: Path, comparison: Comparison) -> list[Plot]:
