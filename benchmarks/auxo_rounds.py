@@ -26,7 +26,7 @@ from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.simulation.virtual_time import Simulation
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Trainer
 
 Placed = Literal["one process", "processes", "ray"]

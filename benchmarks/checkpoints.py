@@ -28,7 +28,7 @@ from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_checkpoints import RunCheckpoints
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.world import make_world
-from auxo.files.checkpoint_pace import Interval, work_between
+from auxo.files.checkpoint_pace import CheckpointInterval, work_between
 from auxo.protocol.codec import to_bytes, to_parts
 from auxo.runtime.coordinator import start
 from auxo.runtime.recorder import Recorder
@@ -92,7 +92,7 @@ def measure(name: str, seconds: float) -> Record:
     place.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = RunDirectory.create(Path(folder) / "run", to_toml(config))
-        recorder = Recorder(directory.path, Interval(), print)
+        recorder = Recorder(directory.path, CheckpointInterval(), print)
         checkpoints = RunCheckpoints(directory, config, recorder)
         checkpoints.begin("auxo", (), None)
         checkpoints.begin_run(0)
@@ -108,7 +108,7 @@ def measure(name: str, seconds: float) -> Record:
             sizes.append(recorder.bytes_written / 2**20)
         on_disk = sum(path.stat().st_size for path in directory.checkpoints.iterdir()) / 2**20
         recorder.close_logs()
-        again = RunCheckpoints(directory, config, Recorder(directory.path, Interval(), print))
+        again = RunCheckpoints(directory, config, Recorder(directory.path, CheckpointInterval(), print))
         begin_s = time.perf_counter()
         found = again.find({"auxo": run.rules.own_states})
         resume_s = time.perf_counter() - begin_s

@@ -11,7 +11,7 @@ import sys
 from auxo.experiments.config import (
     Config,
     DevicesConfig,
-    Heterogeneity,
+    HeterogeneityName,
     PopulationConfig,
     RunConfig,
     TrainingConfig,
@@ -20,7 +20,7 @@ from auxo.experiments.populations import make_population
 from auxo.experiments.runner import run_method
 
 SIZES = (16, 64, 256, 1024, 2048, 4096, 7850)
-HETEROGENEITIES: tuple[Heterogeneity, ...] = ("concept", "label")
+HETEROGENEITIES: tuple[HeterogeneityName, ...] = ("concept", "label")
 
 
 def main() -> None:

@@ -21,10 +21,9 @@ from auxo.experiments.config_file import load_config, parse_config
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.protocol.event_log import RecordedEvents
-from auxo.protocol.events import Event, Partitioned
+from auxo.protocol.events import OnEvent, Partitioned
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
-OnEvent = Callable[[str, Event], None]
 OnNote = Callable[[str], None]
 RunExperiment = Callable[[Config, RunDirectory, OnEvent, OnNote], Summary]
 SUMMARY = made_summary(

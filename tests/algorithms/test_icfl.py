@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.base import OneCohort
-from auxo.algorithms.icfl import Clusters, Icfl, two_sides
+from auxo.algorithms.icfl import Icfl, LeavesInUse, two_sides
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.own_state import own
@@ -32,7 +32,7 @@ def test_a_cluster_that_falls_apart_splits_and_the_smaller_side_goes_on_with_a_c
 
     # The mean update is (0, 0.8): half of 8 three times, and of -8 twice, over 5.
     assert models(state)[FIRST] == models(state)[SECOND] == pytest.approx([0.0, 0.8])
-    assert own(Clusters, state.cohorts[FIRST].memory).used == (0, 1)
+    assert own(LeavesInUse, state.cohorts[FIRST].memory).used == (0, 1)
     assert _known(toy, [1, 2, 3, 4, 5], state) == {1: FIRST, 2: FIRST, 3: FIRST, 4: SECOND, 5: SECOND}
 
 
@@ -65,11 +65,11 @@ def test_clusters_that_go_the_same_way_are_merged() -> None:
     targets = {1: (0.0, 8.0), 2: (0.0, 8.0), 3: (0.0, 8.0), 4: (1.0, 8.0), 5: (1.0, 8.0)}
     toy = Toy(Icfl(most=3, smallest=2, wait=1, gap=0.0, attach=1.0, merge=0.9), targets, rate=0.5)
     state, _ = toy.round(toy.start((0.0, 0.0)))
-    assert own(Clusters, state.cohorts[FIRST].memory).used == (0, 1)
+    assert own(LeavesInUse, state.cohorts[FIRST].memory).used == (0, 1)
 
     state, _ = toy.round(state)
     # From where they parted one goes straight up and the other nearly so: they are one again, in the larger.
-    assert own(Clusters, state.cohorts[FIRST].memory).used == (0,)
+    assert own(LeavesInUse, state.cohorts[FIRST].memory).used == (0,)
     assert set(cohorts_of(state, toy).values()) == {FIRST}
 
 
@@ -87,6 +87,6 @@ def test_impossible_settings_are_refused_by_name(settings: dict[str, float], nam
 def test_a_cluster_that_never_splits_is_plain_federated_learning_bit_for_bit(aggregator: FedAvg | FedYogi) -> None:
     one, other = run(Icfl(gap=2.0), 8, aggregator).state, run(OneCohort(), 8, aggregator).state
 
-    assert own(Clusters, one.coordinator.cohorts[FIRST].memory).used == (0,)
+    assert own(LeavesInUse, one.coordinator.cohorts[FIRST].memory).used == (0,)
     assert to_bytes(one.coordinator.cohorts[FIRST].server) == to_bytes(other.coordinator.cohorts[ROOT].server)
     assert one.spent == other.spent

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.algorithms.paper import Evidence, Lemma, Paper, PaperClustering, PaperMemory, PartitionLimits
+from auxo.algorithms.paper import Lemma, Paper, PaperClustering, PaperMemory, PartitionLimits, RoundEvidence
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
 from auxo.core.clustering import ClusteringState
@@ -33,8 +33,8 @@ PLENTY = Outlook(progress=0.3, total_participants=10_000, cohorts=1, check_ins=1
 READILY = Lemma(PartitionLimits(begin=0.2, end=0.8, min_participants=4), alpha=0.05)
 
 
-def seen(members: tuple[int, ...] = (30, 20, 10), within: float = 0.2) -> Evidence:
-    return Evidence(members, dispersion=1.0, dispersion_within=within)
+def seen(members: tuple[int, ...] = (30, 20, 10), within: float = 0.2) -> RoundEvidence:
+    return RoundEvidence(members, dispersion=1.0, dispersion_within=within)
 
 
 # Lemma 1.
@@ -56,7 +56,7 @@ def seen(members: tuple[int, ...] = (30, 20, 10), within: float = 0.2) -> Eviden
     ),
 )
 def test_a_partition_is_in_time_reaches_every_child_and_leaves_each_able_to_fill_its_round(
-    evidence: list[Evidence], outlook: Outlook
+    evidence: list[RoundEvidence], outlook: Outlook
 ) -> None:
     verdict = LEMMA.judge(evidence, outlook)
     if isinstance(verdict.decision, Partition):
@@ -137,7 +137,7 @@ def test_a_larger_alpha_wants_more_participants_for_each_child() -> None:
 
 
 def test_identical_updates_give_nothing_to_divide() -> None:
-    assert LEMMA.judge([Evidence((20, 10, 30), 0.0, 0.0)], PLENTY).decision == Keep()
+    assert LEMMA.judge([RoundEvidence((20, 10, 30), 0.0, 0.0)], PLENTY).decision == Keep()
 
 
 def updates_of_two_groups(count: int = 30) -> FloatArray:
@@ -147,7 +147,7 @@ def updates_of_two_groups(count: int = 30) -> FloatArray:
 
 def test_the_evidence_is_the_dispersion_of_all_and_within_clusters() -> None:
     directions, labels = updates_of_two_groups(), np.arange(30) % 2
-    found = Evidence.of(directions, labels, 3)
+    found = RoundEvidence.of(directions, labels, 3)
 
     assert found.members == (15, 15, 0)
     assert found.dispersion == pytest.approx(dispersion(directions))

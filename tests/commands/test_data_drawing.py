@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from auxo.commands.data_drawing import facts, size_edges, write_page
+from auxo.commands.data_drawing import facts, size_edges, write_data_page
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import open_named
 from auxo.reporting.markup import escaped
@@ -21,7 +21,7 @@ def test_the_page_tells_every_fact_and_lists_groups_only_where_there_are_some(tm
         path.write_text("\n".join([f"client,x,label{group}", *rows]) + "\n", encoding="utf-8")
         opened = open_named(path)
         described = describe(opened.data, opened.groups)
-        write_page(described, tmp_path / "page.html")
+        write_data_page(described, tmp_path / "page.html")
         html = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert f"<title>Data set: {name}</title>" in html
         assert all(escaped(value) in html for _, value in facts(described))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from auxo.commands.traces_drawing import figure_rows, write_page
+from auxo.commands.traces_drawing import figure_rows, write_traces_page
 from auxo.traces.synthetic import synthetic_trace
 
 
@@ -14,7 +14,7 @@ def test_the_page_has_a_chart_for_each_kind_of_values_that_some_trace_has(tmp_pa
         (replace(both, speeds=None), {"On line by hour of the day"}),
         (replace(both, sessions=None), {"Time to train a sample", "Bandwidth"}),
     ):
-        write_page({"<b>": trace}, tmp_path / "page.html")
+        write_traces_page({"<b>": trace}, tmp_path / "page.html")
         html = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert {part.split("</h2>")[0] for part in html.split("<h2>")[1:]} == headings
         assert "<title>Traces of devices: &lt;b&gt;</title>" in html

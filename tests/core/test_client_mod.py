@@ -28,7 +28,7 @@ from auxo.simulation.client_side import ClientRules
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, World
 from auxo.testing import check_client_mod
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_mods import Careful
 from tests.core.made_updates import given

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from auxo.datasets.text_features import (
     BY_CHARACTER,
     CHARACTERS,
-    UNKNOWN,
+    UNKNOWN_TOKEN,
     Vocabulary,
     hashed_words,
     windows,
@@ -46,7 +46,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
 def test_vocabulary_keeps_the_most_frequent_words_and_breaks_ties_by_the_alphabet() -> None:
     vocabulary = Vocabulary.of_words([["b", "a", "c"], ["c", "d"]], size=4)
     assert vocabulary.names == ("<unknown>", "c", "a", "b")
-    assert vocabulary.tokens(["c", "d", "b"]).tolist() == [1, UNKNOWN, 3]
+    assert vocabulary.tokens(["c", "d", "b"]).tolist() == [1, UNKNOWN_TOKEN, 3]
 
 
 @given(st.text(max_size=60))
@@ -59,7 +59,7 @@ def test_characters_have_the_tokens_that_looking_up_one_by_one_gives(text: str) 
 @settings(max_examples=50)
 def test_every_window_holds_what_stands_before_its_place(tokens: list[int], length: int) -> None:
     x, y = windows(np.array(tokens, dtype=np.int64), length)
-    padded = [UNKNOWN] * length + tokens
+    padded = [UNKNOWN_TOKEN] * length + tokens
     assert x.dtype == np.int32
     assert x.tolist() == [padded[place : place + length] for place in range(len(tokens))]
     assert y.tolist() == tokens
@@ -67,5 +67,5 @@ def test_every_window_holds_what_stands_before_its_place(tokens: list[int], leng
 
 def test_windows_are_cut_only_where_they_are_asked_for() -> None:
     x, y = windows(np.array([5, 6, 7, 8]), 2, at=np.array([3, 1]))
-    assert x.tolist() == [[6, 7], [UNKNOWN, 5]]
+    assert x.tolist() == [[6, 7], [UNKNOWN_TOKEN, 5]]
     assert y.tolist() == [8, 6]

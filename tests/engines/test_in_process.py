@@ -10,7 +10,7 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import close_round, returned_by
 from auxo.training.local_samples import local_positions
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_updates import given
 from tests.engines.rounds import bits, round_of, round_of_several

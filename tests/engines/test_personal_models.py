@@ -12,7 +12,7 @@ from auxo.population.from_arrays import population_of
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.simulation.devices import Devices
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 
 

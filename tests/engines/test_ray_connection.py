@@ -19,7 +19,7 @@ from auxo.engines.ray_cluster import RayCluster
 from auxo.engines.ray_connection import ClusterError, check_installation, connect
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.engines.rounds import bits, round_of
 

@@ -22,7 +22,7 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import Closed
 from auxo.runtime.failures import Raised, TrainingFailed
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_mods import Careful
 from tests.engines.rounds import Round, bits, round_of, round_of_several, round_on_trial

@@ -16,7 +16,7 @@ from auxo.experiments.engines import make_engine
 from auxo.experiments.run_directory import RunDirectory
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 
 INNER = InProcess(

@@ -17,7 +17,7 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import write_report
 from auxo.simulation.virtual_time import Simulation, SimulationState
 
@@ -120,7 +120,7 @@ def test_all_methods_are_measured_on_the_same_sample_which_the_files_name(tmp_pa
         assert clients is not None
         np.testing.assert_array_equal(clients.client, expected)
         assert len(clients.accuracy) == 40
-    assert "40 clients" in write_report(directory, gather(directory)).read_text(encoding="utf-8")
+    assert "40 clients" in write_report(directory, gather_facts(directory)).read_text(encoding="utf-8")
 
 
 def test_files_of_a_run_over_all_clients_need_not_name_them(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.experiments.summary import Summary
 from auxo.protocol.events import Event, RoundClosed
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 
 SMALL = """
 methods = ["base", "auxo"]

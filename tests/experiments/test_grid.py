@@ -6,7 +6,7 @@ import pytest
 
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config
-from auxo.experiments.grid import Axis, make_cells, parse_axis
+from auxo.experiments.grid import GridAxis, make_cells, parse_axis
 
 
 def load(overrides: Sequence[str]) -> Config:
@@ -14,7 +14,7 @@ def load(overrides: Sequence[str]) -> Config:
 
 
 def test_every_combination_is_a_cell_with_its_own_configuration_and_folder() -> None:
-    axes = (Axis("training.aggregator", ("fedavg", "fedyogi")), Axis("training.personaliser", ("none", "ftfa")))
+    axes = (GridAxis("training.aggregator", ("fedavg", "fedyogi")), GridAxis("training.personaliser", ("none", "ftfa")))
     cells = make_cells(axes, load)
     assert [cell.choices for cell in cells] == [
         ("fedavg", "none"), ("fedavg", "ftfa"), ("fedyogi", "none"), ("fedyogi", "ftfa"),
@@ -32,7 +32,7 @@ def test_without_axes_there_is_the_one_configuration_in_the_folder_itself() -> N
 def test_commas_in_brackets_and_quotes_belong_to_a_value() -> None:
     assert parse_axis("population.groups=[3.0, 1.0],4").values == ("[3.0, 1.0]", "4")
     assert parse_axis('name="a,b",c').values == ('"a,b"', "c")
-    assert parse_axis(" training.rounds = 5 , 6 ") == Axis("training.rounds", ("5", "6"))
+    assert parse_axis(" training.rounds = 5 , 6 ") == GridAxis("training.rounds", ("5", "6"))
 
 
 @pytest.mark.parametrize("text", ["training.rounds", "=5", "training.rounds=", "training.rounds=5,,6"])
@@ -45,19 +45,19 @@ def test_a_value_or_an_axis_that_is_given_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected every value once, got 5, 5"):
         parse_axis("training.rounds=5,5")
     with pytest.raises(ConfigError, match=r"--grid training\.rounds: expected once"):
-        make_cells((Axis("training.rounds", ("5",)), Axis("training.rounds", ("6",))), load)
+        make_cells((GridAxis("training.rounds", ("5",)), GridAxis("training.rounds", ("6",))), load)
 
 
 def test_seeds_are_no_axis() -> None:
     with pytest.raises(ConfigError, match="use --seeds"):
-        make_cells((Axis("seed", ("1", "2")),), load)
+        make_cells((GridAxis("seed", ("1", "2")),), load)
 
 
 def test_values_that_would_share_a_folder_are_refused() -> None:
     with pytest.raises(ConfigError, match="values that differ in letters and digits"):
-        make_cells((Axis("population.groups", ("[3.0, 1.0]", "[3.0,1.0]")),), load)
+        make_cells((GridAxis("population.groups", ("[3.0, 1.0]", "[3.0,1.0]")),), load)
 
 
 def test_a_value_that_cannot_be_used_is_named() -> None:
     with pytest.raises(ConfigError, match=r'expected an aggregator .* got "fedavgg"; did you mean "fedavg"'):
-        make_cells((Axis("training.aggregator", ("fedavgg",)),), load)
+        make_cells((GridAxis("training.aggregator", ("fedavgg",)),), load)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from auxo.experiments.config import Config
-from auxo.experiments.grid import Axis, Cell
+from auxo.experiments.grid import Cell, GridAxis
 from auxo.experiments.grid_comparison import compare_grid
 from auxo.experiments.summary import AgainstBase
 from tests.experiments.made_summaries import made_method, made_summary
 
-AXES = (Axis("training.aggregator", ("fedavg", "fedyogi")),)
+AXES = (GridAxis("training.aggregator", ("fedavg", "fedyogi")),)
 
 
 def cell(choice: str, *methods: str) -> Cell:

@@ -14,7 +14,7 @@ from auxo.experiments.runner import MethodResult, Stage, run_method
 from auxo.experiments.world import make_world
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import UpdateRejected
-from auxo.testing.troubled_engine import Trouble, Troubled, none
+from auxo.testing.troubled_engine import MakesTrouble, Troubled, none
 from auxo.training.trainer import Job
 
 CULPRIT = 3  # row of the only hostile client
@@ -33,13 +33,13 @@ def data() -> FederatedData:
     return make_population(CONFIG)
 
 
-def run(method: str, data: FederatedData, trouble: Trouble) -> MethodResult:
+def run(method: str, data: FederatedData, trouble: MakesTrouble) -> MethodResult:
     trainer = trainer_for(CONFIG, data)
     hostile = Troubled(InProcess(trainer, replace(data, groups=None), local_training(CONFIG), CONFIG.seed), trouble)
     return run_method(method, CONFIG, data, stage=Stage(trainer, make_world(CONFIG, data, hostile)))
 
 
-def culprit(lie: Callable[[Answer], Answer], only_first: bool = False) -> Trouble:
+def culprit(lie: Callable[[Answer], Answer], only_first: bool = False) -> MakesTrouble:
     """Return a trouble that one client has: every time that it takes part, or at its first visit alone."""
 
     def troubled(job: Job, update: Answer) -> Answer:
@@ -66,7 +66,7 @@ def reasons(result: MethodResult, data: FederatedData) -> set[str]:
     ids=["-100 times its update", "a thousand million examples", "one update of 9.9e7"],
 )
 def test_one_hostile_client_of_two_hundred_costs_next_to_nothing(
-    data: FederatedData, method: str, trouble: Trouble, reason: str
+    data: FederatedData, method: str, trouble: MakesTrouble, reason: str
 ) -> None:
     honest, attacked = run(method, data, none), run(method, data, trouble)
     assert reasons(honest, data) == set()

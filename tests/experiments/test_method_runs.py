@@ -28,7 +28,7 @@ from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 from tests.registry.own_parts import METHOD, SMALL_PARTS
 

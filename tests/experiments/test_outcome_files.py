@@ -27,7 +27,7 @@ from auxo.experiments.outcome_files import (
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.files.errors import FileError
 from auxo.protocol.events import Event
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 
 TREE = CohortTree().partition(ROOT, (0, 1, 1), (0.25, 0.75)).partition(CohortId("0.1"), (1, 0), (0.5, 0.5), 3)
 TRAINER = SoftmaxTrainer(4, 3)

@@ -11,7 +11,7 @@ from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.experiments.placing import place_newcomers
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.simulation.devices import EqualDevices
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 
 FEATURES, CLASSES, SAMPLES = 6, 4, 30
 # Four halvings of two: sixteen leaves, of which nobody should have to try all.

@@ -9,7 +9,7 @@ import pytest
 from auxo.core.rng import stream
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import write_federated_file
-from auxo.experiments.config import Heterogeneity
+from auxo.experiments.config import HeterogeneityName
 from auxo.experiments.config_file import ConfigError, parse_config
 from auxo.experiments.populations import make_population
 from auxo.population.federated_data import FederatedData
@@ -59,7 +59,7 @@ def test_groups_are_planted_among_the_clients_of_a_file(file: Path) -> None:
     np.testing.assert_array_equal(planted.x, plain.x)
 
 
-@pytest.mark.parametrize("heterogeneity", get_args(Heterogeneity))
+@pytest.mark.parametrize("heterogeneity", get_args(HeterogeneityName))
 def test_every_kind_of_heterogeneity_draws_its_groups(heterogeneity: str) -> None:
     drawn = population("population.clients=40", "training.participants=10", f"population.heterogeneity={heterogeneity}")
     assert drawn.groups is not None

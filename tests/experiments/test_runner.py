@@ -26,9 +26,8 @@ from auxo.experiments.summary import Summary
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.codec import to_bytes
 from auxo.protocol.event_log import RecordedEvents
-from auxo.protocol.events import Evaluated, Event, Partitioned
-from auxo.reporting.facts import gather
-from auxo.reporting.progress import OnEvent
+from auxo.protocol.events import Evaluated, Event, OnEvent, Partitioned
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import write_report
 from tests.population.saved import save_population
 from tests.registry.own_parts import METHOD
@@ -322,7 +321,7 @@ def test_an_interrupted_run_keeps_all_that_was_done(tmp_path: Path) -> None:
     assert directory.events("auxo").events == tuple(told)
     assert directory.read_clients("base") is not None
     assert directory.read_clients("auxo") is None
-    assert "This run did not finish" in write_report(directory, gather(directory)).read_text(encoding="utf-8")
+    assert "This run did not finish" in write_report(directory, gather_facts(directory)).read_text(encoding="utf-8")
 
 
 def test_an_interrupted_oracle_leaves_its_first_run(tmp_path: Path) -> None:

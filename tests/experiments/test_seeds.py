@@ -8,7 +8,7 @@ import pytest
 
 from auxo.experiments.config import Config, TrainingConfig
 from auxo.experiments.config_file import ConfigError, parse_config
-from auxo.experiments.grid import Axis, make_cells
+from auxo.experiments.grid import GridAxis, make_cells
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
@@ -198,7 +198,7 @@ def test_a_run_that_fails_among_several_ends_the_comparison(tmp_path: Path) -> N
 
 
 def test_a_grid_has_a_folder_for_each_cell_and_runs_what_is_missing(tmp_path: Path) -> None:
-    axes = (Axis("training.rounds", ("5", "6")),)
+    axes = (GridAxis("training.rounds", ("5", "6")),)
     cells = make_cells(axes, lambda more: parse_config('methods = ["base", "auxo"]', more))
     first, second = Runs(), Runs()
     run_grid(axes, cells[:1], 2, tmp_path, first)

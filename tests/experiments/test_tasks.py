@@ -14,7 +14,7 @@ from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.experiments.summary import Summary
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import write_report
 
 ROUNDS = ("training.rounds=6", "training.participants=10", 'methods=["base", "auxo"]', "run.evaluate_every=3")
@@ -58,7 +58,7 @@ def test_regression_runs_from_a_table_to_a_summary_with_the_same_bits_in_workers
     assert any("variance explained" in note for note in notes)
     assert -1 < alone.methods["base"].final_accuracy <= 1
     directory = RunDirectory(Path("alone"))
-    report = write_report(directory, gather(directory)).read_text()
+    report = write_report(directory, gather_facts(directory)).read_text()
     assert "it is another score of clients: variance explained" in report
     shared, _ = run("shared", "training.model=linear", "run.workers=2")
     assert shared == alone

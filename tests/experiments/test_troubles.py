@@ -21,7 +21,7 @@ from auxo.experiments.summary import Summary
 from auxo.experiments.troubles import at_chance, cause_of
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import RoundClosed, UpdateRejected
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.progress import Budget, MethodProgress
 from auxo.reporting.report import headline, write_report
 
@@ -56,7 +56,7 @@ def test_a_run_that_diverges_has_failed_and_names_the_cause(tmp_path: Path) -> N
     assert "training has diverged: lower training.learning_rate (1e+20)" in words
     assert "deadline" not in words
     assert notes == [f"base: {words}"]
-    facts = gather(RunDirectory.open(tmp_path / "run"))
+    facts = gather_facts(RunDirectory.open(tmp_path / "run"))
     assert headline(facts) == "This run failed: base did not train the rounds asked for."
     assert "1000 updates were refused" in write_report(RunDirectory.open(tmp_path / "run"), facts).read_text()
 

@@ -1,7 +1,7 @@
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import ROOT, CohortId
 from auxo.flower.post import Mailbox
-from auxo.flower.wire import Said
+from auxo.flower.wire import SaidByNode
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
 
 ASKS = AffinityRequest(CohortId("0"), 0.5, 1, 1, True)
@@ -13,15 +13,15 @@ def told(node: int, reward: float | None) -> AffinityFeedback:
 
 def test_a_check_in_is_that_of_the_node_whose_reply_it_came_with() -> None:
     box = Mailbox()
-    box.hear(7, Said(CheckIn(999, ASKS, 3), None))
+    box.hear(7, SaidByNode(CheckIn(999, ASKS, 3), None))
 
     assert box.of([7, 8]) == [CheckIn(7, ASKS, 3), CheckIn(8)]
 
 
 def test_a_reply_without_a_check_in_leaves_the_last_one() -> None:
     box = Mailbox()
-    box.hear(7, Said(CheckIn(7, ASKS, 3), None))
-    box.hear(7, Said(None, None))
+    box.hear(7, SaidByNode(CheckIn(7, ASKS, 3), None))
+    box.hear(7, SaidByNode(None, None))
 
     assert box.of([7]) == [CheckIn(7, ASKS, 3)]
 

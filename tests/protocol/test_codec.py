@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auxo.algorithms.paper import Evidence, PaperMemory
+from auxo.algorithms.paper import PaperMemory, RoundEvidence
 from auxo.core.affinity import AffinityRecords
 from auxo.core.aggregators import FedYogi
 from auxo.core.asking import Answer, Ask, Asks, Judgement
@@ -486,7 +486,7 @@ def test_affinity_records_come_back() -> None:
 
 @pytest.mark.parametrize("centres", [None, np.eye(2, 3, order="F")])
 def test_a_cohort_state_comes_back(centres: FloatArray | None) -> None:
-    memory = PaperMemory(ClusteringState(generation=1, centres=centres), (Evidence((2, 2), 1.0, float("nan")),))
+    memory = PaperMemory(ClusteringState(generation=1, centres=centres), (RoundEvidence((2, 2), 1.0, float("nan")),))
     state = CohortState(
         server=FedYogi().initial(np.arange(4, dtype=np.float32)), round=3, check_ins=12.5, memory=memory
     )

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from auxo.core.settings import Fraction, setting
-from auxo.registry.part_settings import Line, PartMaker
+from auxo.registry.part_settings import PartMaker, SettingLine
 from auxo.registry.registry import Entry, Registry
 from tests.registry.toy_rules import STUBBORN, Limits, Patient, Rule, Strict
 
@@ -143,8 +143,8 @@ def test_a_part_is_described_section_by_section_as_it_reads_back() -> None:
 
 def test_lines_say_what_settings_mean_and_take() -> None:
     described = dict(PartMaker({Rule: RULES}, {}).described(Outer(), "outer"))
-    assert Line("kind", "plain", "Which kind.", '"plain" or "odd"') in described["outer"]
-    assert described["outer.rule"][0] == Line(
+    assert SettingLine("kind", "plain", "Which kind.", '"plain" or "odd"') in described["outer"]
+    assert described["outer.rule"][0] == SettingLine(
         "name", "strict", "Which rule.", '"patient" or "strict" or an import path'
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from auxo.experiments.comparison import Interval
-from auxo.experiments.grid import Axis
+from auxo.experiments.grid import GridAxis
 from auxo.experiments.grid_comparison import GridComparison, GridRow
 from auxo.experiments.run_directory import RunDirectory
 from auxo.reporting.grid_report import grid_table, write_grid_report
@@ -29,7 +29,7 @@ ROWS = (
     ),
     GridRow("aggregator-fedavg", ("fedavg",), "ifca", (), note="refused: it needs everybody, and <some> are away"),
 )
-GRID = GridComparison("toy[1]", (Axis("training.aggregator", ("fedavg",)),), (0, 1), ROWS)
+GRID = GridComparison("toy[1]", (GridAxis("training.aggregator", ("fedavg",)),), (0, 1), ROWS)
 
 
 def rendered(grid: GridComparison) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auxo.reporting.plots import Plot, plot_section, write_plot
-from auxo.reporting.svg import Axis, Line, LineChart, Mark
+from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
 SAID = "a (b) \\ ± \N{MINUS SIGN}1 <"
 CHART = LineChart(
@@ -19,7 +19,7 @@ CHART = LineChart(
         Line("interval", "m0", np.array([1.0, 3.0]), np.array([0.0, 0.0])),
         Line("mean", "m0", np.array([2.0]), np.array([1.0])),
     ),
-    marks=(Mark(0.0, "", "nothing"),),
+    marks=(Moment(0.0, "", "nothing"),),
 )
 
 

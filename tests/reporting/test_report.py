@@ -8,7 +8,7 @@ import pytest
 
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import EmptyRound, Event, Partitioned, UpdateRejected
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import headline, write_report
 from tests.experiments.made_summaries import brought, made_method
 from tests.reporting.made_runs import (
@@ -27,7 +27,7 @@ from tests.reporting.made_runs import (
 
 
 def page(run: RunDirectory) -> str:
-    return write_report(run, gather(run)).read_text(encoding="utf-8")
+    return write_report(run, gather_facts(run)).read_text(encoding="utf-8")
 
 
 class Nesting(HTMLParser):
@@ -66,7 +66,7 @@ def test_nothing_is_said_of_matching_where_nobody_is_lost(run: RunDirectory) -> 
 
 
 def test_report_is_written_into_the_run(run: RunDirectory) -> None:
-    path = write_report(run, gather(finished(run)))
+    path = write_report(run, gather_facts(finished(run)))
     assert path == run.path / "report.html"
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -98,14 +98,14 @@ def test_text_from_the_run_is_escaped(run: RunDirectory) -> None:
 
 def test_headline_tells_cohorts_accuracies_and_share_of_the_oracle(run: RunDirectory) -> None:
     shared = replace(AUXO_END, against_base=brought(oracle_gain_share=0.97))
-    facts = gather(finished(run, auxo=shared, oracle=made_method(0.94)))
+    facts = gather_facts(finished(run, auxo=shared, oracle=made_method(0.94)))
     assert words(headline(facts)) == (
         "Auxo found 2 cohorts and raised mean accuracy from 62.0 % to 93.0 % (97 % of what an oracle gains)."
     )
 
 
 def test_headline_says_when_nothing_was_worth_partitioning(run: RunDirectory) -> None:
-    facts = gather(finished(run, auxo=made_method(0.62)))
+    facts = gather_facts(finished(run, auxo=made_method(0.62)))
     assert words(headline(facts)) == (
         "Auxo made no partition and trained one model, like the base: mean accuracy 62.0 % against 62.0 %."
     )
@@ -113,13 +113,13 @@ def test_headline_says_when_nothing_was_worth_partitioning(run: RunDirectory) ->
 
 def test_headline_says_when_an_oracle_shows_that_a_partition_was_missed(run: RunDirectory) -> None:
     record(run, oracle=BASE)
-    facts = gather(finished(run, auxo=made_method(0.62), oracle=made_method(0.94)))
+    facts = gather_facts(finished(run, auxo=made_method(0.62), oracle=made_method(0.94)))
     assert "while an oracle reaches 94.0 %" in words(headline(facts))
 
 
 def test_headline_does_not_hide_a_loss(run: RunDirectory) -> None:
     lost = made_method(0.5, cohorts=2, against_base=brought(oracle_gain_share=-1.0))
-    facts = gather(finished(run, auxo=lost))
+    facts = gather_facts(finished(run, auxo=lost))
     assert words(headline(facts)) == "Auxo found 2 cohorts and lowered mean accuracy from 62.0 % to 50.0 %."
 
 
@@ -171,7 +171,7 @@ def test_summary_of_an_interrupted_run_does_not_make_it_finished(run: RunDirecto
 
 
 def test_nothing_evaluated_is_said_plainly(run: RunDirectory) -> None:
-    assert headline(gather(run)) == "No evaluation was recorded, so there is nothing to compare."
+    assert headline(gather_facts(run)) == "No evaluation was recorded, so there is nothing to compare."
 
 
 def test_half_written_last_event_is_mentioned(run: RunDirectory) -> None:
@@ -199,7 +199,7 @@ def test_half_written_last_event_is_mentioned(run: RunDirectory) -> None:
 def test_headline_is_about_whatever_methods_there_are(
     run: RunDirectory, methods: dict[str, tuple[Event, ...]], sentence: str
 ) -> None:
-    assert words(headline(gather(record(run, **methods)))) == sentence
+    assert words(headline(gather_facts(record(run, **methods)))) == sentence
     tags(page(run))
 
 
@@ -225,14 +225,14 @@ def test_one_contender_needs_no_heading_of_its_own(run: RunDirectory) -> None:
 
 
 def test_headline_does_not_say_found_of_cohorts_that_were_told(run: RunDirectory) -> None:
-    facts = gather(record(run, base=BASE, ifca=IFCA, oracle=()))
+    facts = gather_facts(record(run, base=BASE, ifca=IFCA, oracle=()))
     assert words(headline(facts)) == (
         "So far, IFCA began with several cohorts (2 in use) and raised mean accuracy from 62.0 % to 90.0 %."
     )
 
 
 def test_headline_does_not_say_one_model_of_several_of_which_one_is_used(run: RunDirectory) -> None:
-    facts = gather(record(run, base=BASE, ifca=(*IFCA, evaluated(5, 300, 0.9, {"0.3": 0.9})), oracle=()))
+    facts = gather_facts(record(run, base=BASE, ifca=(*IFCA, evaluated(5, 300, 0.9, {"0.3": 0.9})), oracle=()))
     assert "began with several cohorts (1 in use) and raised" in headline(facts)
 
 

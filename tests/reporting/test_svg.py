@@ -14,7 +14,7 @@ from auxo.reporting.svg import (
     Level,
     Line,
     LineChart,
-    Mark,
+    Moment,
     Span,
     Zone,
     decimated_rows,
@@ -159,7 +159,7 @@ def test_words_from_data_are_escaped() -> None:
     picture = replace(
         chart(line([0.1, 0.2], name=evil, label=evil)),
         description=evil,
-        marks=(Mark(0.5, evil, evil),),
+        marks=(Moment(0.5, evil, evil),),
         spans=(Span(0.0, 1.0, 0.1, evil),),
         zones=(Zone(0.0, 0.1, evil),),
         levels=(Level("auxo", 0.0, 0.1, 0.1, evil),),
@@ -183,7 +183,7 @@ def test_labels_of_lines_that_end_together_do_not_overlap() -> None:
 
 
 def test_words_of_marks_that_would_overlap_are_left_to_the_pointer() -> None:
-    marks = tuple(Mark(5 + i / 100, f"mark {i}", f"detail {i}") for i in range(5))
+    marks = tuple(Moment(5 + i / 100, f"mark {i}", f"detail {i}") for i in range(5))
     picture = replace(chart(line([0.0] * 11)), marks=marks)
     assert texts(picture, "note") == ["mark 0"]
     titles = [title.text for title in parsed(picture).iter("title")]
@@ -191,7 +191,7 @@ def test_words_of_marks_that_would_overlap_are_left_to_the_pointer() -> None:
 
 
 def test_mark_after_the_last_point_is_inside_the_picture() -> None:
-    picture = replace(chart(line([0.1, 0.2])), marks=(Mark(10.0, "late", "late"),))
+    picture = replace(chart(line([0.1, 0.2])), marks=(Moment(10.0, "late", "late"),))
     (mark,) = [element for element in parsed(picture).iter("line") if element.get("class") == "mark"]
     assert float(mark.get("x1") or 0) <= 900
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.protocol.events import EmptyRound, Event, UpdateRejected
-from auxo.reporting.facts import RunFacts, gather
+from auxo.reporting.facts import RunFacts, gather_facts
 from auxo.reporting.number_format import duration
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from tests.experiments.made_summaries import made_method
@@ -17,7 +17,7 @@ def seen(facts: RunFacts) -> str:
 
 
 def test_comparison_shows_every_number_of_the_summary(run: RunDirectory) -> None:
-    table = seen(gather(finished(run)))
+    table = seen(gather_facts(finished(run)))
     assert "Final mean accuracy 62.0 % 93.0 %" in table
     assert "Worst 10 % of clients 32.0 % 63.0 %" in table
     assert "Best 10 % of clients 67.0 % 98.0 %" in table
@@ -31,7 +31,7 @@ def test_comparison_shows_every_number_of_the_summary(run: RunDirectory) -> None
 
 
 def test_figures_as_matched_are_shown_where_clients_are_lost(run: RunDirectory) -> None:
-    facts = gather(finished(run))
+    facts = gather_facts(finished(run))
     absent = "\N{EN DASH}"
     assert f"Lost clients: they compare models {absent} 0" in seen(facts)
     assert "as matched" not in seen(facts)
@@ -43,32 +43,32 @@ def test_figures_as_matched_are_shown_where_clients_are_lost(run: RunDirectory) 
             {"base": made_method(0.62), "auxo": replace(AUXO_END, lost=1234, matched_accuracy=0.87, matched_ari=0.8)},
         )
     )
-    table = seen(gather(run))
+    table = seen(gather_facts(run))
     assert f"Lost clients: they compare models {absent} 1,234" in table
     assert "as matched: the lost where they are sent 62.0 % 87.0 %" in table
     assert f"agreement (ARI) {absent} 0.80" in table
 
 
 def test_tuning_has_a_row_of_its_own_where_clients_have_tuned(run: RunDirectory) -> None:
-    assert "tuning" not in seen(gather(finished(run)))
+    assert "tuning" not in seen(gather_facts(finished(run)))
     methods = {"base": made_method(0.62, tuning_device_s=7200.0), "auxo": replace(AUXO_END, tuning_device_s=7200.0)}
     run.write_summary(Summary("toy", 0, "finished", methods))
-    assert "Device-hours of tuning, besides 2 2" in seen(gather(run))
+    assert "Device-hours of tuning, besides 2 2" in seen(gather_facts(run))
 
 
 def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
     # Auxo climbs from 0.40 to 0.93 between hours 1 and 4, so it passes 0.62 at 1 + 3 * 22 / 53 hours.
     reached = words(duration((1 + 3 * 22 / 53) * HOUR))
-    assert f"best accuracy 8 h {reached} " in seen(gather(finished(run)))
+    assert f"best accuracy 8 h {reached} " in seen(gather_facts(finished(run)))
 
 
 def test_method_that_never_gets_there_is_said_not_to(run: RunDirectory) -> None:
     record(run, base=BASE, auxo=AUXO[:2])
-    assert "not reached" in seen(gather(run))
+    assert "not reached" in seen(gather_facts(run))
 
 
 def test_rounds_are_added_up_for_each_cohort(run: RunDirectory) -> None:
-    facts = gather(finished(run))
+    facts = gather_facts(finished(run))
     table = words(rounds_table(facts))
     assert "Auxo 0 2 200 24 10 2 6 0 1 15 min" in table
     assert "0.1 1 100 12 5 1 3 0 0 15 min" in table
@@ -78,14 +78,14 @@ def test_rounds_are_added_up_for_each_cohort(run: RunDirectory) -> None:
 def test_rejections_and_empty_rounds_are_counted_by_reason(run: RunDirectory) -> None:
     rejections = tuple(UpdateRejected(HOUR, "0", 1, client, "not finite") for client in ("a", "b", "a"))
     trouble: tuple[Event, ...] = (*rejections, EmptyRound(HOUR, "0", 2, "nobody on line"))
-    table = incidents_table(gather(record(finished(run), auxo=trouble)))
+    table = incidents_table(gather_facts(record(finished(run), auxo=trouble)))
     assert table is not None
     assert "Auxo update rejected (2 clients) not finite 3" in words(table)
     assert "Auxo empty round nobody on line 1" in words(table)
 
 
 def test_every_method_has_a_column_in_the_order_they_ran(run: RunDirectory) -> None:
-    facts = gather(several(run))
+    facts = gather_facts(several(run))
     table = seen(facts)
     assert table.split("Final")[0].split() == ["base", "Auxo", "fedavg-2", "grouped+", "oracle"]
     assert "Final mean accuracy 62.0 % 93.0 % 55.0 % 81.0 % 94.0 %" in table

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from auxo.experiments.summary import MethodSummary
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 from auxo.reporting.facts import MethodFacts
-from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
+from auxo.reporting.terminal import cohort_tree_text, headline_figures, methods_on_terminal
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
 BASE = made_method(0.512, variance=130.2, worst_10=0.31, best_10=0.8)
@@ -89,7 +89,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -> None:
-    text = rendered(comparison_table(SUMMARY))
+    text = rendered(methods_on_terminal(SUMMARY))
     assert "clients[1].npz, seed 7" in text
     assert cells(text) == [
         ["base: one model for all", "51.2 %", "31.0 %", "80.0 %", "130.2"],
@@ -103,9 +103,9 @@ def test_the_table_has_a_row_for_each_method_that_ran_and_only_what_is_known() -
 
 def test_what_clients_have_tuned_stands_below() -> None:
     tuned = {name: replace(method, tuning_device_s=5400.0) for name, method in SUMMARY.methods.items()}
-    assert "tuned" not in rendered(comparison_table(SUMMARY))
+    assert "tuned" not in rendered(methods_on_terminal(SUMMARY))
     words = "clients have tuned their models: 1.5 device-hours besides those of training"
-    assert words in rendered(comparison_table(replace(SUMMARY, methods=tuned)))
+    assert words in rendered(methods_on_terminal(replace(SUMMARY, methods=tuned)))
 
 
 def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_columns() -> None:
@@ -115,7 +115,7 @@ def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_colu
         "auxo": AUXO,
         "oracle": replace(AUXO, cohorts=8),
     }
-    text = rendered(comparison_table(replace(SUMMARY, methods=methods)))
+    text = rendered(methods_on_terminal(replace(SUMMARY, methods=methods)))
     rows = cells(text)
     assert [row[0] for row in rows[:4]] == [
         *("late+1", "base: one model for all", "Auxo: cohorts found", "oracle: true groups")
@@ -127,7 +127,7 @@ def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_colu
 
 
 def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:
-    text = rendered(comparison_table(made_summary(base=BASE, ifca=replace(AUXO, are_cohorts_in_use=True))))
+    text = rendered(methods_on_terminal(made_summary(base=BASE, ifca=replace(AUXO, are_cohorts_in_use=True))))
     assert "\ncohorts in use: 4" in text
 
 
@@ -141,19 +141,19 @@ def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:
 )
 def test_lost_clients_are_counted_with_what_they_would_have_as_matched(changes: dict[str, Any], line: str) -> None:
     lost = replace(AUXO, **changes)
-    assert f"\nlost clients: {line}" in rendered(comparison_table(made_summary(base=BASE, auxo=lost)))
-    several = rendered(comparison_table(made_summary(base=BASE, auxo=lost, late=AUXO)))
+    assert f"\nlost clients: {line}" in rendered(methods_on_terminal(made_summary(base=BASE, auxo=lost)))
+    several = rendered(methods_on_terminal(made_summary(base=BASE, auxo=lost, late=AUXO)))
     assert f"\nlost clients of Auxo: {line}" in several
     assert "lost clients of late: 0" in several
     assert all(len(row.rstrip()) <= 80 for row in several.splitlines())
 
 
 def test_nobody_is_lost_among_the_clients_of_one_model() -> None:
-    assert "lost" not in rendered(comparison_table(made_summary(base=BASE, auxo=replace(AUXO, cohorts=1))))
+    assert "lost" not in rendered(methods_on_terminal(made_summary(base=BASE, auxo=replace(AUXO, cohorts=1))))
 
 
 def test_a_method_that_has_not_finished_has_no_row() -> None:
-    text = rendered(comparison_table(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False))))
+    text = rendered(methods_on_terminal(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False))))
     assert len(cells(text)) == 1
     assert "cohorts" not in text
 
@@ -166,7 +166,7 @@ FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_a
 
 
 def test_scripts_get_the_main_numbers_and_nothing_else() -> None:
-    found = headline(made_summary(base=BASE, auxo=AUXO, oracle=AUXO))
+    found = headline_figures(made_summary(base=BASE, auxo=AUXO, oracle=AUXO))
     assert found == {
         "status": "finished",
         "base": scores(BASE),
@@ -186,7 +186,7 @@ def test_scripts_get_further_methods_under_their_names() -> None:
     own = made_method(
         0.7, cohorts=2, ari=0.5, lost=3, matched_accuracy=0.6, matched_ari=0.4, against_base=brought(1.5, None, 0.25)
     )
-    found = headline(replace(SUMMARY, methods={**SUMMARY.methods, "own-1": own}))
+    found = headline_figures(replace(SUMMARY, methods={**SUMMARY.methods, "own-1": own}))
     told = {"speedup": 1.5, "cohorts": 2, "ari": 0.5, "oracle_gain_share": 0.25}
     assert found["own-1"] == {**scores(own), **told, "lost": 3, "matched_accuracy": 0.6, "matched_ari": 0.4}
     assert found["speedup"] == 2.34
@@ -194,12 +194,12 @@ def test_scripts_get_further_methods_under_their_names() -> None:
 
 def test_a_method_that_did_not_run_or_finish_is_none() -> None:
     nothing = dict.fromkeys(("auxo", *FINDINGS))
-    assert headline(made_summary(base=BASE)) == {"status": "finished", "base": scores(BASE), **nothing}
-    assert headline(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False)))["auxo"] is None
+    assert headline_figures(made_summary(base=BASE)) == {"status": "finished", "base": scores(BASE), **nothing}
+    assert headline_figures(made_summary(base=BASE, auxo=replace(AUXO, is_finished=False)))["auxo"] is None
 
 
 def test_the_table_has_perplexities_where_they_were_measured() -> None:
-    text = rendered(comparison_table(made_summary(base=replace(BASE, perplexity=7.256), auxo=AUXO)))
+    text = rendered(methods_on_terminal(made_summary(base=replace(BASE, perplexity=7.256), auxo=AUXO)))
     assert [row[-1] for row in cells(text)] == ["7.26", "-"]
     assert "perplexity" in text
-    assert "perplexity" not in rendered(comparison_table(SUMMARY))
+    assert "perplexity" not in rendered(methods_on_terminal(SUMMARY))

@@ -4,7 +4,7 @@ import pytest
 
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Partitioned
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
 from tests.reporting.made_runs import AUXO, HOUR, IFCA, closed, evaluated, finished, record
 
@@ -94,7 +94,7 @@ def test_description_names_every_leaf() -> None:
 
 
 def test_tree_has_partition_rounds_and_what_became_of_the_leaves(run: RunDirectory) -> None:
-    (root,) = cohort_tree(gather(finished(run)).methods["auxo"])
+    (root,) = cohort_tree(gather_facts(finished(run)).methods["auxo"])
     assert (root.cohort, root.partition_round) == ("0", 2)
     left, right = root.leaves()
     assert (left.cohort, left.clients, left.accuracy) == ("0.0", 2, 0.9)
@@ -106,12 +106,12 @@ def test_leaf_without_clients_differs_from_one_not_evaluated(run: RunDirectory) 
     without_clients = (*AUXO, evaluated(5, 500, 0.9, {"0.0": 0.9}))
     not_evaluated = Partitioned(5 * HOUR, "0.0", 5, ("0.0.0", "0.0.1"), (25, 25), 0.03)
     record(run, auxo=(*without_clients, not_evaluated))
-    (root,) = cohort_tree(gather(run).methods["auxo"])
+    (root,) = cohort_tree(gather_facts(run).methods["auxo"])
     assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0.0": None, "0.0.1": None, "0.1": 0}
 
 
 def test_leaves_that_share_the_root_s_rounds_are_joined_to_it(run: RunDirectory) -> None:
-    (root,) = cohort_tree(gather(record(run, ifca=IFCA)).methods["ifca"])
+    (root,) = cohort_tree(gather_facts(record(run, ifca=IFCA)).methods["ifca"])
     assert (root.cohort, root.partition_round) == ("0", None)
     assert {leaf.cohort: leaf.clients for leaf in root.leaves()} == {"0.0": 2, "0.1": 0, "0.3": 2}
     picture = parsed(root)
@@ -122,5 +122,5 @@ def test_leaves_that_share_the_root_s_rounds_are_joined_to_it(run: RunDirectory)
 
 def test_cohorts_with_rounds_of_their_own_from_the_start_have_a_root(run: RunDirectory) -> None:
     record(run, oracle=(closed(1, "0.1", 1), closed(1, "0.0", 1), evaluated(1, 200, 0.9, {"0.0": 0.9, "0.1": 0.9})))
-    (root,) = cohort_tree(gather(run).methods["oracle"])
+    (root,) = cohort_tree(gather_facts(run).methods["oracle"])
     assert [leaf.cohort for leaf in root.leaves()] == ["0.0", "0.1"]

@@ -17,7 +17,7 @@ from auxo.protocol.codec import to_bytes
 from auxo.protocol.messages import CheckIn, Task, TaskResult
 from auxo.runtime.rounds import match, open_round, there_for
 from auxo.runtime.server import Server
-from auxo.testing.small_federation import CLIENTS, Trial, in_process, rules_of
+from auxo.testing.small_federation import N_CLIENTS, SmallFederation, in_process, rules_of
 from auxo.testing.troubled_engine import Troubled, diverged, of_some
 from tests.runtime.made_rounds import SAME_SECRET
 from tests.testing.bans import Banned, Bans
@@ -31,7 +31,7 @@ def banned(state: CoordinatorState) -> list[int]:
 
 def test_who_is_refused_is_matched_nowhere_and_not_selected() -> None:
     rules = rules_of(OneCohort(), guard=Bans())
-    state = Trial.of(rules).start().coordinator
+    state = SmallFederation.of(rules).start().coordinator
     state = replace(state, guard=Banned(np.array([3, 5]), np.array([1, 2])))
     check_ins = CheckIns(np.arange(8), Requests.silent(state.tree, np.zeros(8, dtype=np.int64)))
     arrived = match(rules, state, check_ins, stream(0, "match"))
@@ -46,7 +46,7 @@ def test_who_is_refused_is_matched_nowhere_and_not_selected() -> None:
 def test_in_a_simulation_senders_of_bad_updates_stay_away_for_as_many_rounds() -> None:
     bad = Troubled(in_process(), of_some(diverged))
     seen: list[tuple[list[int], list[int]]] = []  # banned, and selected while they are
-    for state in Trial.of(rules_of(OneCohort(), guard=Bans(rounds=2)), bad).states():
+    for state in SmallFederation.of(rules_of(OneCohort(), guard=Bans(rounds=2)), bad).states():
         opened = state.paces[ROOT].open_round
         if opened is not None:
             seen.append((banned(state.coordinator), opened.participants.clients.tolist()))
@@ -54,7 +54,7 @@ def test_in_a_simulation_senders_of_bad_updates_stay_away_for_as_many_rounds() -
     assert not any(set(away) & set(selected) for away, selected in seen)
     ever = {client for away, _ in seen for client in away}
     assert ever
-    assert ever <= set(range(0, CLIENTS, 4))
+    assert ever <= set(range(0, N_CLIENTS, 4))
     later = {client for _, selected in seen[6:] for client in selected}
     assert later & {client for away, _ in seen[:3] for client in away}  # a ban ends
 
@@ -116,7 +116,7 @@ def test_what_a_guard_keeps_survives_a_crash_with_the_server() -> None:
 
 
 def test_a_guard_that_refuses_nobody_changes_no_bit() -> None:
-    one, other = (Trial.of(rules_of(OneCohort(), guard=guard)).end() for guard in (None, Bans()))
+    one, other = (SmallFederation.of(rules_of(OneCohort(), guard=guard)).end() for guard in (None, Bans()))
 
     assert banned(other.coordinator) == []
     assert to_bytes(replace(one, coordinator=replace(one.coordinator, guard=Banned()))) == to_bytes(other)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.files.checkpoint_pace import Interval, parse_interval
+from auxo.files.checkpoint_pace import CheckpointInterval, parse_interval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.event_log import Mark, read_events
@@ -16,7 +16,7 @@ from auxo.runtime.recorder import Parts, Recorder
 from tests.files.test_checkpoint_store import FullDisk
 
 EVENTS = tuple(CohortEnded(float(number), "0", number) for number in range(9))
-EVERY_ROUND = Interval(rounds=1)
+EVERY_ROUND = CheckpointInterval(rounds=1)
 
 
 def told(problem: str) -> None:
@@ -34,7 +34,7 @@ def read(kept: Kept) -> tuple[int, Mark]:
 
 def count(directory: Path, until: int) -> int:
     """Go on with a record that counts its events, with a checkpoint after every third; return where it began."""
-    with Recorder(directory, Interval(rounds=3), told) as recorder:
+    with Recorder(directory, CheckpointInterval(rounds=3), told) as recorder:
         begin, mark = recorder.find(read) or (0, Mark())
         recorder.open_log(directory / "events.jsonl", mark)
         for number in range(begin, until):

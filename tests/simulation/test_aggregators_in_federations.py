@@ -24,9 +24,9 @@ from auxo.simulation.availability import AlwaysOnline
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.testing.methods import algorithms_of
-from auxo.testing.small_federation import Trial, in_process, rules_of
+from auxo.testing.small_federation import SmallFederation, in_process, rules_of
 from auxo.testing.troubled_engine import Troubled, none
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.testing.test_aggregators import CONTRACT
 from tests.testing.test_methods import EAGER, PARTS
@@ -40,7 +40,7 @@ def test_every_aggregator_goes_with_every_method(aggregator: str, method: str) -
     part = CONTRACT[aggregator]
     for algorithm in algorithms_of(PARTS[method]):
         rules = rules_of(algorithm, part)
-        *_, last = Trial.of(rules).states()
+        *_, last = SmallFederation.of(rules).states()
         slots = len(part.initial(np.zeros(3, dtype=np.float32)).slots)
         for state in last.coordinator.cohorts.values():
             assert np.isfinite(state.server.weights).all()
@@ -52,8 +52,8 @@ def test_every_aggregator_goes_with_every_method(aggregator: str, method: str) -
 @pytest.mark.parametrize("method", EAGER)
 def test_a_run_that_was_written_and_read_back_goes_on_with_the_same_bits(aggregator: str, method: str) -> None:
     rules = rules_of(EAGER[method], CONTRACT[aggregator])
-    written = [to_bytes(state) for state in Trial.of(rules).states()]  # each is used up by the next
-    again = Trial.of(rules).end(from_bytes(SimulationState, written[INTERRUPTED_AT], rules.own_states))
+    written = [to_bytes(state) for state in SmallFederation.of(rules).states()]  # each is used up by the next
+    again = SmallFederation.of(rules).end(from_bytes(SimulationState, written[INTERRUPTED_AT], rules.own_states))
 
     assert to_bytes(again) == written[-1]
 
@@ -70,14 +70,14 @@ def test_worker_processes_give_the_bits_of_one_process_with_any_aggregator(
 ) -> None:
     rules = rules_of(EAGER["auxo"], CONTRACT[aggregator])
 
-    assert to_bytes(Trial.of(rules, workers).end()) == to_bytes(Trial.of(rules).end())
+    assert to_bytes(SmallFederation.of(rules, workers).end()) == to_bytes(SmallFederation.of(rules).end())
 
 
 # Equalities, through whole runs.
 
 
 def weights_of(aggregator: Aggregator) -> bytes:
-    ended = Trial.of(rules_of(OneCohort(), aggregator)).end()
+    ended = SmallFederation.of(rules_of(OneCohort(), aggregator)).end()
     return b"".join(state.server.weights.tobytes() for state in ended.coordinator.cohorts.values())
 
 
@@ -90,9 +90,9 @@ def test_without_mu_a_run_has_the_bits_of_plain_local_sgd() -> None:
     def run(mu: float) -> bytes:
         inner = in_process()
         engine = replace(inner, settings=replace(inner.settings, proximal=FedProx(mu=mu).proximal))
-        return to_bytes(Trial.of(rules_of(OneCohort()), engine).end())
+        return to_bytes(SmallFederation.of(rules_of(OneCohort()), engine).end())
 
-    assert run(0.0) == to_bytes(Trial.of(rules_of(OneCohort())).end())
+    assert run(0.0) == to_bytes(SmallFederation.of(rules_of(OneCohort())).end())
     assert run(0.1) != run(0.0)
 
 

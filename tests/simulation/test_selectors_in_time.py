@@ -29,7 +29,7 @@ from auxo.runtime.coordinator import start
 from auxo.runtime.federation import Federation
 from auxo.simulation.devices import Work, durations_s
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.testing.small_federation import Trial, in_process, rules_of, true_groups
+from auxo.testing.small_federation import SmallFederation, in_process, rules_of, true_groups
 from auxo.training.trainer import Job
 from tests.algorithms import short_runs
 
@@ -215,9 +215,9 @@ def test_selectors_work_within_every_cohort_method_with_the_same_bits_in_worker_
     method: str, selector: Selector
 ) -> None:
     rules = rules_of(METHODS[method], selector=selector)
-    alone = Trial.of(rules).end()
+    alone = SmallFederation.of(rules).end()
     with WorkerProcesses(in_process(), workers=2) as engine:
-        assert to_bytes(Trial.of(rules, engine).end()) == to_bytes(alone)
+        assert to_bytes(SmallFederation.of(rules, engine).end()) == to_bytes(alone)
 
     for state in alone.coordinator.cohorts.values():
         memory = own(OortMemory, state.selection)
@@ -227,8 +227,8 @@ def test_selectors_work_within_every_cohort_method_with_the_same_bits_in_worker_
 
 
 def test_a_child_of_a_partition_knows_who_trained_before_it() -> None:
-    trial = Trial.of(rules_of(METHODS["later oracle"], selector=Oort()))
-    states = [state.copy() for state in trial.states()]
+    federation = SmallFederation.of(rules_of(METHODS["later oracle"], selector=Oort()))
+    states = [state.copy() for state in federation.states()]
     parted = next(number for number, state in enumerate(states) if len(state.coordinator.cohorts) > 1)
     parent = own(OortMemory, states[parted - 1].coordinator.cohorts[ROOT].selection)
     for child in states[parted].coordinator.cohorts.values():

@@ -14,8 +14,8 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
-from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Asks, Failure, PreTraining
-from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants
+from auxo.core.asking import LEAST_LOSS, Answer, Failure
+from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.engines.in_process import InProcess
@@ -32,9 +32,9 @@ from auxo.runtime.federation import Federation
 from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPattern
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.devices import Devices, EqualDevices, SyntheticDevices
-from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World, _work
+from auxo.simulation.virtual_time import OpenRound, Simulation, SimulationState, World
 from auxo.training.local_samples import local_positions
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 
@@ -802,31 +802,6 @@ def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_
 
     assert finished.last.spent.downloads == downloads
     assert judges > 10
-
-
-def test_who_is_asked_for_steps_pays_for_the_samples_that_go_through_them_and_pre_training_is_extra() -> None:
-    leaves = (CohortId("0.0"), CohortId("0.1"))
-    first = PreTraining(steps=3, model=2, references=(3, 4))
-    model, everything = np.array([0, NEAREST, NEAREST]), np.full(3, -1)
-    asked = Participants(np.arange(3), leaves, Asks(everything, model, steps=2, pre_training=first))
-    work = _work(asked, np.array([7, 9, 2]), np.ones(3, dtype=np.int64), asks_for_loss=False, batch_size=4)
-
-    # Of 7 samples two steps take all; of 9 they take 8, and three take 9; of 2 every step takes 2.
-    assert work.trained.tolist() == [7, 8 + 9, 4 + 6]
-    assert work.downloads.tolist() == [1, 2, 2]
-    assert work.uploads is not None
-    assert work.uploads.tolist() == [1, 2, 2]
-    assert work.compared.tolist() == [0, 0, 0]
-
-
-def test_who_compares_a_single_model_or_has_a_single_sample_to_judge_by_pays_for_no_samples() -> None:
-    everything, one = np.full(3, -1), np.array([LEAST_LOSS, 0, 0])
-    asked = Participants(np.arange(3), (ROOT,), Asks(everything, one, judges=np.array([[-1, -1], [0, 1], [0, 1]])))
-    work = _work(asked, np.array([7, 1, 9]), np.full(3, 2), asks_for_loss=False, batch_size=6)
-
-    assert work.compared.tolist() == [0, 0, 18]
-    assert work.trained.tolist() == [14, 2, 18]
-    assert work.downloads.tolist() == [1, 2, 2]
 
 
 # Partial work.

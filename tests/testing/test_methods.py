@@ -42,7 +42,7 @@ from auxo.experiments.parts import METHODS
 from auxo.testing import ContractBroken, check_method, methods
 from auxo.testing.contract import Check
 from auxo.testing.methods import METHOD_CHECKS, Method, algorithms_of
-from auxo.testing.small_federation import Trial, initial_model, rules_of
+from auxo.testing.small_federation import SmallFederation, initial_model, rules_of
 from auxo.testing.witness import Witness
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
@@ -96,14 +96,14 @@ def test_methods_keep_the_contract(check: Check[Method], part: str) -> None:
 
 @pytest.mark.parametrize("name", EAGER)
 def test_eager_methods_partition_while_they_are_looked_at(name: str) -> None:
-    assert len(Trial.of(rules_of(EAGER[name])).end().coordinator.tree.leaves) > 1
+    assert len(SmallFederation.of(rules_of(EAGER[name])).end().coordinator.tree.leaves) > 1
 
 
 def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> None:
     witness = Witness(EAGER["auxo"])
     on_trial = [
         any(held_by(mine)[0] for mine in state.coordinator.cohorts.values())
-        for state in Trial.of(rules_of(witness)).states()
+        for state in SmallFederation.of(rules_of(witness)).states()
     ]
 
     assert any(on_trial[number] for number in methods.INTERRUPTED_AT)
@@ -113,7 +113,7 @@ def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> N
 
 def test_the_small_federation_has_late_and_failed_participants() -> None:
     late = failed = 0
-    for state in Trial.of(rules_of(OneCohort())).states():
+    for state in SmallFederation.of(rules_of(OneCohort())).states():
         for pace in state.paces.values():
             if pace.open_round is not None:
                 late += int(pace.open_round.late.sum())

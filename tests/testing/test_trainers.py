@@ -15,7 +15,7 @@ from auxo.testing import ContractBroken, check_trainer, trainers
 from auxo.testing.contract import Check
 from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
 from auxo.training.job_losses import job_losses
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 

@@ -16,7 +16,7 @@ from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.trainers import separable_population
 from auxo.training.job_losses import job_losses as losses_of_jobs
 from auxo.training.job_losses import mean
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Job, LocalTraining, Trainer
 from tests.core.made_updates import given

@@ -11,7 +11,7 @@ from auxo.core.asking import Ask
 from auxo.core.rng import stream
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 from auxo.training.objective import LEAST_SCORE, Objective, objective_for
 from auxo.training.torch_trainer import TorchTrainer
 from auxo.training.trainer import Batching, Job, LocalTraining, scoring
@@ -35,7 +35,7 @@ def failing(outputs, targets):
 """
 
 
-def data(task: Task, clients: int = 6, samples: int = 12) -> FederatedData:
+def data(task: LearningTask, clients: int = 6, samples: int = 12) -> FederatedData:
     """Return clients whose answers follow from their inputs."""
     rng = stream(0, "test", task)
     rows = clients * samples
@@ -54,7 +54,7 @@ def own(tmp_path: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize("task", ["regression", "multi-label"])
-def test_a_linear_model_learns_other_tasks_and_scores_nearly_one(task: Task) -> None:
+def test_a_linear_model_learns_other_tasks_and_scores_nearly_one(task: LearningTask) -> None:
     toy = data(task)
     trainer = make_trainer("linear", toy)
     weights = trainer.initial_weights(0)
@@ -68,7 +68,9 @@ def test_a_linear_model_learns_other_tasks_and_scores_nearly_one(task: Task) -> 
 
 @pytest.mark.parametrize("task", ["regression", "multi-label"])
 @pytest.mark.parametrize("loss", [None, "absolute"])
-def test_participants_side_by_side_get_the_updates_of_one_by_one(tmp_path: Path, task: Task, loss: str | None) -> None:
+def test_participants_side_by_side_get_the_updates_of_one_by_one(
+    tmp_path: Path, task: LearningTask, loss: str | None
+) -> None:
     toy, path = data(task), None if loss is None else own(tmp_path, loss)
     jobs = [Job(client, 0, Ask(fold=fold)) for client, fold in ((0, None), (1, 0), (2, 1))]
     ways: tuple[Batching, ...] = ("one-by-one", "vmap")

@@ -12,7 +12,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.training.local_samples import PADDING, local_batches
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining, Trainer
 from tests.training.side_by_side import CLASSES, all_jobs, largest_difference, population, updates
 
@@ -88,7 +88,7 @@ def test_two_steps_are_those_worked_out_by_hand(
 def test_two_steps_of_deferred_softmax_are_those_worked_out_by_hand(
     training: LocalTraining, first: float, second: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", 1)
+    monkeypatch.setattr("auxo.training.softmax_trainer._MANY_PARAMETERS", 1)
     test_two_steps_are_those_worked_out_by_hand("softmax", training, first, second)
 
 
@@ -183,7 +183,7 @@ def test_term_too_small_for_float32_changes_no_bit(name: str) -> None:
 
 @pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_term_too_small_for_float32_changes_no_bit_of_softmax(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
+    monkeypatch.setattr("auxo.training.softmax_trainer._MANY_PARAMETERS", many)
     trainer = SoftmaxTrainer(64, CLASSES)
     weights = stream(1, "weights").normal(size=trainer.n_params).astype(np.float32)
 

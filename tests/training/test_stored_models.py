@@ -5,7 +5,7 @@ import pytest
 import safetensors.numpy
 
 from auxo.core.rng import stream
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.stored_models import restored, stored
 
 torch = pytest.importorskip("torch")

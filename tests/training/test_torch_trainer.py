@@ -8,7 +8,7 @@ from auxo.core.layers import Layer
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from auxo.core.asking import LEAST_LOSS, Ask
 from auxo.engines.in_process import InProcess
 from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_updates import given
 

@@ -40,7 +40,7 @@ _UpToTwo = Annotated[float, Bounds(ge=0, le=2)]  # as far as cosines can be apar
 
 
 @dataclass(frozen=True)
-class Clusters:
+class LeavesInUse:
     """Which leaves are in use, and what they began with; the first leaf remembers it for all. Empty: only that one."""
 
     births: tuple[Float32Array, ...] = ()  # (parameters,) of each leaf; an idle one has none
@@ -51,10 +51,10 @@ class Clusters:
         """Return the numbers of the leaves in use."""
         return tuple(number for number, birth in enumerate(self.births) if len(birth)) or (0,)
 
-    def after(self, number: int, birth: Float32Array, made: int) -> "Clusters":
+    def after(self, number: int, birth: Float32Array, made: int) -> "LeavesInUse":
         """Return these with one leaf that begins, or with an empty birth ends."""
         births = tuple(birth if place == number else old for place, old in enumerate(self.births))
-        return Clusters(births, tuple(made if place == number else old for place, old in enumerate(self.rounds)))
+        return LeavesInUse(births, tuple(made if place == number else old for place, old in enumerate(self.rounds)))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Icfl:
     merge: _UpToTwo = setting(0.9, "Cosine of two clusters' ways since the later was made, from which they are one.")
     wait: PositiveInt = setting(5, "Rounds before a cluster can split or merge.")
 
-    own_states = (CohortTable, Clusters)
+    own_states = (CohortTable, LeavesInUse)
     client_half = None
 
     @property
@@ -86,7 +86,7 @@ class Icfl:
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is one cluster."""
-        return Clusters()
+        return LeavesInUse()
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the root: one round is for all clusters."""
@@ -101,7 +101,7 @@ class Icfl:
         leaves, table = opening.tree.leaves, own(CohortTable, opening.table)
         plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
-        used = own(Clusters, opening.state.memory).used
+        used = own(LeavesInUse, opening.state.memory).used
         members = np.bincount(table.cohort - first, minlength=self.most)
         largest = max(used, key=lambda number: int(members[number]))
         known = table.of(opening.selected.clients)
@@ -110,7 +110,7 @@ class Icfl:
 
     def admission(self, closing: Closing) -> Admission:
         """Return that updates which point to another cluster belong there."""
-        used = own(Clusters, closing.states[0].memory).used
+        used = own(LeavesInUse, closing.states[0].memory).used
         if len(used) == 1:
             return AdmitAll()
         return PointsTo(tuple(state.server.weights for state in closing.states), used, self.attach)
@@ -122,10 +122,10 @@ class Icfl:
         if not gathered.used or gathered.placed is None:
             return None
         states = stepped(closing, gathered, aggregator)
-        clusters = own(Clusters, states[0].memory)
+        clusters = own(LeavesInUse, states[0].memory)
         if not clusters.births:
             idle = np.zeros(0, dtype=np.float32)
-            clusters = Clusters((closing.states[0].server.weights, *(idle,) * (self.most - 1)), (0,) * self.most)
+            clusters = LeavesInUse((closing.states[0].server.weights, *(idle,) * (self.most - 1)), (0,) * self.most)
         said = gathered.placed >= 0
         number_of = gathered.placed.copy()
         table = own(CohortTable, closing.table)
@@ -137,8 +137,8 @@ class Icfl:
         return Outcome(states, table=table, notes=RoundNotes(children=len(clusters.used)))
 
     def _split(
-        self, states: tuple[CohortState, ...], clusters: Clusters, gathered: Gathered, number_of: IntArray
-    ) -> tuple[tuple[CohortState, ...], Clusters]:
+        self, states: tuple[CohortState, ...], clusters: LeavesInUse, gathered: Gathered, number_of: IntArray
+    ) -> tuple[tuple[CohortState, ...], LeavesInUse]:
         """Return the clusters after those that fall apart have; ``number_of`` is each participant's, and follows."""
         now = states[0].round
         for number in clusters.used:
@@ -156,8 +156,8 @@ class Icfl:
         return states, clusters
 
     def _merge(
-        self, states: tuple[CohortState, ...], clusters: Clusters, table: CohortTable, first: int
-    ) -> tuple[tuple[CohortState, ...], Clusters, CohortTable]:
+        self, states: tuple[CohortState, ...], clusters: LeavesInUse, table: CohortTable, first: int
+    ) -> tuple[tuple[CohortState, ...], LeavesInUse, CohortTable]:
         """Return the clusters after those that have gone the same way have become one."""
         now = states[0].round
         for one, other in combinations(clusters.used, 2):

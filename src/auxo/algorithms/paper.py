@@ -73,7 +73,7 @@ class PaperClustering:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RoundEvidence:
     """What one round says about a partition; nothing about any client."""
 
     members: tuple[int, ...]  # participants in each cluster by this round's labels
@@ -81,14 +81,14 @@ class Evidence:
     dispersion_within: float  # the same to the means of the clusters (Eq. 1, by participant)
 
     @staticmethod
-    def of(directions: FloatArray, labels: IntArray, clusters: int) -> "Evidence":
+    def of(directions: FloatArray, labels: IntArray, clusters: int) -> "RoundEvidence":
         """Return the evidence of a round's participants, by the clusters that they are in now."""
         within = 0.0
         for cluster in range(clusters):
             mine = directions[labels == cluster]
             within += dispersion(mine) * len(mine)
         members = tuple(np.bincount(labels, minlength=clusters).tolist())
-        return Evidence(members, dispersion(directions), within / max(len(directions), 1))
+        return RoundEvidence(members, dispersion(directions), within / max(len(directions), 1))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Lemma:
     )
     rounds: PositiveInt = setting(1, "Rounds over which dispersions are averaged.")
 
-    def judge(self, evidence: Sequence[Evidence], outlook: Outlook) -> Verdict:
+    def judge(self, evidence: Sequence[RoundEvidence], outlook: Outlook) -> Verdict:
         """Return a partition into all clusters once the printed condition holds; it does not act."""
         recent = evidence[-self.rounds :]
         if not recent:
@@ -172,7 +172,7 @@ class PaperMemory:
     """What a cohort keeps between rounds besides its model."""
 
     clustering: ClusteringState = field(default_factory=ClusteringState)
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[RoundEvidence, ...] = ()
     idle_rounds: int = 0  # judged rounds in a row in which labels explained nothing
 
     def after(self, explained: bool, settings: PaperClustering) -> "PaperMemory":
@@ -294,6 +294,6 @@ class Paper:
             )
             usable = (claims.label >= 0) & (claims.label < n_clusters) & (claims.generation == before.generation)
             judged = int(usable.sum()) if usable.sum() > 1 else 0
-        evidence = Evidence.of(gathered.directions, clusters.labels, n_clusters)
+        evidence = RoundEvidence.of(gathered.directions, clusters.labels, n_clusters)
         kept = (*memory.evidence, evidence)[-self.criterion.rounds :]
         return replace(memory, clustering=clustering, evidence=kept), clusters.similarity, judged

@@ -18,7 +18,7 @@ from auxo.datasets.hugging_face import HubColumns, from_hugging_face
 from auxo.datasets.open_dataset import arrow_needed
 from auxo.population.federated_data import FederatedData
 from auxo.population.from_arrays import population_of
-from auxo.population.preparation import Preparation, Task, fit_columns
+from auxo.population.preparation import LearningTask, Preparation, fit_columns
 
 _FORMS = (
     "a mapping of clients' names to their samples, or a list of clients' samples (each (x, y), (x, y, x_test, y_test), "
@@ -38,7 +38,8 @@ class DataColumns:
     # Of a client's samples, where none are said to be for testing.
     test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE
     tokens: bool = False  # whether whole numbers in arrays are tokens of a text
-    task: Task = "classification"  # of arrays and torch data sets; else y holds numbers, (n,) or (n, several), or flags
+    # Of arrays and torch data sets: else y holds numbers, (n,) or (n, several), or flags.
+    task: LearningTask = "classification"
 
 
 def population_from(data: object, columns: DataColumns | None = None, name: str = "clients") -> FederatedData:
@@ -116,7 +117,9 @@ def _of_clients(names: Sequence[object], samples: Sequence[object], columns: Dat
     return replace(data, n_classes=max(data.n_classes, len(classes)), preparation=Preparation(classes=classes))
 
 
-def _with_targets(data: FederatedData, y: Sequence[NDArray[Any]], is_test: BoolArray, task: Task) -> FederatedData:
+def _with_targets(
+    data: FederatedData, y: Sequence[NDArray[Any]], is_test: BoolArray, task: LearningTask
+) -> FederatedData:
     """Return a population with numbers or flags to learn, in the order of its inputs, in place of classes."""
     widths = {part.shape[1:] for part in y}
     if len(widths) > 1 or any(part.dtype.kind not in "biuf" for part in y):

@@ -35,7 +35,7 @@ from auxo.experiments.summary import BASE, ORACLE, Losers, Summary
 from auxo.files.errors import FileError, file_error
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 from auxo.protocol.messages import CheckIn
 from auxo.registry.import_path import path_of
 from auxo.registry.registry import short_name
@@ -333,7 +333,7 @@ class FinishedRun:
         return predict_clients(clients, cohorts, weights, self._trainer)
 
     @property
-    def task(self) -> Task:
+    def task(self) -> LearningTask:
         """Return what the models were trained for."""
         return self._alike.inputs.task
 

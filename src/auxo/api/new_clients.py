@@ -15,7 +15,7 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.datasets.client_samples import draw_held_out
 from auxo.datasets.missing_values import MissingCount, gaps, numbers_with_gaps
-from auxo.datasets.table_files import Part, open_table_file
+from auxo.datasets.table_files import TablePart, open_table_file
 from auxo.datasets.table_targets import Targets
 from auxo.datasets.tables import missing_column, test_rows
 from auxo.files.errors import file_error
@@ -89,7 +89,7 @@ def read_new_clients(path: Path, done: Preparation) -> NewClients:
 
 
 def _read(
-    part: Part, numbers: IntArray, client: str, labels: tuple[str, ...], done: Preparation, counted: MissingCount
+    part: TablePart, numbers: IntArray, client: str, labels: tuple[str, ...], done: Preparation, counted: MissingCount
 ) -> _Rows:
     columns = {name: _column(part, name) for name in done.columns}
     missing = {client: gaps(part.columns[client])} | {name: np.isnan(values) for name, values in columns.items()}
@@ -107,7 +107,7 @@ def _read(
     )
 
 
-def _column(part: Part, name: str) -> FloatArray:
+def _column(part: TablePart, name: str) -> FloatArray:
     values = part.columns[name]
     numbers = numbers_with_gaps(values) if values.ndim == 1 else None
     if numbers is None or np.isinf(numbers).any():
@@ -121,7 +121,7 @@ def _column(part: Part, name: str) -> FloatArray:
     return numbers
 
 
-def _answers(part: Part, labels: tuple[str, ...], done: Preparation) -> tuple[BoolArray, FloatArray]:
+def _answers(part: TablePart, labels: tuple[str, ...], done: Preparation) -> tuple[BoolArray, FloatArray]:
     """Return which rows have a label, and what it is."""
     width = 1 if done.task == "classification" else len(done.classes)
     answer = np.zeros((len(part.numbers), width))
@@ -135,7 +135,7 @@ def _answers(part: Part, labels: tuple[str, ...], done: Preparation) -> tuple[Bo
     return known, answer
 
 
-def _classes(part: Part, column: str, done: Preparation) -> FloatArray:
+def _classes(part: TablePart, column: str, done: Preparation) -> FloatArray:
     number_of = {name: number for number, name in enumerate(done.classes)}
     names = [_class_name(value, number_of) for value in part.columns[column].tolist()]
     for row, name in enumerate(names):
@@ -156,13 +156,13 @@ def _class_name(value: object, known: dict[str, int]) -> str:
     return str(int(number)) if number.is_integer() else text
 
 
-def _targets(part: Part, targets: Targets) -> FloatArray:
+def _targets(part: TablePart, targets: Targets) -> FloatArray:
     for row, name in targets.unknown_names(part):
         raise _unknown(part, row, targets.columns[0], name, targets.names)
     return targets.of(part)
 
 
-def _unknown(part: Part, row: int, column: str, name: str, known: Sequence[str]) -> Exception:
+def _unknown(part: TablePart, row: int, column: str, name: str, known: Sequence[str]) -> Exception:
     expected = f"a label that the run knows ({', '.join(known[:10])}{', ...' if len(known) > 10 else ''}), or none"
     return file_error(part.path, part.place(row, column), expected, repr(name), "leave it empty to have it predicted")
 

@@ -14,10 +14,10 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.populations import check_participants
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.runner import OnEvent, run_experiment
+from auxo.experiments.runner import run_experiment
 from auxo.models.catalogue import ModelArgument
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Event
+from auxo.protocol.events import Event, OnEvent
 from auxo.registry.expectation import toml_value
 
 

@@ -14,7 +14,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from auxo.commands.stopping import exit_code, words_for
+from auxo.commands.stopping import exit_code, words_for_stop
 from auxo.registry.import_path import load_callable
 
 FAILED = 1
@@ -113,7 +113,7 @@ class CommandGroup(TyperGroup):
         except click.NoSuchOption as error:
             raise _with_setting(error) from None
         except KeyboardInterrupt as stop:
-            typer.echo(f"auxo: {words_for(stop)}", err=True)
+            typer.echo(f"auxo: {words_for_stop(stop)}", err=True)
             raise typer.Exit(exit_code(stop)) from None
         except Exception as error:
             if not isinstance(error, _mendable()):

@@ -23,14 +23,14 @@ from auxo.commands.options import (
 from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
-from auxo.experiments.grid import Axis, Cell, make_cells, parse_axis
+from auxo.experiments.grid import Cell, GridAxis, make_cells, parse_axis
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import RunSeed, missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.reporting.comparison_report import write_comparison_report
 from auxo.reporting.comparison_tables import comparison_over_seeds
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.grid_report import grid_table, write_grid_report
 from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.report import write_report
@@ -114,7 +114,7 @@ def _compared(config: Config, many: tuple[int, int], folder: Path, run: RunSeed)
 
 
 def _compared_grid(
-    axes: Sequence[Axis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
+    axes: Sequence[GridAxis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
 ) -> tuple[Path, RenderableType]:
     """Return the page of a grid, and its table."""
     comparison = run_grid(axes, cells, many[0], folder, run, many[1])
@@ -134,7 +134,7 @@ def _runner(messages: Console, total: int, folder: Path, jobs: int, *, is_grid: 
         name = f"{directory.path.parent.name}, " if is_grid else ""
         messages.print(f"{name}seed {config.seed}", highlight=False, markup=False)
         summary = run_into(directory, config, messages, is_resumed=bool(directory.methods()))
-        write_report(directory, gather(directory))
+        write_report(directory, gather_facts(directory))
         return ended(summary)
 
     if jobs == 1:

@@ -14,15 +14,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from auxo.commands.command_group import BAD_INPUT, examples
-from auxo.commands.data_drawing import on_terminal, write_page
-from auxo.commands.stopping import exit_code, words_for
+from auxo.commands.data_drawing import on_terminal, write_data_page
+from auxo.commands.stopping import exit_code, words_for_stop
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
 from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.errors import FileError
-from auxo.population.preparation import Missing, Preparation, Task
+from auxo.population.preparation import LearningTask, Missing, Preparation
 from auxo.registry.expectation import nearest
 from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.number_format import counted
@@ -69,7 +69,7 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         typer.Option(help="Tables: the column of labels, numbers from 0 or names; for other tasks also several."),
     ] = None,
     task: Annotated[
-        Task,
+        LearningTask,
         typer.Option(
             help="Tables: what is learned: one class, numbers (regression), or which labels of several a sample has "
             "(multi-label: columns of 0 and 1, or one of names with ; between them)."
@@ -201,7 +201,7 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
         with _progress(f"converting {source.name}") as on_client:
             write_federated_file(kept, out, on_client)
     except KeyboardInterrupt as stop:
-        typer.echo(f"auxo: {words_for(stop)}; {out} was not written", err=True)
+        typer.echo(f"auxo: {words_for_stop(stop)}; {out} was not written", err=True)
         raise typer.Exit(exit_code(stop)) from None
     columns = read_columns(out)
     learned = {"classification": "classes", "regression": "numbers to learn", "multi-label": "labels"}[columns.task]
@@ -260,7 +260,7 @@ def describe_command(
     console = Console()
     console.print(on_terminal(described, console.options.ascii_only), highlight=False)
     if html is not None:
-        write_page(described, html)
+        write_data_page(described, html)
         typer.echo(f"page: {html}")
 
 

@@ -101,7 +101,7 @@ def _group_table(described: Description) -> Table:
     return listed
 
 
-def write_page(described: Description, path: Path) -> None:
+def write_data_page(described: Description, path: Path) -> None:
     """Write the description as a page.
 
     Raises:

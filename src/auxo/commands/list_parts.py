@@ -19,7 +19,7 @@ EXAMPLES = examples(
     "auxo list aggregators --json",
 )
 
-Kind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "models", "populations"]
+PartKind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "models", "populations"]
 
 _WHERE = {
     "methods": 'methods = ["base", "auxo"]',
@@ -56,7 +56,7 @@ def _found(kind: str) -> Mapping[str, str]:
 
 
 def list_parts(
-    kind: Annotated[Kind | None, typer.Argument(metavar="[KIND]", show_default=False)] = None,
+    kind: Annotated[PartKind | None, typer.Argument(metavar="[KIND]", show_default=False)] = None,
     is_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of objects with name and about (and kind, without KIND).")
     ] = False,

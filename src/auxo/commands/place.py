@@ -7,12 +7,12 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.commands.using_runs import (
-    Data,
-    Method,
-    Model,
+    DataArgument,
+    MethodOption,
+    ModelOption,
     MostSamples,
     OutTable,
-    Run,
+    RunArgument,
     check_out,
     opened_clients,
     opened_run,
@@ -28,10 +28,10 @@ EXAMPLES = examples(
 
 
 def place(
-    run_directory: Run,
-    data: Data,
-    method: Method = None,
-    model: Model = None,
+    run_directory: RunArgument,
+    data: DataArgument,
+    method: MethodOption = None,
+    model: ModelOption = None,
     samples: MostSamples = 100,
     out: OutTable = None,
 ) -> None:

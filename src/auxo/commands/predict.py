@@ -7,12 +7,12 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.commands.using_runs import (
-    Data,
-    Method,
-    Model,
+    DataArgument,
+    MethodOption,
+    ModelOption,
     MostSamples,
     OutTable,
-    Run,
+    RunArgument,
     check_out,
     opened_clients,
     opened_run,
@@ -37,16 +37,16 @@ EXAMPLES = examples(
 
 
 def predict(  # noqa: PLR0913, PLR0917 - one for each option
-    run_directory: Run,
-    data: Data,
+    run_directory: RunArgument,
+    data: DataArgument,
     cohort: Annotated[
         str | None, typer.Option(metavar="COHORT", help="Use this cohort's model for everybody; nobody is placed.")
     ] = None,
     by_name: Annotated[
         bool, typer.Option("--by-name", help="DATA has clients of the run: take their cohorts from its clients.csv.")
     ] = False,
-    method: Method = None,
-    model: Model = None,
+    method: MethodOption = None,
+    model: ModelOption = None,
     samples: MostSamples = 100,
     out: OutTable = None,
 ) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.experiments.run_directory import RunDirectory
-from auxo.reporting.facts import gather
+from auxo.reporting.facts import gather_facts
 from auxo.reporting.federation_report import is_federation, write_federation_report
 from auxo.reporting.report import write_report
 
@@ -26,4 +26,4 @@ def report(
         typer.echo(str(write_federation_report(run_directory)))
         return
     run = RunDirectory.open(run_directory)
-    typer.echo(str(write_report(run, gather(run))))
+    typer.echo(str(write_report(run, gather_facts(run))))

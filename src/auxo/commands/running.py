@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from auxo.commands.command_group import FAILED
-from auxo.commands.stopping import exit_code, words_for
+from auxo.commands.stopping import exit_code, words_for_stop
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, own_code, to_toml
 from auxo.experiments.parts import METHODS
@@ -20,13 +20,13 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
-from auxo.protocol.events import Event
+from auxo.protocol.events import Event, OnEvent
 from auxo.registry.registry import short_name
-from auxo.reporting.facts import RunFacts, gather
+from auxo.reporting.facts import RunFacts, gather_facts
 from auxo.reporting.message_console import MessageConsole
-from auxo.reporting.progress import Budget, OnEvent, show_progress
+from auxo.reporting.progress import Budget, show_progress
 from auxo.reporting.report import write_report
-from auxo.reporting.terminal import cohort_tree_text, comparison_table, headline
+from auxo.reporting.terminal import cohort_tree_text, headline_figures, methods_on_terminal
 from auxo.runtime.failures import TrainingFailed
 
 
@@ -44,10 +44,10 @@ def execute(config: Config, out: Path | None, json_file: Path | None) -> None:
 
 def tell_outcome(summary: Summary, directory: RunDirectory, config: Config, json_file: Path | None) -> None:
     """Write the report of what a run has come to, show it, and write it as JSON."""
-    facts = gather(directory)
+    facts = gather_facts(directory)
     report = write_report(directory, facts)  # first of all: what follows can fail, by a full disk or a closed pipe
     if json_file is not None:
-        write_whole(json_file, (json.dumps(headline(summary), indent=2, allow_nan=False) + "\n").encode())
+        write_whole(json_file, (json.dumps(headline_figures(summary), indent=2, allow_nan=False) + "\n").encode())
     _show_result(summary, facts)
     for method in map(short_name, config.methods):
         if method in summary.refused:
@@ -130,7 +130,7 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
             directory.discard()
         raise
     except KeyboardInterrupt as stop:
-        typer.echo(f"auxo: {words_for(stop)}; {_what_is_left(directory, is_resumed)}", err=True)
+        typer.echo(f"auxo: {words_for_stop(stop)}; {_what_is_left(directory, is_resumed)}", err=True)
         raise typer.Exit(exit_code(stop)) from None
     except Exception as error:
         if not directory.methods() and not is_resumed:
@@ -145,7 +145,7 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
 def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
     """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
     if directory.methods() or is_resumed:
-        done = f"the report of what was done so far: {write_report(directory, gather(directory))}"
+        done = f"the report of what was done so far: {write_report(directory, gather_facts(directory))}"
         return f"{done}; to go on: auxo resume {directory.path}"
     directory.discard()
     return "nothing had been done yet, and nothing is left"
@@ -219,7 +219,7 @@ def _show_result(summary: Summary, facts: RunFacts) -> None:
         heading = f"\n{run.name}" if len(facts.contenders) > 1 else ""
         console.print(heading, cohort_tree_text(run), sep="\n", highlight=False, markup=False)
     if summary.finished:
-        console.print("", comparison_table(summary), sep="\n")
+        console.print("", methods_on_terminal(summary), sep="\n")
 
 
 def _free_directory(config: Config) -> Path:

@@ -29,7 +29,7 @@ def exit_code(stop: KeyboardInterrupt) -> int:
     return 128 + (stop.number if isinstance(stop, Stopped) else int(signal.SIGINT))
 
 
-def words_for(stop: KeyboardInterrupt) -> str:
+def words_for_stop(stop: KeyboardInterrupt) -> str:
     """Return what happened, for a message."""
     return f"ended by {signal.Signals(stop.number).name}" if isinstance(stop, Stopped) else "interrupted"
 
@@ -59,7 +59,7 @@ def stopped_by_signals() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as found:
-        print(f"auxo: {words_for(found)}", file=sys.stderr)  # noqa: T201 - nothing else may have been imported yet
+        print(f"auxo: {words_for_stop(found)}", file=sys.stderr)  # noqa: T201 - nothing else may have been imported yet
         raise SystemExit(exit_code(found)) from None
     finally:
         for number, handler in before.items():

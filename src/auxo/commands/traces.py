@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from auxo.commands.command_group import examples
-from auxo.commands.traces_drawing import pictures, write_page
+from auxo.commands.traces_drawing import pictures, write_traces_page
 from auxo.files.errors import FileError
 from auxo.simulation.availability import DayNightPattern
 from auxo.traces.capacity import read_capacity
@@ -154,7 +154,7 @@ def describe(
         console.print(picture, highlight=False)
         console.print()
     if html is not None:
-        write_page(described, html)
+        write_traces_page(described, html)
         typer.echo(f"wrote {html}")
 
 

@@ -96,7 +96,7 @@ def _ranges(edges: tuple[float, ...], unit: str) -> list[str]:
     return [f"under {number(edges[0])} {unit}", *between, f"{number(edges[-1])} {unit} and more"]
 
 
-def write_page(traces: Mapping[str, Trace], path: Path) -> None:
+def write_traces_page(traces: Mapping[str, Trace], path: Path) -> None:
     """Write figures and charts as a page.
 
     Raises:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from auxo.api.finished_run import FinishedRun
     from auxo.api.new_clients import NewClients
 
-Run = Annotated[Path, typer.Argument(metavar="RUN")]
-Data = Annotated[Path, typer.Argument(metavar="DATA")]
-Method = Annotated[
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN")]
+DataArgument = Annotated[Path, typer.Argument(metavar="DATA")]
+MethodOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Whose cohorts; default: Auxo's, or the first contender's.")
 ]
-Model = Annotated[
+ModelOption = Annotated[
     str | None,
     typer.Option(metavar="FILE.py:NAME", help="The model's code, if it is not where the run's configuration says."),
 ]

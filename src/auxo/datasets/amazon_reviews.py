@@ -14,7 +14,7 @@ from auxo.datasets.json_lines import DAMAGED, json_lines_files, json_objects, pa
 from auxo.datasets.text_features import hashed_words
 from auxo.files.errors import file_error
 
-HASHED = 4096  # places for words and pairs of words; our choice
+_HASHED = 4096  # places for words and pairs of words; our choice
 _STARS = ("1", "2", "3", "4", "5")
 _AT_ONCE = 1024  # reviews whose features are in memory; our choice
 
@@ -38,7 +38,7 @@ def amazon_reviews(path: Path) -> SampleSource:
                 group = category[reviewer] if has_groups else None
                 for start in range(0, len(reviews), _AT_ONCE):
                     part = reviews[start : start + _AT_ONCE]
-                    x = np.stack([hashed_words(text, HASHED) for _, text in part])
+                    x = np.stack([hashed_words(text, _HASHED) for _, text in part])
                     y = np.array([label for label, _ in part], dtype=np.int64)
                     yield ClientSamples(reviewer, x, y, group=group)
 

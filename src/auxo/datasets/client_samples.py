@@ -11,7 +11,7 @@ from auxo.core.rng import stream
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Task
+from auxo.population.preparation import LearningTask, Missing
 
 TEST_SHARE = 0.2
 """Share of a client's samples that are held out where a source does not say which; our choice, as in LEAF."""
@@ -53,7 +53,7 @@ class SampleSource:
     classes: tuple[str, ...]  # names of the labels
     clients: Callable[[], Iterator[ClientSamples]]
     test_share: float = TEST_SHARE  # of all samples of a client that are held out where ``is_test`` is None
-    task: Task = "classification"  # for other tasks ``classes`` are the names of the targets, and ``y`` is without use
+    task: LearningTask = "classification"  # of others ``classes`` are the names of targets, and ``y`` is without use
     standardises_targets: bool = True  # numbers to be learned, by their training mean and deviation
     columns: "ColumnPlan | None" = None  # how inputs (float64, gaps are NaN) become what is kept; None: as they are
 

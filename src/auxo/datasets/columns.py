@@ -8,7 +8,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.datasets.client_samples import SampleSource
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Preparation, Task, fit_columns
+from auxo.population.preparation import LearningTask, Preparation, fit_columns
 
 _ROWS_AT_ONCE = 1 << 16  # that are worked on at a time; our choice
 
@@ -27,7 +27,7 @@ class Columns:
     group: IntArray | None = None  # (clients,) place in ``groups``
     groups: tuple[str, ...] = ()
     preparation: Preparation = field(default_factory=Preparation)
-    task: Task = "classification"
+    task: LearningTask = "classification"
     targets: Float32Array | None = None  # (samples, targets); None exactly for classification, where ``y`` says it all
 
 

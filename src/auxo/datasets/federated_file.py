@@ -33,7 +33,7 @@ from auxo.datasets.columns import Columns, prepared, prepared_targets
 from auxo.datasets.federated_table import (
     FORMAT,
     FORMAT_WITH_TARGETS,
-    KINDS,
+    INPUT_TYPES,
     REMEDY,
     SPLITS,
     coded,
@@ -120,9 +120,9 @@ class _Gathered:
         place = f"client {client!r}"
         if self.features is None:
             self.features, self.dtype = x.shape[1:], x.dtype
-            is_known = x.dtype.name in KINDS if source.columns is None else x.dtype == np.float64
+            is_known = x.dtype.name in INPUT_TYPES if source.columns is None else x.dtype == np.float64
             if not is_known or not prod(self.features):
-                expected, got = f"inputs of type {', '.join(KINDS)}", f"{x.dtype} of shape {self.features}"
+                expected, got = f"inputs of type {', '.join(INPUT_TYPES)}", f"{x.dtype} of shape {self.features}"
                 raise file_error(source.path, place, expected, got, "convert them")
         if x.dtype != self.dtype:
             raise file_error(source.path, place, f"inputs of type {self.dtype}", f"{x.dtype}", "use one for all")
@@ -192,7 +192,7 @@ def _raw_inputs(folder: Path) -> Iterator[tuple[Any, str]]:
 def write_columns(columns: Columns, path: Path) -> None:
     """Write columns to a federated file, which appears when it is complete."""
     x, samples = columns.x, len(columns.y)
-    values = pa.Array.from_buffers(KINDS[x.dtype.name], x.size, [None, pa.py_buffer(np.ascontiguousarray(x))])
+    values = pa.Array.from_buffers(INPUT_TYPES[x.dtype.name], x.size, [None, pa.py_buffer(np.ascontiguousarray(x))])
     arrays = {
         "client": _dictionary(columns.client, columns.clients),
         "features": pa.FixedSizeListArray.from_arrays(values, prod(x.shape[1:])),

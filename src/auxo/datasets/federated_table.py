@@ -14,9 +14,9 @@ from auxo.files.errors import FileError, file_error
 
 FORMAT = "1"
 FORMAT_WITH_TARGETS = "2"
-COLUMNS = ("client", "features", "label", "split", "group", "target")
+_COLUMNS = ("client", "features", "label", "split", "group", "target")
 SPLITS = ("train", "test")
-KINDS: dict[str, Any] = {"float32": pa.float32(), "uint8": pa.uint8(), "int32": pa.int32()}
+INPUT_TYPES: dict[str, Any] = {"float32": pa.float32(), "uint8": pa.uint8(), "int32": pa.int32()}
 """Types of inputs, by the name that NumPy has for them."""
 
 REMEDY = "write it again with `auxo data convert`"
@@ -53,12 +53,12 @@ def problems_with_form(path: Path, table: Any, metadata: dict[str, str]) -> list
     form = _problem_with_form(path, table, metadata)
     if form is not None:
         return [form]
-    return [problem for name in COLUMNS if name in table.column_names for problem in _gaps(path, name, table)]
+    return [problem for name in _COLUMNS if name in table.column_names for problem in _gaps(path, name, table)]
 
 
 def problems_with_values(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[FileError]:
     """Yield what is wrong with labels, splits, clients and groups of a table that has the right form."""
-    column = {name: table.column(name).chunk(0) for name in COLUMNS if name in table.column_names}
+    column = {name: table.column(name).chunk(0) for name in _COLUMNS if name in table.column_names}
     yield from _problems_with_labels(path, column["label"], json.loads(metadata["auxo.classes"]))
     yield from _problems_with_splits(path, column["split"])
     client, clients = coded(column["client"])
@@ -96,10 +96,10 @@ def _problem_with_form(path: Path, table: Any, metadata: dict[str, str]) -> File
     if has_targets != ("target" in table.column_names) or (not has_targets and metadata.get("auxo.format") != FORMAT):
         got = f"format {metadata['auxo.format']!r}" if "auxo.format" in metadata else "an Arrow file of another origin"
         return file_error(path, "auxo.format", f"version {FORMAT} in its metadata", got, REMEDY)
-    missing = [name for name in COLUMNS[:4] if name not in table.column_names]
+    missing = [name for name in _COLUMNS[:4] if name not in table.column_names]
     if missing:
         got = ", ".join(table.column_names) or "none"
-        return file_error(path, ", ".join(missing), f"the columns {', '.join(COLUMNS[:4])}", got, REMEDY)
+        return file_error(path, ", ".join(missing), f"the columns {', '.join(_COLUMNS[:4])}", got, REMEDY)
     if table.num_rows == 0:
         return file_error(path, "rows", "at least one sample", "none", REMEDY)
     for name, kind in (("auxo.shape", int), ("auxo.classes", str)):
@@ -132,8 +132,9 @@ def _problem_with_types(path: Path, table: Any, shape: tuple[int, ...]) -> FileE
     if not pa.types.is_fixed_size_list(features) or features.list_size != size or min(shape) < 1:
         expected = f"a fixed size list of {size} numbers, of shape {list(shape)}"
         return file_error(path, "features", expected, str(features), REMEDY)
-    if features.value_type not in KINDS.values():
-        return file_error(path, "features", f"numbers of type {', '.join(KINDS)}", str(features.value_type), REMEDY)
+    if features.value_type not in INPUT_TYPES.values():
+        expected = f"numbers of type {', '.join(INPUT_TYPES)}"
+        return file_error(path, "features", expected, str(features.value_type), REMEDY)
     label = table.schema.field("label").type
     if not pa.types.is_integer(label):
         return file_error(path, "label", "whole numbers (int32)", str(label), REMEDY)

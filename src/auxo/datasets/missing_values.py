@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray
-from auxo.datasets.table_files import Part
+from auxo.datasets.table_files import TablePart
 from auxo.files.errors import FileError, file_error
 
 GAPS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
@@ -62,7 +62,7 @@ class MissingCount:
     by_column: Counter[str] = field(default_factory=Counter)
     first: str | None = None  # the first place
 
-    def add(self, part: Part, missing: dict[str, BoolArray]) -> BoolArray:
+    def add(self, part: TablePart, missing: dict[str, BoolArray]) -> BoolArray:
         """Count the gaps of some rows and return which rows have any."""
         some = np.zeros(len(part.numbers), dtype=np.bool_)
         for name, is_gap in missing.items():

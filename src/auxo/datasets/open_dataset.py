@@ -9,7 +9,7 @@ from auxo.datasets.table_files import read_arrays
 from auxo.datasets.tables import BY_COMMON_NAMES, TableColumns, table_source
 from auxo.files.errors import FileError, file_error
 from auxo.population.federated_data import FederatedData
-from auxo.population.from_arrays import population_from
+from auxo.population.from_arrays import population_from_arrays
 
 FEDERATED = (".arrow", ".feather")
 """What federated files are called."""
@@ -45,7 +45,7 @@ def open_named(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> NamedData
     """Do what `open_dataset` does, and keep the names of classes and groups."""
     check_kind(path)
     if path.suffix.lower() == NPZ:
-        return NamedData(population_from(read_arrays(path), path.stem, path))
+        return NamedData(population_from_arrays(read_arrays(path), path.stem, path))
     with arrow_needed(path):
         from auxo.datasets.federated_file import as_population, collect, read_columns  # noqa: PLC0415 - optional
 

@@ -13,11 +13,11 @@ from auxo.core.rng import stream
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.json_lines import json_lines_files, json_objects, parted_by_client, text_entry
 from auxo.datasets.leaf import end_held_out
-from auxo.datasets.text_features import UNKNOWN, Vocabulary, windows, words_and_marks
+from auxo.datasets.text_features import UNKNOWN_TOKEN, Vocabulary, windows, words_and_marks
 from auxo.files.errors import file_error
 
 VOCABULARY = 10_000  # words
-WINDOW = 10  # words that the next one is told from
+_WINDOW = 10  # words that the next one is told from
 _PLACES = 200  # of an author's comments that are asked about at most; our choice
 _FEWEST_COMMENTS = 5
 _GONE = ("[deleted]", "[removed]")
@@ -77,12 +77,12 @@ def _samples(author: str, comments: list[str], vocabulary: Vocabulary) -> Client
     lengths = np.array([len(text) for text in texts])
     comment = np.repeat(np.arange(len(texts)), lengths)
     # Unknown words between comments keep a window within its own.
-    places = np.arange(len(tokens)) + WINDOW * comment
-    spaced = np.full(len(tokens) + WINDOW * len(texts), UNKNOWN)
+    places = np.arange(len(tokens)) + _WINDOW * comment
+    spaced = np.full(len(tokens) + _WINDOW * len(texts), UNKNOWN_TOKEN)
     spaced[places] = tokens
     is_first = np.diff(comment, prepend=-1) > 0
-    candidates = places[(tokens != UNKNOWN) & ~is_first]
+    candidates = places[(tokens != UNKNOWN_TOKEN) & ~is_first]
     rng = stream(0, "places", "reddit", author)
     chosen = np.sort(rng.permutation(len(candidates))[:_PLACES])
-    x, y = windows(spaced, WINDOW, candidates[chosen])
+    x, y = windows(spaced, _WINDOW, candidates[chosen])
     return ClientSamples(author, x, y, end_held_out(len(y)))

@@ -23,7 +23,7 @@ _AGAIN = "copy it again from its origin"
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Some rows of a table, column by column; text is an array of strings or of Python's own (object).
 
     A gap is None in an array of objects, NaN among floats, and in a table without types an empty text.
@@ -38,9 +38,11 @@ class Part:
         """Return the words for a place in the file."""
         return f"{self.word} {self.numbers[row]}, {column}"
 
-    def only(self, rows: BoolArray) -> "Part":
+    def only(self, rows: BoolArray) -> "TablePart":
         """Return some of the rows."""
-        return Part(self.path, self.word, self.numbers[rows], {name: of[rows] for name, of in self.columns.items()})
+        return TablePart(
+            self.path, self.word, self.numbers[rows], {name: of[rows] for name, of in self.columns.items()}
+        )
 
 
 class TableFile(Protocol):
@@ -66,7 +68,7 @@ class TableFile(Protocol):
         """Return whether numbers are told from text; where not, everything is text."""
         ...
 
-    def parts(self, names: Sequence[str]) -> Iterator[Part]:
+    def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
         ...
 
@@ -117,7 +119,7 @@ class ParquetTable:
         ]
         return ParquetTable(path, files, tuple(field.name for field in fields), tuple(numeric))
 
-    def parts(self, names: Sequence[str]) -> Iterator[Part]:
+    def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
         for path in self.files:
             with _opened_parquet(path) as file:
@@ -129,7 +131,7 @@ class ParquetTable:
                 for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(names)):
                     numbers = np.arange(first, first + batch.num_rows)
                     columns = {name: _array(path, first, name, batch.column(name)) for name in names}
-                    yield Part(path, "row", numbers, columns)
+                    yield TablePart(path, "row", numbers, columns)
                     first += batch.num_rows
 
 
@@ -217,7 +219,7 @@ class CsvTable:
                 break
         return CsvTable(path, names, tuple(name for name in names if _is_number(first.get(name, ""))))
 
-    def parts(self, names: Sequence[str]) -> Iterator[Part]:
+    def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time; all values are text."""
         places = [self.names.index(name) for name in names]
         lines: list[int] = []
@@ -237,9 +239,9 @@ class CsvTable:
         if kept:
             yield self._part(names, lines, kept)
 
-    def _part(self, names: Sequence[str], lines: list[int], rows: list[list[str]]) -> Part:
+    def _part(self, names: Sequence[str], lines: list[int], rows: list[list[str]]) -> TablePart:
         columns = dict(zip(names, np.array(rows, dtype=np.object_).T, strict=True))
-        return Part(self.path, "line", np.array(lines), columns)
+        return TablePart(self.path, "line", np.array(lines), columns)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -299,12 +301,12 @@ class NpzTable:
         numeric = [name for name, values in arrays.items() if values.ndim == 1 and values.dtype.kind in "iuf"]
         return NpzTable(path, arrays, tuple(arrays), tuple(numeric))
 
-    def parts(self, names: Sequence[str]) -> Iterator[Part]:
+    def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
         length = len(self.arrays[self.names[0]])
         for first in range(0, length, _ROWS_AT_ONCE):
             rows = slice(first, min(first + _ROWS_AT_ONCE, length))
-            yield Part(
+            yield TablePart(
                 self.path, "row", np.arange(rows.start, rows.stop), {name: self.arrays[name][rows] for name in names}
             )
 

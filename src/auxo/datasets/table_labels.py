@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.datasets.missing_values import as_numbers_if_all_are, gaps
-from auxo.datasets.table_files import Part, TableFile
+from auxo.datasets.table_files import TableFile, TablePart
 from auxo.files.errors import FileError, file_error
 
 MAX_CLASSES = 100_000
@@ -26,7 +26,7 @@ class Labels:
     classes: tuple[str, ...]
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def of(self, part: Part, column: str) -> IntArray:
+    def of(self, part: TablePart, column: str) -> IntArray:
         """Return the labels of some rows."""
         values = part.columns[column]
         if self.numbers:
@@ -83,7 +83,7 @@ def _numbered(most: int) -> Labels:
     return Labels(tuple(str(number) for number in range(most + 1)))
 
 
-def _largest(part: Part, column: str, values: NDArray[Any]) -> int:
+def _largest(part: TablePart, column: str, values: NDArray[Any]) -> int:
     numbers = values.astype(np.float64)
     with np.errstate(invalid="ignore"):
         is_label = (numbers >= 0) & (numbers < MAX_CLASSES) & (numbers == np.floor(numbers))
@@ -93,7 +93,7 @@ def _largest(part: Part, column: str, values: NDArray[Any]) -> int:
     return int(numbers.max(initial=-1))
 
 
-def _gather(names: dict[str, _Place], part: Part, column: str, values: NDArray[Any]) -> None:
+def _gather(names: dict[str, _Place], part: TablePart, column: str, values: NDArray[Any]) -> None:
     for row, value in enumerate(values.tolist()):
         if str(value) not in names:
             names[str(value)] = _Place(part.path, part.place(row, column))
@@ -101,7 +101,7 @@ def _gather(names: dict[str, _Place], part: Part, column: str, values: NDArray[A
                 raise _not_a_label(part, column, row, f"the {len(names)}th name")
 
 
-def _not_a_label(part: Part, column: str, row: int, got: str) -> FileError:
+def _not_a_label(part: TablePart, column: str, row: int, got: str) -> FileError:
     return file_error(part.path, part.place(row, column), _RANGE, got, _NUMBER_THEM)
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray
 from auxo.datasets.missing_values import gaps, numbers_with_gaps
-from auxo.datasets.table_files import Part, TableFile
+from auxo.datasets.table_files import TableFile, TablePart
 from auxo.files.errors import file_error
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 
 _FLAGS = {"1": 1.0, "true": 1.0, "yes": 1.0, "1.0": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "0.0": 0.0}
 _APART = re.compile(r"[;|]")
@@ -23,11 +23,11 @@ _MOST_LABELS = 10_000  # beyond it they are words rather than labels; our choice
 class Targets:
     """How columns become targets: each a number, each a flag, or one with names of labels, ``;`` between them."""
 
-    task: Task
+    task: LearningTask
     columns: tuple[str, ...]
     names: tuple[str, ...]  # of the targets
 
-    def gaps(self, part: Part) -> dict[str, BoolArray]:
+    def gaps(self, part: TablePart) -> dict[str, BoolArray]:
         """Return which rows lack a value in each column; a text without a name in it has no label, which is none."""
         if self._are_named:
             values = part.columns[self.columns[0]].tolist()
@@ -37,7 +37,7 @@ class Targets:
         found = {name: numbers_with_gaps(part.columns[name]) for name in self.columns}
         return {name: np.isnan(numbers) for name, numbers in found.items() if numbers is not None}
 
-    def of(self, part: Part) -> FloatArray:
+    def of(self, part: TablePart) -> FloatArray:
         """Return the targets of some rows, (rows, targets).
 
         Raises:
@@ -52,7 +52,7 @@ class Targets:
         read = _flags if self.task == "multi-label" else _numbers
         return np.stack([read(part, name) for name in self.columns], axis=1)
 
-    def unknown_names(self, part: Part) -> Iterator[tuple[int, str]]:
+    def unknown_names(self, part: TablePart) -> Iterator[tuple[int, str]]:
         """Yield names of labels that are none of the targets, each with its row."""
         if self._are_named:
             for row, value in enumerate(part.columns[self.columns[0]].tolist()):
@@ -63,7 +63,7 @@ class Targets:
         return self.task == "multi-label" and len(self.columns) == 1
 
 
-def read_targets(table: TableFile, task: Task, columns: tuple[str, ...]) -> Targets:
+def read_targets(table: TableFile, task: LearningTask, columns: tuple[str, ...]) -> Targets:
     """Return how these columns become targets; names of labels are gathered from all rows.
 
     Raises:
@@ -79,7 +79,7 @@ def read_targets(table: TableFile, task: Task, columns: tuple[str, ...]) -> Targ
     return Targets(task, columns, tuple(names))
 
 
-def _all_names(part: Part, column: str) -> Iterator[str]:
+def _all_names(part: TablePart, column: str) -> Iterator[str]:
     for value in part.columns[column].tolist():
         yield from _names(value)
 
@@ -88,7 +88,7 @@ def _names(value: object) -> list[str]:
     return [] if value is None else [name for one in _APART.split(str(value)) if (name := one.strip())]
 
 
-def _numbers(part: Part, name: str) -> FloatArray:
+def _numbers(part: TablePart, name: str) -> FloatArray:
     values = part.columns[name]
     numbers = numbers_with_gaps(values) if values.ndim == 1 else None
     wrong = None
@@ -102,7 +102,7 @@ def _numbers(part: Part, name: str) -> FloatArray:
     return numbers
 
 
-def _flags(part: Part, name: str) -> FloatArray:
+def _flags(part: TablePart, name: str) -> FloatArray:
     values: NDArray[Any] = part.columns[name]
     told = [str(value).strip().lower() for value in values.tolist()]
     wrong = next((row for row, value in enumerate(told) if value not in _FLAGS), None)

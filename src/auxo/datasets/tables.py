@@ -16,13 +16,13 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, ColumnPlan, SampleSource
 from auxo.datasets.column_looks import ColumnLooks
 from auxo.datasets.missing_values import MissingCount, gaps, numbers_with_gaps
-from auxo.datasets.table_files import Part, TableFile, open_table_file
+from auxo.datasets.table_files import TableFile, TablePart, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.table_targets import Targets, read_targets
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
 from auxo.files.errors import file_error
 from auxo.population.federated_data import StoredInputs
-from auxo.population.preparation import Missing, Task
+from auxo.population.preparation import LearningTask, Missing
 
 HASHED = 4096
 """Places for words and pairs of words; our choice."""
@@ -57,7 +57,7 @@ class TableColumns:
     test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
     missing: Missing = "error"  # what becomes of rows with missing values
-    task: Task = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between them
+    task: LearningTask = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between
 
     def __post_init__(self) -> None:
         if self.task != "classification" and self.text == "characters":
@@ -173,8 +173,13 @@ def _are_columns(table: TableFile, roles: _Roles, columns: TableColumns) -> bool
 
 
 def _without_gaps(
-    part: Part, roles: _Roles, columns: TableColumns, labels: Labels | Targets, are_columns: bool, counted: MissingCount
-) -> Part:
+    part: TablePart,
+    roles: _Roles,
+    columns: TableColumns,
+    labels: Labels | Targets,
+    are_columns: bool,
+    counted: MissingCount,
+) -> TablePart:
     """Return the rows that can be used; which others there are is counted."""
     needed = {roles.client: gaps(part.columns[roles.client])}
     if isinstance(labels, Targets):
@@ -249,7 +254,7 @@ def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | N
     return numeric
 
 
-def _client_names(part: Part, column: str) -> NDArray[Any]:
+def _client_names(part: TablePart, column: str) -> NDArray[Any]:
     values = part.columns[column]
     if values.ndim != 1 or values.dtype.kind not in "OUSiu":
         expected, got = "names or whole numbers", f"{values.dtype} of shape {values.shape[1:]}"
@@ -263,7 +268,12 @@ def _client_names(part: Part, column: str) -> NDArray[Any]:
 
 
 def _samples(
-    part: Part, roles: _Roles, columns: TableColumns, labels: Labels | Targets, names: NDArray[Any], are_columns: bool
+    part: TablePart,
+    roles: _Roles,
+    columns: TableColumns,
+    labels: Labels | Targets,
+    names: NDArray[Any],
+    are_columns: bool,
 ) -> _Rows:
     is_test = None if roles.split is None else test_rows(part, roles.split)
     if columns.text == "characters":
@@ -281,7 +291,7 @@ def _samples(
     return _Rows(x, labels.of(part, roles.labels[0]), rows, is_test)
 
 
-def test_rows(part: Part, column: str) -> BoolArray:
+def test_rows(part: TablePart, column: str) -> BoolArray:
     """Return which rows are for testing, by a column that says so.
 
     Raises:
@@ -297,7 +307,7 @@ def test_rows(part: Part, column: str) -> BoolArray:
     return np.array([meanings[value] for value in values], dtype=np.bool_)
 
 
-def _texts(part: Part, column: str) -> list[str]:
+def _texts(part: TablePart, column: str) -> list[str]:
     values = part.columns[column]
     if values.ndim != 1 or values.dtype.kind not in _HAS_NO_TYPE:
         raise file_error(part.path, part.place(0, column), "text", f"{values.dtype}", "leave --text out")
@@ -305,7 +315,7 @@ def _texts(part: Part, column: str) -> list[str]:
 
 
 def _next_characters(
-    part: Part, column: str, test_share: float, names: NDArray[Any], is_test_row: BoolArray | None
+    part: TablePart, column: str, test_share: float, names: NDArray[Any], is_test_row: BoolArray | None
 ) -> _Rows:
     """Return windows of every text. Where no column says otherwise its end is held out: neighbours overlap."""
     xs, ys, rows, flags = [], [], [], []
@@ -323,7 +333,7 @@ def _next_characters(
     return _Rows(np.concatenate(xs), np.concatenate(ys), np.concatenate(rows), np.concatenate(flags))
 
 
-def _inputs(part: Part, names: tuple[str, ...], columns: TableColumns) -> StoredInputs:
+def _inputs(part: TablePart, names: tuple[str, ...], columns: TableColumns) -> StoredInputs:
     arrays = [_numbers(part, name) for name in names]
     if len(arrays) > 1 and any(array.ndim > 1 for array in arrays):
         expected, remedy = "one column of lists, or columns of single numbers", "name one column with --features"
@@ -338,7 +348,7 @@ def _inputs(part: Part, names: tuple[str, ...], columns: TableColumns) -> Stored
     return _tokens(part, names, x) if columns.tokens else _stored(part, names, x)
 
 
-def _numbers(part: Part, name: str) -> NDArray[Any]:
+def _numbers(part: TablePart, name: str) -> NDArray[Any]:
     values = part.columns[name]
     if values.dtype.kind in "biuf":
         return values
@@ -351,7 +361,7 @@ def _numbers(part: Part, name: str) -> NDArray[Any]:
         raise file_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
 
 
-def _column(part: Part, name: str) -> FloatArray:
+def _column(part: TablePart, name: str) -> FloatArray:
     """Return a column of single numbers, with NaN for gaps."""
     numbers = numbers_with_gaps(part.columns[name])
     if numbers is None:
@@ -372,7 +382,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _stored(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
+def _stored(part: TablePart, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
     if x.dtype == np.uint8:
         return x
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
@@ -386,7 +396,7 @@ def _stored(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs
     return numbers
 
 
-def _tokens(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
+def _tokens(part: TablePart, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
     wrong = (x < 0) | (x > np.iinfo(np.int32).max) | (x != np.floor(x))
     if wrong.any():
         row = int(np.argwhere(wrong.reshape(len(x), -1))[0, 0])
@@ -396,7 +406,7 @@ def _tokens(part: Part, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs
     return tokens
 
 
-def _groups(part: Part, column: str) -> list[str]:
+def _groups(part: TablePart, column: str) -> list[str]:
     values = part.columns[column].tolist()
     missing = next((row for row, value in enumerate(values) if value is None), None)
     if missing is not None:
@@ -404,7 +414,7 @@ def _groups(part: Part, column: str) -> list[str]:
     return [str(value) for value in values]
 
 
-def _by_client(part: Part, group: str | None, names: NDArray[Any], rows: _Rows) -> Iterator[ClientSamples]:
+def _by_client(part: TablePart, group: str | None, names: NDArray[Any], rows: _Rows) -> Iterator[ClientSamples]:
     distinct, number = np.unique(names, return_inverse=True)
     groups = None if group is None else _groups(part, group)
     of_client: dict[int, str] = {}

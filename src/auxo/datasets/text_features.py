@@ -14,7 +14,7 @@ from auxo.population.federated_data import StoredInputs
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _MARK = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[.,!?;:]")
-UNKNOWN = 0
+UNKNOWN_TOKEN = 0
 """The token of what is not in a vocabulary, and of what lies before the beginning of a text."""
 
 CHARACTERS = "\n !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz{}|~"
@@ -57,7 +57,7 @@ def hashed_words(text: str, size: int) -> Float32Array:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens by the characters or words they stand for; `UNKNOWN` stands for all others."""
+    """Tokens by the characters or words they stand for; `UNKNOWN_TOKEN` stands for all others."""
 
     entries: tuple[str, ...]  # of tokens 1, 2, ...
 
@@ -77,10 +77,10 @@ class Vocabulary:
         """Return the tokens of a text's characters or words."""
         index = {entry: token for token, entry in enumerate(self.entries, start=1)}
         if not isinstance(text, str):
-            return np.array([index.get(part, UNKNOWN) for part in text], dtype=np.int64)
+            return np.array([index.get(part, UNKNOWN_TOKEN) for part in text], dtype=np.int64)
         # Characters are looked up all at once: an author may have written millions.
         codes = {ord(entry): token for entry, token in index.items() if len(entry) == 1}
-        table = np.full(max(codes, default=0) + 2, UNKNOWN, dtype=np.int64)
+        table = np.full(max(codes, default=0) + 2, UNKNOWN_TOKEN, dtype=np.int64)
         table[list(codes)] = list(codes.values())
         written = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
         tokens: IntArray = table[np.minimum(written, len(table) - 1)]
@@ -94,7 +94,7 @@ BY_CHARACTER = Vocabulary(tuple(CHARACTERS))
 def windows(tokens: IntArray, length: int, at: IntArray | None = None) -> tuple[StoredInputs, IntArray]:
     """Return the ``length`` tokens before each place in a text, and the token in that place, which is to be predicted.
 
-    Before the beginning there is `UNKNOWN`.
+    Before the beginning there is `UNKNOWN_TOKEN`.
 
     Args:
         tokens: of a text.
@@ -106,6 +106,6 @@ def windows(tokens: IntArray, length: int, at: IntArray | None = None) -> tuple[
     ([[0, 0], [0, 5], [5, 6]], [5, 6, 7])
     """
     places = np.arange(len(tokens)) if at is None else at
-    padded = np.concatenate([np.full(length, UNKNOWN), tokens])
+    padded = np.concatenate([np.full(length, UNKNOWN_TOKEN), tokens])
     x: StoredInputs = padded[places[:, np.newaxis] + np.arange(length)].astype(np.int32)
     return x, tokens[places]

@@ -31,7 +31,7 @@ _JOBS_AT_ONCE = 32  # most jobs in a chunk
 _CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
 _RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
 
-Found = Examined | Reason | Failure
+_Found = Examined | Reason | Failure
 """What is to be known of a participant's answer."""
 
 LOST = (
@@ -45,7 +45,7 @@ LOST = (
 
 
 @dataclass(frozen=True)
-class Crew:
+class RayCrew:
     """The trainers, and what all of them need."""
 
     trainers: Sequence[Any]  # actors
@@ -81,7 +81,7 @@ class TrainerActor:
         jobs: Sequence[Job],
         mods: Sequence[ClientMod],
         *models: Float32Array,
-    ) -> list[Found]:
+    ) -> list[_Found]:
         """Return what is to be known of the answer to each job, in order."""
         self.load(shared)
         assert self._engine is not None  # noqa: S101 - it is loaded now
@@ -94,7 +94,7 @@ class TrainerActor:
 
 
 @dataclass(frozen=True)
-class Run:
+class ActorRound:
     """What a cohort's actor gives back."""
 
     closed: Closed
@@ -104,11 +104,11 @@ class Run:
 class CohortActor:
     """An actor that runs one cohort's rounds; it keeps nothing between them that could not be lost."""
 
-    def __init__(self, rules: Federation, crew: Crew) -> None:
+    def __init__(self, rules: Federation, crew: RayCrew) -> None:
         self._rules = rules
         self._attendance = _Attendance(crew)
 
-    def run_round(self, closing: Closing, training: Training, models: Sequence[Any]) -> Run:
+    def run_round(self, closing: Closing, training: Training, models: Sequence[Any]) -> ActorRound:
         """Run a round.
 
         Args:
@@ -121,7 +121,7 @@ class CohortActor:
         chunks = chunks_of(training.jobs, _CHUNKS_EACH * len(self._attendance.crew.trainers), most)
         work = _Work(self._attendance, self._rules.fingerprint, models, chunks, training.mods)
         closed = close_round(self._rules, closing, returned_by(training, work.in_order()))
-        return Run(closed, work.losses)
+        return ActorRound(closed, work.losses)
 
 
 class _Attendance:
@@ -130,7 +130,7 @@ class _Attendance:
     Each has to answer first: what Ray is given for a trainer that cannot be started again may wait for ever.
     """
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: RayCrew) -> None:
         self.crew = crew
         self.absent = {crew.when_back(trainer): trainer for trainer in range(len(crew.trainers))}
         self._gone: set[int] = set()  # Ray has given up on these
@@ -177,10 +177,10 @@ class _Work:
         self._mods = mods
         self._waiting = list(range(len(chunks)))  # a heap
         self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
-        self._answers: dict[int, list[Found]] = {}  # of chunks that are not gathered yet
+        self._answers: dict[int, list[_Found]] = {}  # of chunks that are not gathered yet
         self._tries = [0] * len(chunks)
 
-    def in_order(self) -> Iterator[Found]:
+    def in_order(self) -> Iterator[_Found]:
         for first in range(len(self._chunks)):
             self._give(first)
             while first not in self._answers:

@@ -19,7 +19,7 @@ from auxo.core.partition import Partition
 from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import CohortId
 from auxo.engines.in_process import InProcess
-from auxo.engines.ray_actors import LOST, TRIES, CohortActor, Crew, Run, TrainerActor, get
+from auxo.engines.ray_actors import LOST, TRIES, ActorRound, CohortActor, RayCrew, TrainerActor, get
 from auxo.engines.ray_connection import ClusterError, check_object_store, connect, words_of
 from auxo.engines.worker_processes import OnNote
 from auxo.population.federated_data import FederatedData, Samples
@@ -50,7 +50,7 @@ class RayCluster:
     address: str | None = None
     on_note: OnNote = field(default=lambda note: None)
     object_store_bytes: int | None = None
-    _crew: Crew | None = field(default=None, init=False)
+    _crew: RayCrew | None = field(default=None, init=False)
     _cohorts: dict[CohortId, Any] = field(default_factory=dict, init=False)  # actors
     _rules: Federation | None = field(default=None, init=False)  # of the federation that the cohorts belong to
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
@@ -68,7 +68,7 @@ class RayCluster:
         for _ in range(TRIES):
             cohort = self._cohort(rules, closing.cohort, self._crew)
             try:
-                run: Run = get(cohort.run_round.remote(closing, training, models))
+                run: ActorRound = get(cohort.run_round.remote(closing, training, models))
             except LOST as error:
                 del self._cohorts[closing.cohort]
                 if getattr(error, "actor_init_failed", False):
@@ -91,7 +91,7 @@ class RayCluster:
             "most often for want of memory; run again on nodes that have more, or with a smaller model"
         )
 
-    def _cohort(self, rules: Federation, cohort: CohortId, crew: Crew) -> Any:
+    def _cohort(self, rules: Federation, cohort: CohortId, crew: RayCrew) -> Any:
         if rules is not self._rules:  # another federation: cohorts of the same names, but not the same cohorts
             self._end_cohorts()
             self._rules = rules
@@ -124,7 +124,7 @@ class RayCluster:
         cpus, free = (int(have.get("CPU", 0)) for have in (ray.cluster_resources(), ray.available_resources()))
         workers = self.workers or max(cpus, 1)
         trainer = ray.remote(num_cpus=1, max_restarts=-1)(TrainerActor)
-        self._crew = crew = Crew([trainer.remote() for _ in range(workers)], ray.put(engine))
+        self._crew = crew = RayCrew([trainer.remote() for _ in range(workers)], ray.put(engine))
         starting = [crew.when_back(number) for number in range(workers)]
         # Others may be using the cluster: those that wait for a CPU join in later.
         ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=_START_S)

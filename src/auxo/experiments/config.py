@@ -31,11 +31,11 @@ from auxo.registry.registry import Registry, short_name
 from auxo.training.trainer import MOST_EPOCHS, LocalTraining
 
 Source = Literal["digits", "synthetic", "file", "given"]
-Heterogeneity = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
+HeterogeneityName = Literal["rotation", "affine", "concept", "swap", "nested", "label", "none"]
 
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+_PositiveInt = Annotated[int, Field(ge=1)]
+_PositiveFloat = Annotated[float, Field(gt=0)]
+_Fraction = Annotated[float, Field(ge=0, le=1)]
 
 _LOCAL = LocalTraining()  # it owns its defaults; a copy here would part from them
 
@@ -89,39 +89,39 @@ class PopulationConfig(Section):
         description="Rows of a table (.parquet, .csv) with missing values: an error, left out, or filled with the "
         "columns' means. Only with source = file.",
     )
-    plant: Heterogeneity = Field(
+    plant: HeterogeneityName = Field(
         default="none",
         description="Groups planted among a file's own clients; heterogeneity is for drawn ones. "
         "Only with source = file.",
     )
-    clients: PositiveInt = Field(default=2000, description="Clients in the population. A file brings its own number.")
-    groups: PositiveInt | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
+    clients: _PositiveInt = Field(default=2000, description="Clients in the population. A file brings its own number.")
+    groups: _PositiveInt | Annotated[tuple[_PositiveFloat, ...], Field(min_length=1)] = Field(
         default=4, description="Planted groups: how many of equal size, or a list of relative sizes."
     )
-    heterogeneity: Heterogeneity = Field(
+    heterogeneity: HeterogeneityName = Field(
         default="rotation",
         description="How groups differ: inputs rotated, inputs mapped by an affine map, labels permuted (concept), "
         "labels of two classes exchanged (swap), two halves whose labels are permuted, of groups that differ in a few "
         "classes (nested), other classes (label), or not at all (none; groups is then without effect).",
     )
-    degree: Fraction = Field(
+    degree: _Fraction = Field(
         default=0.5, description="How far apart groups are with heterogeneity = affine; 0: not at all."
     )
-    client_label_concentration: PositiveFloat | None = Field(
+    client_label_concentration: _PositiveFloat | None = Field(
         default=None,
         description="Dirichlet concentration of each client's own classes, smaller is more skewed. Not set: no skew.",
     )
-    samples: tuple[PositiveInt, PositiveInt] = Field(
+    samples: tuple[_PositiveInt, _PositiveInt] = Field(
         default=(20, 60), description="Fewest and most training samples of a client."
     )
-    test_samples: PositiveInt = Field(default=30, description="Test samples of each client.")
+    test_samples: _PositiveInt = Field(default=30, description="Test samples of each client.")
     noise: float = Field(
         default=0.0,
         ge=0,
         description="Noise on each image, in deviations of its pixels: room for what cohorts gain. "
         "Only with source = digits.",
     )
-    features: PositiveInt = Field(default=32, description="Length of an input. Only with source = synthetic.")
+    features: _PositiveInt = Field(default=32, description="Length of an input. Only with source = synthetic.")
     classes: int = Field(default=10, ge=2, description="Number of classes. Only with source = synthetic.")
 
     @model_validator(mode="after")
@@ -180,8 +180,8 @@ class DevicesConfig(Section):
         default=None,
         description="Trace file with speeds (.arrow), relative to the configuration. Only with kind = trace.",
     )
-    spread: Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
-    slowdown: PositiveFloat = Field(
+    spread: _Fraction = Field(default=1.0, description="How much speeds differ with kind = synthetic; 0: not at all.")
+    slowdown: _PositiveFloat = Field(
         default=1.0,
         le=1e6,
         description="Factor on the time training takes: above 1 for a model heavier than that of published speeds.",
@@ -207,7 +207,7 @@ class DevicesConfig(Section):
         le=1000,
         description="Participants invited beyond those needed, as a share; the last to answer are wasted.",
     )
-    deadline_s: PositiveFloat | None = Field(
+    deadline_s: _PositiveFloat | None = Field(
         default=None, description="Simulated seconds after which a round closes with what it has. Not set: no deadline."
     )
     patience_s: float = Field(
@@ -293,16 +293,16 @@ class TrainingConfig(Section):
         description="How participants of a torch model train: several at once in stacked layers or by vmap, or one by "
         "one. auto: the fastest way that gives the right updates.",
     )
-    rounds: PositiveInt = Field(default=200, description="Rounds every cohort trains, counted from the root.")
-    participants: PositiveInt = Field(default=200, description="Participants a round, over all cohorts together.")
-    learning_rate: PositiveFloat = Field(
+    rounds: _PositiveInt = Field(default=200, description="Rounds every cohort trains, counted from the root.")
+    participants: _PositiveInt = Field(default=200, description="Participants a round, over all cohorts together.")
+    learning_rate: _PositiveFloat = Field(
         default=_LOCAL.learning_rate, description="Clients' learning rate (paper, section 7.1)."
     )
-    batch_size: PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
-    epochs: PositiveInt = Field(
+    batch_size: _PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
+    epochs: _PositiveInt = Field(
         default=_LOCAL.epochs, le=MOST_EPOCHS, description="Passes over a client's samples in one participation."
     )
-    sketch_size: PositiveInt = Field(
+    sketch_size: _PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."
     )
     fingerprint_by_unit: bool = Field(
@@ -342,13 +342,13 @@ class RunConfig(Section):
         description="A running Ray cluster: host:port of its head node, or auto for the one that this machine belongs "
         "to. Only with engine = ray. Not set: one is started on this machine, and stopped when the run ends.",
     )
-    workers: PositiveInt | None = Field(
+    workers: _PositiveInt | None = Field(
         default=None,
         description="Processes that train participants; results are the same bits. "
         "Not set: one, or with engine = ray one for each CPU of the cluster.",
     )
-    evaluate_every: PositiveInt = Field(default=5, description="Rounds between evaluations.")
-    evaluate_clients: PositiveInt | None = Field(
+    evaluate_every: _PositiveInt = Field(default=5, description="Rounds between evaluations.")
+    evaluate_clients: _PositiveInt | None = Field(
         default=None,
         description="Clients that are evaluated: a random sample, the same for every method and every evaluation. "
         "Not set: all.",

@@ -16,7 +16,7 @@ from auxo.experiments.config_paths import with_absolute_paths
 from auxo.experiments.references import reference_names, reference_text
 from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_key, toml_value
 from auxo.registry.import_path import code_file, is_import_path
-from auxo.registry.part_settings import Line
+from auxo.registry.part_settings import SettingLine
 from auxo.registry.registry import short_name
 
 _COMMENT_WIDTH = 100
@@ -139,9 +139,9 @@ def to_toml(config: Config, explain: bool = False) -> str:
     return "\n".join(lines).strip() + "\n"
 
 
-def sections_of_parts(config: Config) -> dict[str, list[Line]]:
+def sections_of_parts(config: Config) -> dict[str, list[SettingLine]]:
     """Return the settings of the parts in use by section; two that share a part within them share its section."""
-    found: dict[str, list[Line]] = {}
+    found: dict[str, list[SettingLine]] = {}
     for _, registry, name in config.parts_in_use():
         for section, lines in config.maker.described(config.maker.make(registry, name), short_name(name)):
             if lines:
@@ -158,7 +158,7 @@ def own_code(config: Config) -> tuple[Path, ...]:
     return tuple(file for file in found if file is not None)
 
 
-def _part_entry(line: Line, explain: bool) -> Iterator[str]:
+def _part_entry(line: SettingLine, explain: bool) -> Iterator[str]:
     if explain:
         yield from ("", *_comment(f"{line.about} Takes {line.takes}.".strip()))
     if line.value is not None:

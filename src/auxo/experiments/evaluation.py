@@ -37,14 +37,14 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationSettings:
     """What an evaluation looks at."""
 
     with_loss: bool = False  # the mean cross entropy of test samples, too, which is another pass
     personal: PersonalModels | None = None  # clients use models that they have tuned so; None: those of their cohorts
 
 
-USUAL = Measured()
+USUAL = EvaluationSettings()
 
 
 def clients_to_evaluate(n_clients: int, at_most: int | None, seed: int) -> IntArray:
@@ -60,7 +60,7 @@ def score_clients(
     simulation: Simulation,
     state: SimulationState,
     clients: IntArray,
-    measured: Measured = USUAL,
+    measured: EvaluationSettings = USUAL,
 ) -> Scores:
     """Score each of these clients with the model of the cohort it would use, as it is or tuned to the client."""
     placed = simulation.placement(state, clients)

@@ -13,7 +13,7 @@ _OPENING, _CLOSING = "[{", "]}"
 
 
 @dataclass(frozen=True)
-class Axis:
+class GridAxis:
     """A setting and the values that it takes, one after another."""
 
     key: str  # section.key
@@ -39,11 +39,11 @@ class Cell:
         return tuple(short_name(choice) for choice in self.choices)
 
 
-def parse_axis(text: str) -> Axis:
+def parse_axis(text: str) -> GridAxis:
     """Return the axis that SECTION.KEY=A,B,... stands for; commas in brackets and quotes belong to a value.
 
     >>> parse_axis("training.aggregator=fedavg,fedyogi")
-    Axis(key='training.aggregator', values=('fedavg', 'fedyogi'))
+    GridAxis(key='training.aggregator', values=('fedavg', 'fedyogi'))
     >>> parse_axis("population.groups=[3.0, 1.0],4").values
     ('[3.0, 1.0]', '4')
 
@@ -58,10 +58,10 @@ def parse_axis(text: str) -> Axis:
         )
     if len(set(values)) < len(values):
         raise ConfigError(f"--grid {text}: expected every value once, got {', '.join(values)}")
-    return Axis(key.strip(), values)
+    return GridAxis(key.strip(), values)
 
 
-def make_cells(axes: Sequence[Axis], load: Callable[[Sequence[str]], Config]) -> tuple[Cell, ...]:
+def make_cells(axes: Sequence[GridAxis], load: Callable[[Sequence[str]], Config]) -> tuple[Cell, ...]:
     """Return every combination of the axes' values, the last axis fastest; without axes the one that there is.
 
     Args:
@@ -87,7 +87,7 @@ def make_cells(axes: Sequence[Axis], load: Callable[[Sequence[str]], Config]) ->
     return tuple(cells)
 
 
-def _folder(axes: Sequence[Axis], choices: Sequence[str]) -> str:
+def _folder(axes: Sequence[GridAxis], choices: Sequence[str]) -> str:
     """Return a name that is safe as a folder on every system, such as aggregator-fedavg_selector-oort."""
     named = (f"{axis.title}-{short_name(choice)}" for axis, choice in zip(axes, choices, strict=True))
     return "_".join(re.sub(r"[^A-Za-z0-9.+-]+", "-", one).strip("-") for one in named)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.experiments.comparison import Interval, interval, mean_speedup
-from auxo.experiments.grid import Axis, Cell
+from auxo.experiments.grid import Cell, GridAxis
 from auxo.experiments.summary import BASE, MethodSummary, Summary
 from auxo.registry.registry import short_name
 
@@ -36,14 +36,14 @@ class GridComparison:
     """What all cells say together."""
 
     population: str
-    axes: tuple[Axis, ...]
+    axes: tuple[GridAxis, ...]
     seeds: tuple[int, ...]
     rows: tuple[GridRow, ...]
     metric: str = "accuracy"
 
 
 def compare_grid(
-    axes: Sequence[Axis], cells: Sequence[Cell], summaries: Mapping[str, Sequence[Summary]]
+    axes: Sequence[GridAxis], cells: Sequence[Cell], summaries: Mapping[str, Sequence[Summary]]
 ) -> GridComparison:
     """Return a row for each cell and each method that its configuration names, in their order.
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from auxo.population.federated_data import FederatedData, Samples, StoredInputs
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ModelInputs:
     classes: int  # or numbers to be learned, or labels that a sample may have
     kind: Literal["numbers", "tokens"] = "numbers"
     largest: int = 0  # token
-    task: Task = "classification"
+    task: LearningTask = "classification"
     deviations: tuple[float, ...] = ()  # of the numbers to be learned, over training samples: scores are relative to it
 
     @staticmethod

@@ -145,8 +145,8 @@ def _planted(data: FederatedData, population: PopulationConfig, seed: int) -> Fe
     return plant_groups(data, _heterogeneity(population.plant, population.degree), population.groups, seed)
 
 
-def _heterogeneity(name: settings.Heterogeneity, degree: float) -> Heterogeneity:
-    kinds: dict[settings.Heterogeneity, Heterogeneity] = {
+def _heterogeneity(name: settings.HeterogeneityName, degree: float) -> Heterogeneity:
+    kinds: dict[settings.HeterogeneityName, Heterogeneity] = {
         "rotation": Rotation(),
         "affine": AffineShift(degree),
         "concept": LabelPermutation(),

@@ -13,11 +13,11 @@ from auxo.experiments.config_file import ConfigError
 from auxo.experiments.evaluation import Scores
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.sameness import (
-    Inputs,
+    InputFiles,
     changed_inputs,
     changed_settings,
     changed_versions,
-    inputs_of,
+    input_files,
     settings_text,
     versions,
 )
@@ -145,8 +145,8 @@ class RunCheckpoints:
         self._ended.append(EndedRun(state, scores))
         self.recorder.sync()
 
-    def _inputs(self) -> Inputs:
-        return {**inputs_of(self.config), "the clients' data": [self.data_sha256]}
+    def _inputs(self) -> InputFiles:
+        return {**input_files(self.config), "the clients' data": [self.data_sha256]}
 
     def _check_origin(self, about: Mapping[str, object]) -> None:
         """Refuse to go on with anything else than what the checkpoint was made with."""

@@ -1,6 +1,6 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from auxo.engines.worker_processes import OnNote
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
-from auxo.experiments.evaluation import Measured, Scores, clients_to_evaluate, evaluated, score_clients
+from auxo.experiments.evaluation import EvaluationSettings, Scores, clients_to_evaluate, evaluated, score_clients
 from auxo.experiments.found_cohorts import begin_with, can_start_from_cohorts, check_fits, find_cohorts
 from auxo.experiments.method_runs import (
     MethodRun,
@@ -36,7 +36,7 @@ from auxo.experiments.world import make_world
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Evaluated, Event, UpdateRejected
+from auxo.protocol.events import Evaluated, Event, OnEvent, UpdateRejected
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
@@ -44,10 +44,6 @@ from auxo.runtime.recorder import Recorder
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer, score_name, scoring
-
-OnEvent = Callable[[str, Event], None]
-"""Told what happens, with the label of the method's run it happens to."""
-
 
 _APART = 1_000_003  # between the seeds of several initial models: no two runs that people compare share one
 
@@ -305,7 +301,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
     personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
-    measured = Measured(config.run.perplexity, personal)
+    measured = EvaluationSettings(config.run.perplexity, personal)
 
     def evaluate() -> Scores:
         scores = score_clients(trainer, data, simulation, state, clients, measured)

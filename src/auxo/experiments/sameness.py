@@ -17,11 +17,11 @@ _ANYWHERE = ("engine", "ray_address", "workers", "checkpoint_every")  # of the s
 
 _OF_COHORTS = ("*/tree.json", "*/clients.csv", "*/models/*.safetensors")  # that another run starts from
 
-Inputs = dict[str, list[int | str]]
+InputFiles = dict[str, list[int | str]]
 """What is different of a file when its content is, by the file's name."""
 
 
-def inputs_of(config: Config) -> Inputs:
+def input_files(config: Config) -> InputFiles:
     """Return the files that runs depend on, each with what changes when it does."""
     files = [config.population.file, config.devices.file, config.devices.availability_file]
     files += own_code(config)

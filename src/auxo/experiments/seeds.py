@@ -10,10 +10,10 @@ from pathlib import Path
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError, parse_config, to_toml
-from auxo.experiments.grid import Axis, Cell
+from auxo.experiments.grid import Cell, GridAxis
 from auxo.experiments.grid_comparison import GridComparison, compare_grid
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.sameness import Inputs, changed_inputs, changed_settings, inputs_of, settings_text
+from auxo.experiments.sameness import InputFiles, changed_inputs, changed_settings, input_files, settings_text
 from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import locked_directory
@@ -58,7 +58,7 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int 
 
 
 def run_grid(
-    axes: Sequence[Axis], cells: Sequence[Cell], seeds: int, folder: Path, run: RunSeed, jobs: int = 1
+    axes: Sequence[GridAxis], cells: Sequence[Cell], seeds: int, folder: Path, run: RunSeed, jobs: int = 1
 ) -> GridComparison:
     """Run every cell of a grid as `run_seeds` does, each in a folder of its own, and return what they say together.
 
@@ -108,9 +108,9 @@ def _tasks(config: Config, seeds: int, folder: Path) -> list[_Task]:
 
 
 @contextmanager
-def _held(folder: Path, configs: Mapping[Path, Config]) -> Iterator[Mapping[Path, Inputs]]:
+def _held(folder: Path, configs: Mapping[Path, Config]) -> Iterator[Mapping[Path, InputFiles]]:
     """Hold a folder for as long as runs go into it, and yield what they depend on; both are by the folder of seeds."""
-    inputs = {where: inputs_of(config) for where, config in configs.items()}
+    inputs = {where: input_files(config) for where, config in configs.items()}
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_directory(folder):
@@ -182,13 +182,13 @@ def _of_task(task: _Task) -> tuple[RunDirectory | None, Summary | None]:
     return directory, summary if is_finished and not is_more else None
 
 
-def _check_inputs(inputs: Inputs, folder: Path) -> None:
+def _check_inputs(inputs: InputFiles, folder: Path) -> None:
     """Refuse to go on with other files than those of the runs that are there: old results would be told as new ones."""
     noted = folder / _INPUTS
     if not noted.exists():
         return
     try:
-        before = json_reader(Inputs)(noted.read_bytes())
+        before = json_reader(InputFiles)(noted.read_bytes())
     except ValueError as error:
         raise FileError(f"{noted}: expected the state of files by their names: {error}; remove {folder}") from error
     changed = changed_inputs(before, inputs)
@@ -199,7 +199,7 @@ def _check_inputs(inputs: Inputs, folder: Path) -> None:
         )
 
 
-def _note_inputs(inputs: Inputs, folder: Path) -> None:
+def _note_inputs(inputs: InputFiles, folder: Path) -> None:
     write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
 
 

@@ -10,29 +10,29 @@ _NEVER = "never"
 
 
 @dataclass(frozen=True)
-class Interval:
+class CheckpointInterval:
     """Seconds of work or closed rounds between two checkpoints; neither: there are none."""
 
     seconds: float | None = None
     rounds: int | None = None
 
 
-def parse_interval(text: str) -> Interval:
+def parse_interval(text: str) -> CheckpointInterval:
     """Return the interval that a setting says.
 
     Raises:
         ValueError: the text says none; it is told what would.
 
-    >>> parse_interval("30s"), parse_interval("1.5m"), parse_interval("50r")
-    (Interval(seconds=30.0, rounds=None), Interval(seconds=90.0, rounds=None), Interval(seconds=None, rounds=50))
+    >>> parse_interval("1.5m"), parse_interval("50r")
+    (CheckpointInterval(seconds=90.0, rounds=None), CheckpointInterval(seconds=None, rounds=50))
     """
     if text == _NEVER:
-        return Interval()
+        return CheckpointInterval()
     match = _FORM.fullmatch(text)
     if match and match[3] and int(match[3]) > 0:
-        return Interval(rounds=int(match[3]))
+        return CheckpointInterval(rounds=int(match[3]))
     if match and match[1]:
-        return Interval(seconds=float(match[1]) * _SECONDS[match[2]])
+        return CheckpointInterval(seconds=float(match[1]) * _SECONDS[match[2]])
     raise ValueError(
         f'expected seconds, minutes or hours of work ("30s", "5m", "1h"), rounds ("50r") or "never", got {text!r}'
     )

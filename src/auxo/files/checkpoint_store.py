@@ -28,7 +28,7 @@ from auxo.files.row_changes import AnyArray, changed_rows, resized
 
 T = TypeVar("T")
 
-FORMAT = 1
+_FORMAT = 1
 """Rises when the layout of the files changes."""
 
 _ENTRY = "auxo"  # of a file's metadata
@@ -306,7 +306,7 @@ def _first_size(rows: tuple[_File, ...]) -> int:
 
 
 def _manifest_bytes(manifest: _Manifest) -> bytes:
-    document = {"format": FORMAT, **asdict(manifest)}
+    document = {"format": _FORMAT, **asdict(manifest)}
     digest = hashlib.sha256(_canonical(document)).hexdigest()
     return _canonical({**document, "sha256": digest}) + b"\n"
 
@@ -321,8 +321,8 @@ def _read_manifest(path: Path) -> _Manifest:
         digest = document.pop("sha256")
         if hashlib.sha256(_canonical(document)).hexdigest() != digest:
             raise ValueError("its checksum is another one")
-        if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r}, and this version reads {FORMAT}")
+        if document["format"] != _FORMAT:
+            raise ValueError(f"format {document['format']!r}, and this version reads {_FORMAT}")
         rows = tuple(_File(**one) for one in document["rows"])
         return _Manifest(document["generation"], document["about"], _File(**document["whole"]), rows)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -20,7 +20,7 @@ from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
-from auxo.flower.wire import CHECK_IN_ACTION, HALF, NO_UPDATE, Asked, message_of, say, take_asked
+from auxo.flower.wire import CHECK_IN_ACTION, HALF, NO_UPDATE, AskedOfNode, message_of, say, take_asked
 from auxo.protocol.messages import Task, TaskResult
 from auxo.runtime.client import Client
 from auxo.runtime.client_numbers import client_number
@@ -37,7 +37,7 @@ _EXAMPLES = "num-examples"  # what Flower's strategies call them
 
 
 @dataclass(frozen=True)
-class ClientHalf:
+class NodeHalf:
     """What a node does besides its app's work."""
 
     halves: bool = False  # the app trains on the half of its samples that its config names
@@ -77,7 +77,7 @@ class ClientHalf:
             keep_client(context, client, asked.federation, to_file=False)
         return reply
 
-    def _learn(self, client: Client, asked: Asked) -> bool:
+    def _learn(self, client: Client, asked: AskedOfNode) -> bool:
         if asked.feedback is None:
             return False
         try:
@@ -114,12 +114,12 @@ class _Tried:
 class _AppDevice:
     """A node whose app trains and evaluates."""
 
-    half: ClientHalf
+    half: NodeHalf
     client: Client
     message: Message
     context: Context
     task: Task
-    asked: Asked
+    asked: AskedOfNode
     app_train: ClientAppCallable
     app: ClientAppCallable
     _key: str = field(default="", init=False)  # of the app's arrays
@@ -324,7 +324,7 @@ class AuxoClientApp(ClientApp):
     ) -> None:
         _refuse_hiding(mods or [])
         super().__init__(client_fn, mods)  # type: ignore[arg-type]  # a legacy client, which Flower checks itself
-        self._half = ClientHalf(halves, losses, tuple(client_mods))
+        self._half = NodeHalf(halves, losses, tuple(client_mods))
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Handle a message of the server."""
@@ -342,7 +342,7 @@ class AuxoMod:
         self, *, halves: bool = False, losses: tuple[str, ...] = LOSSES, client_mods: Sequence[ClientMod] = ()
     ) -> None:
         """Make a mod; the arguments are those of `AuxoClientApp`."""
-        self._half = ClientHalf(halves, losses, tuple(client_mods))
+        self._half = NodeHalf(halves, losses, tuple(client_mods))
         self._app: ClientApp | None = None
 
     def of(self, app: ClientApp) -> ClientApp:

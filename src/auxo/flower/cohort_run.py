@@ -17,7 +17,7 @@ from auxo.flower.result import AuxoResult, collected
 from auxo.flower.roll_call import RollCall
 from auxo.flower.run_state import RunState
 from auxo.flower.stopping import Stopping
-from auxo.flower.train_round import NotOpened, Training
+from auxo.flower.train_round import GridRounds, NotOpened
 from auxo.flower.waiting import Waiting
 
 _SHORTEST_NAP_S = 0.005
@@ -39,7 +39,7 @@ class CohortRun:
     state: RunState
     post: Post
     roll_call: RollCall
-    training: Training
+    training: GridRounds
     evaluation: Evaluation
     narrator: Narrator
     limits: Limits

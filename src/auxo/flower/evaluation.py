@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import Entry, fewest_nodes, never_evaluates
+from auxo.flower.foreign_step import StrategyEntry, fewest_nodes, never_evaluates
 from auxo.flower.logs import LOG
 from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post
@@ -50,7 +50,7 @@ class Evaluation:
                 give(message, feedback)
         return self.post.send("evaluate", cohort, number, messages, self.timeout_s)
 
-    def _configured(self, cohort: CohortId, number: int, entry: Entry, nodes: list[int]) -> list[Message]:
+    def _configured(self, cohort: CohortId, number: int, entry: StrategyEntry, nodes: list[int]) -> list[Message]:
         if len(nodes) < max(1, fewest_nodes(entry.strategy, "evaluate")):
             return []
         grid = SubsetGrid(self.post.grid, nodes)

@@ -1,13 +1,12 @@
 """A Flower strategy as an aggregator: the accumulator collects admitted replies, the strategy makes the next model.
 
 The strategy's own objects cannot be part of a state that goes to bytes, so they stand in a table, and a `ServerState`
-holds their numbers: `Kept`. Nothing in the table changes once a state refers to it, but for what configuring a round
-changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when it is
-needed.
+holds the number of its own: `StrategyNumber`. Nothing in the table changes once a state refers to it, but for what
+configuring a round changes: a step works on a copy. Branches on trial so have a strategy each.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from auxo.core.own_state import OwnState, own
 from auxo.core.types import Float32Array, FloatArray
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, mean_of
-from auxo.flower.strategy_state import mixed, recall, remembered
+from auxo.flower.strategy_state import recall, remembered
 from auxo.flower.wire import message_of
 
 
@@ -35,26 +34,14 @@ MakeStrategy = Callable[[CohortSeen], Strategy]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Which strategies of the table a model goes by: one, or the mean of several."""
+class StrategyNumber:
+    """Which strategy of the table a model goes by."""
 
-    numbers: tuple[int, ...]
-    weights: tuple[float, ...] = (1.0,)
-
-    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> "Kept":
-        """Return the mean; the same strategy counts once."""
-        shares: dict[int, float] = {}
-        for one, weight in zip((self, *(own(Kept, other) for other in others)), weights, strict=True):
-            for number, part in zip(one.numbers, one.weights, strict=True):
-                shares[number] = shares.get(number, 0.0) + part * weight
-        total = sum(shares.values())
-        if len(shares) == 1:
-            return Kept(tuple(shares))
-        return Kept(tuple(shares), tuple(share / total for share in shares.values()))
+    number: int
 
 
 @dataclass
-class Entry:
+class StrategyEntry:
     """A strategy and the model that it has made."""
 
     strategy: Strategy
@@ -78,39 +65,25 @@ class StrategyTable:
 
     make: MakeStrategy
     asks_cohort: bool = False  # what makes strategies looks at the cohort that they are for
-    entries: dict[int, Entry] = field(default_factory=dict)
-    _mixtures: dict[Kept, Entry] = field(default_factory=dict)
+    entries: dict[int, StrategyEntry] = field(default_factory=dict)
     _next: int = 0
 
-    def add(self, entry: Entry) -> Kept:
+    def add(self, entry: StrategyEntry) -> StrategyNumber:
         """Take an entry into the table."""
         self.entries[self._next] = entry
         self._next += 1
-        return Kept((self._next - 1,))
+        return StrategyNumber(self._next - 1)
 
-    def put(self, number: int, entry: Entry) -> None:
+    def put(self, number: int, entry: StrategyEntry) -> None:
         """Take an entry into the table under the number that a checkpoint has it."""
         self.entries[number] = entry
         self._next = max(self._next, number + 1)
 
-    def of(self, kept: OwnState) -> Entry:
+    def of(self, kept: OwnState) -> StrategyEntry:
         """Return the strategy and the model that a state goes by."""
-        which = own(Kept, kept)
-        if len(which.numbers) == 1:
-            return self.entries[which.numbers[0]]
-        if which not in self._mixtures:
-            parts = [self.entries[number] for number in which.numbers]
-            heaviest = max(range(len(parts)), key=lambda place: which.weights[place])
-            self._mixtures[which] = Entry(
-                mixed([part.strategy for part in parts], which.weights),
-                mean_of([part.arrays for part in parts], which.weights),
-                parts[heaviest].made_for,
-                parts[heaviest].round,
-                _mean_metrics([part.metrics for part in parts], which.weights),
-            )
-        return self._mixtures[which]
+        return self.entries[own(StrategyNumber, kept).number]
 
-    def made_for(self, kept: OwnState, cohort: CohortSeen) -> Entry:
+    def made_for(self, kept: OwnState, cohort: CohortSeen) -> StrategyEntry:
         """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
         entry = self.of(kept)
         if self.asks_cohort and entry.made_for != cohort:
@@ -122,22 +95,20 @@ class StrategyTable:
             entry.strategy, entry.made_for = strategy, cohort
         return entry
 
-    def keep_only(self, used: Iterable[Kept]) -> None:
+    def keep_only(self, used: Iterable[StrategyNumber]) -> None:
         """Forget what no state refers to."""
-        some = list(used)
-        numbers = {number for kept in some for number in kept.numbers}
+        numbers = {kept.number for kept in used}
         self.entries = {number: entry for number, entry in self.entries.items() if number in numbers}
-        self._mixtures = {kept: entry for kept, entry in self._mixtures.items() if kept in some}
 
 
 class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """How far a strategy has moved a model, with what it has made."""
 
-    after: Entry
+    after: StrategyEntry
     weights: Float32Array  # of the model that it has made
 
     @staticmethod
-    def to(after: Entry, before: Float32Array, now: Float32Array) -> "Movement":
+    def to(after: StrategyEntry, before: Float32Array, now: Float32Array) -> "Movement":
         """Return the way between two vectors."""
         movement = np.subtract(now, before).view(Movement)
         movement.after, movement.weights = after, now
@@ -147,7 +118,7 @@ class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
 class ForeignStep:
     """An aggregator whose server step is a Flower strategy's. All replies of a round are kept until it closes."""
 
-    own_states = (Kept,)
+    own_states = (StrategyNumber,)
 
     def __init__(self, table: StrategyTable, model: ModelArrays, first: CohortSeen, arrays: ArrayRecord) -> None:
         self._table, self._model = table, model
@@ -155,7 +126,7 @@ class ForeignStep:
 
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round, with a new strategy; the model is the arrays it was made with."""
-        kept = self._table.add(Entry(self._table.make(self._first), self._arrays, self._first))
+        kept = self._table.add(StrategyEntry(self._table.make(self._first), self._arrays, self._first))
         return ServerState(np.array(weights, dtype=np.float32), (), 0, kept)
 
     def accumulate(self, state: ServerState) -> Accumulator:
@@ -181,7 +152,7 @@ class ForeignStep:
 class _Replies:
     """A round's admitted replies on their way to a strategy."""
 
-    def __init__(self, entry: Entry, weights: Float32Array, model: ModelArrays) -> None:
+    def __init__(self, entry: StrategyEntry, weights: Float32Array, model: ModelArrays) -> None:
         self._entry, self._weights, self._model = entry, weights, model
         self._replies: list[Message] = []
 
@@ -209,7 +180,7 @@ class _Replies:
         if after is None or not all(np.isfinite(values).all() for values in after):
             LOG.warning("%s made a model that is not finite, or another one; it is not used", type(strategy).__name__)
             return None
-        entry = Entry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
+        entry = StrategyEntry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
         return Movement.to(entry, self._weights, self._model.flat32(after))
 
 
@@ -225,20 +196,6 @@ def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
         moved[key] = Array(np.asarray(values))
     beside = {key: kept for key, kept in content.items() if key != name}
     return message_of(RecordDict({name: ArrayRecord(moved), **beside}), reply.message.metadata)
-
-
-def _mean_metrics(metrics: Sequence[MetricRecord | None], weights: Sequence[float]) -> MetricRecord | None:
-    """Return the mean of what all of some metrics have as a number."""
-    there = [(record, weight) for record, weight in zip(metrics, weights, strict=True) if record is not None]
-    if not there:
-        return None
-    total = sum(weight for _, weight in there)
-    mean = MetricRecord()
-    for name in there[0][0]:
-        values = [value for record, _ in there if isinstance(value := record.get(name), int | float)]
-        if len(values) == len(there):
-            mean[name] = sum(value * weight for value, (_, weight) in zip(values, there, strict=True)) / total
-    return mean
 
 
 def weighting_key(strategy: Strategy) -> str:

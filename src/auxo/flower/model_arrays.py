@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auxo.core.layers import Layer
 from auxo.core.types import Float32Array, FloatArray
 
-AnyArray = NDArray[Any]  # of whatever kind of numbers an app's model has
+AppArray = NDArray[Any]  # of whatever kind of numbers an app's model has
 
 _MALFORMED = (ValueError, TypeError, KeyError, EOFError, OSError, MemoryError, AttributeError, OverflowError)
 """What reading an array that a peer has sent may raise: its header may claim any size and kind."""
@@ -74,14 +74,14 @@ class ModelArrays:
         """Return the shapes of what is in the vector, units along the first axis."""
         return tuple(Layer(tensor.shape) for tensor in self.tensors if tensor.is_float and tensor.size)
 
-    def floats(self, arrays: ArrayRecord) -> list[AnyArray] | None:
+    def floats(self, arrays: ArrayRecord) -> list[AppArray] | None:
         """Return the arrays that are in the vector, in its order; None: they are not those of this model.
 
         Nothing is copied where an array is stored as the model's own first one was.
         """
         if len(arrays) != len(self.tensors):
             return None
-        found: list[AnyArray] = []
+        found: list[AppArray] = []
         for tensor in self.tensors:
             values = _values(arrays.get(tensor.name), tensor)
             if values is None:
@@ -101,7 +101,7 @@ class ModelArrays:
             raise ValueError(f"arrays: expected those of the initial model, {self.described()}, got others")
         return np.concatenate([values.ravel() for values in found]).astype(np.float64)
 
-    def flat32(self, found: Sequence[AnyArray]) -> Float32Array:
+    def flat32(self, found: Sequence[AppArray]) -> Float32Array:
         """Return arrays of the vector, see `floats`, as one of float32."""
         return np.concatenate([values.ravel() for values in found], dtype=np.float32, casting="unsafe")
 
@@ -137,7 +137,7 @@ class Updates:
         return self._rooms[place]
 
 
-def update_between(before: Sequence[AnyArray], after: Sequence[AnyArray], flat: Float32Array) -> Float32Array:
+def update_between(before: Sequence[AppArray], after: Sequence[AppArray], flat: Float32Array) -> Float32Array:
     """Return new weights minus old, flat, in the room that is given for it."""
     first = 0
     with np.errstate(all="ignore"):  # what is no number is refused afterwards, with its reason
@@ -166,7 +166,7 @@ def mean_of(records: Sequence[ArrayRecord], weights: Sequence[float]) -> ArrayRe
     return ArrayRecord(arrays)
 
 
-def _values(array: Array | None, tensor: _Tensor) -> AnyArray | None:
+def _values(array: Array | None, tensor: _Tensor) -> AppArray | None:
     """Return an array's numbers if they are of the tensor's shape and of its kind of numbers."""
     if not isinstance(array, Array):
         return None
@@ -183,7 +183,7 @@ def _values(array: Array | None, tensor: _Tensor) -> AnyArray | None:
     return values
 
 
-def _stored(array: Array) -> AnyArray:
+def _stored(array: Array) -> AppArray:
     """Return an array's numbers, as `Array.numpy` does; those that are stored plainly are not copied.
 
     A strategy may make a model of another kind of numbers than the first one's, and then all replies are of that.

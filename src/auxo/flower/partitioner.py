@@ -12,10 +12,10 @@ from auxo.core.types import FloatArray, IntArray
 from auxo.population.heterogeneity import (
     AffineShift,
     ConceptShift,
+    GroupView,
     Heterogeneity,
     LabelSkew,
     Rotation,
-    View,
     assign_groups,
     class_shares,
     group_view,
@@ -261,7 +261,7 @@ def _mapped(partition: Dataset, column: str, change: Callable[[list[Any]], Seque
     return changed.with_format(shown["type"], shown["columns"], shown["output_all_columns"], **shown["format_kwargs"])
 
 
-def _seen(image: Any, view: View) -> Any:
+def _seen(image: Any, view: GroupView) -> Any:
     """Return one image as a group sees it, of the kind it was."""
     if not isinstance(image, PIL.Image.Image):
         return _warped(np.asarray(image), view)
@@ -269,7 +269,7 @@ def _seen(image: Any, view: View) -> Any:
     return PIL.Image.fromarray(_warped(np.asarray(levels), view))
 
 
-def _warped(image: NDArray[Any], view: View) -> NDArray[Any]:
+def _warped(image: NDArray[Any], view: GroupView) -> NDArray[Any]:
     if image.ndim not in (2, 3) or image.dtype.kind not in "iuf":
         raise ValueError(
             f"image_column: expected images, or arrays of two or three axes, got shape {image.shape} of {image.dtype}; "

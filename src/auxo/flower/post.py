@@ -14,10 +14,10 @@ from flwr.serverapp import Grid
 
 from auxo.core.types import CohortId
 from auxo.flower.logs import LOG
-from auxo.flower.wire import Said, says_something, take_said
+from auxo.flower.wire import SaidByNode, says_something, take_said
 from auxo.protocol.messages import AffinityFeedback, CheckIn
 
-Kind = Literal["train", "evaluate", "check-in"]
+MessageKind = Literal["train", "evaluate", "check-in"]
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Reply:
     """A node's reply, ours taken out of it."""
 
     message: Message
-    said: Said
+    said: SaidByNode
 
 
 @dataclass
 class Exchange:
     """Messages that were sent together, and what has come back."""
 
-    kind: Kind
+    kind: MessageKind
     cohort: CohortId  # a check-in is nobody's, and has the root's
     round: int
     nodes: tuple[int, ...]
@@ -71,7 +71,7 @@ class Post:
         return [node for node in self.grid.get_node_ids() if node not in busy]
 
     def send(
-        self, kind: Kind, cohort: CohortId, number: int, messages: Sequence[Message], timeout_s: float
+        self, kind: MessageKind, cohort: CohortId, number: int, messages: Sequence[Message], timeout_s: float
     ) -> Exchange:
         """Send messages, one to a node; a second one to the same node is left out."""
         now, busy = time.monotonic(), self.busy
@@ -106,7 +106,7 @@ class Post:
                 LOG.warning("a reply to no message of ours was left out: from node %s", message.metadata.src_node_id)
                 continue
             del self._flying[name]
-            reply = Reply(message, Said(None, None) if message.has_error() else take_said(message))
+            reply = Reply(message, SaidByNode(None, None) if message.has_error() else take_said(message))
             flying.exchange.replies.setdefault(flying.node, reply)
             found.append((flying.exchange, flying.node, reply))
         now = time.monotonic()
@@ -124,7 +124,7 @@ class Mailbox:
     check_ins: dict[int, CheckIn] = field(default_factory=dict)  # the last of each node
     feedback: dict[int, AffinityFeedback] = field(default_factory=dict)  # that waits for the next message
 
-    def hear(self, node: int, said: Said) -> None:
+    def hear(self, node: int, said: SaidByNode) -> None:
         """Keep the check-in of a node, if there is one; the reply says whose it is."""
         if said.check_in is not None:
             self.check_ins[node] = CheckIn(node, said.check_in.request, said.check_in.participations)

@@ -16,12 +16,12 @@ from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
 from auxo.core.types import CohortId
-from auxo.files.checkpoint_pace import Interval
+from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
-from auxo.flower.foreign_step import CohortSeen, Entry
+from auxo.flower.foreign_step import CohortSeen, StrategyEntry
 from auxo.flower.logs import LOG
-from auxo.flower.model_arrays import AnyArray
+from auxo.flower.model_arrays import AppArray
 from auxo.flower.run_state import RunState
 from auxo.flower.strategy_state import Remembered, recall, remembered
 from auxo.protocol.codec import CodecError, from_parts, to_parts
@@ -57,7 +57,7 @@ class RunFiles:
 
     @staticmethod
     @contextmanager
-    def open(folder: Path | None, interval: Interval) -> "Iterator[RunFiles]":
+    def open(folder: Path | None, interval: CheckpointInterval) -> "Iterator[RunFiles]":
         """Hold a directory for as long as a run lasts.
 
         Raises:
@@ -144,7 +144,7 @@ def _where(run: RunState) -> str:
 
 
 def _parts(run: RunState, mark: Mark) -> Parts:
-    arrays: dict[str, AnyArray] = {}
+    arrays: dict[str, AppArray] = {}
     strategies = {}
     for number, entry in run.table.entries.items():
         state = remembered(entry.strategy, run.table.make(entry.made_for))
@@ -181,7 +181,7 @@ def _parts(run: RunState, mark: Mark) -> Parts:
     return Parts({"rounds": _where(run)}, text, {**own, **arrays})
 
 
-def _read(kept: Kept, run: RunState) -> tuple[RunRecord, Mapping[str, AnyArray]]:
+def _read(kept: Kept, run: RunState) -> tuple[RunRecord, Mapping[str, AppArray]]:
     """Return the record of a checkpoint, and the arrays of strategies; one of other settings is another matter.
 
     Raises:
@@ -194,7 +194,7 @@ def _read(kept: Kept, run: RunState) -> tuple[RunRecord, Mapping[str, AnyArray]]
         raise Unusable(str(error)) from error
 
 
-def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: RunState) -> None:
+def _take_up(record: RunRecord, arrays: Mapping[str, AppArray], run: RunState) -> None:
     known = json.loads(record.strategies)
     for number, said in known.items():
         prefix = f"{_OURS}/{number}/"
@@ -212,7 +212,7 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: RunState) -
                 "strategy that the run was started with, or use another directory"
             )
         recall(strategy, Remembered(_states(arrays, f"{prefix}state/"), dict(said["plain"])))
-        run.table.put(int(number), Entry(strategy, model, seen, said["round"]))
+        run.table.put(int(number), StrategyEntry(strategy, model, seen, said["round"]))
     run.server.take_up(record.server)
     run.mailbox.check_ins = {int(one.client): one for one in record.check_ins}
     run.mailbox.feedback = {int(one.client): one for one in record.feedback}
@@ -221,8 +221,8 @@ def _take_up(record: RunRecord, arrays: Mapping[str, AnyArray], run: RunState) -
     run.elapsed_s = record.clock_s
 
 
-def _states(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, dict[str, AnyArray]]:
-    states: dict[str, dict[str, AnyArray]] = {}
+def _states(arrays: Mapping[str, AppArray], prefix: str) -> dict[str, dict[str, AppArray]]:
+    states: dict[str, dict[str, AppArray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):
             path, _, place = name.removeprefix(prefix).partition("/")

@@ -10,7 +10,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import held_by
 from auxo.core.own_state import NOTHING
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import CohortSeen, Entry, Kept, StrategyTable
+from auxo.flower.foreign_step import CohortSeen, StrategyEntry, StrategyNumber, StrategyTable
 from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.post import Mailbox
 from auxo.flower.wire import Letterhead
@@ -41,11 +41,11 @@ class RunState:
         """Return what all messages bear: of the federation that the server began, or has taken up."""
         return Letterhead.of(self.server.federation, self.affinity)
 
-    def entry(self, name: CohortId) -> Entry:
+    def entry(self, name: CohortId) -> StrategyEntry:
         """Return the strategy that a model goes by, and its arrays."""
         return self.table.of(self.server.kept_beside(name))
 
-    def entry_for(self, name: CohortId, participants: int) -> Entry:
+    def entry_for(self, name: CohortId, participants: int) -> StrategyEntry:
         """Return the same, with a strategy that was made for a round of so many participants."""
         return self.table.made_for(self.server.kept_beside(name), CohortSeen(name, participants))
 
@@ -70,4 +70,4 @@ class RunState:
         """Forget the strategies that no model of the server goes by."""
         states = self.server.record.state.cohorts.values()
         servers = [one for state in states for one in (state.server, *held_by(state)[0])]
-        self.table.keep_only(one.own for one in servers if isinstance(one.own, Kept))
+        self.table.keep_only(one.own for one in servers if isinstance(one.own, StrategyNumber))

@@ -28,7 +28,7 @@ from auxo.flower.roll_call import CheckInBy, RollCall
 from auxo.flower.run_files import RunFiles
 from auxo.flower.run_state import RunState
 from auxo.flower.stopping import polite_stopping
-from auxo.flower.train_round import Training
+from auxo.flower.train_round import GridRounds
 from auxo.protocol.events import Event
 from auxo.runtime.server import Server
 
@@ -135,7 +135,7 @@ class AuxoStrategy(Strategy):
                 state=state,
                 post=post,
                 roll_call=RollCall(state, post, self._check_in, timeout),
-                training=Training(state, post, narrator, train_config, evaluate_config, timeout),
+                training=GridRounds(state, post, narrator, train_config, evaluate_config, timeout),
                 evaluation=Evaluation(state, post, narrator, evaluate_config, timeout, evaluate_fn),
                 narrator=narrator,
                 limits=Limits(num_rounds, timeout, _pause_of(grid)),

@@ -6,15 +6,14 @@ strategy, as in the wrappers for differential privacy, are looked into. What is 
 the object: it is carried on as long as the process lives, and is named when a checkpoint cannot hold it.
 """
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from auxo.flower.model_arrays import AnyArray, mean_of
+from auxo.flower.model_arrays import AppArray
 
 Plain = bool | int | float | str | None
 
@@ -23,14 +22,14 @@ Plain = bool | int | float | str | None
 class Remembered:
     """A strategy's state by the path of each attribute, such as ``strategy.m_t``."""
 
-    arrays: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)  # of one attribute, by name or place
+    arrays: Mapping[str, Mapping[str, AppArray]] = field(default_factory=dict)  # of one attribute, by name or place
     plain: Mapping[str, Plain] = field(default_factory=dict)
     others: tuple[str, ...] = ()  # attributes that differ and are neither
 
 
 def remembered(strategy: Strategy, as_made: Strategy) -> Remembered:
     """Return what a strategy remembers; ``as_made`` is a new one of the same settings."""
-    arrays: dict[str, Mapping[str, AnyArray]] = {}
+    arrays: dict[str, Mapping[str, AppArray]] = {}
     plain: dict[str, Plain] = {}
     others: list[str] = []
     for path, value in _attributes(strategy):
@@ -60,23 +59,6 @@ def recall(strategy: Strategy, state: Remembered) -> None:
         _set(strategy, path, value)
 
 
-def mixed(strategies: Sequence[Strategy], weights: Sequence[float]) -> Strategy:
-    """Return a copy of the strategy of the largest weight, with the means of all for its arrays: moments, momentum."""
-    heaviest = max(range(len(strategies)), key=lambda place: weights[place])
-    mixture = copy.deepcopy(strategies[heaviest])
-    for path, value in list(_attributes(mixture)):
-        own = _named_arrays(value)
-        others = [_named_arrays(_get(strategy, path)) for strategy in strategies]
-        if own is None or any(other is None or other.keys() != own.keys() for other in others):
-            continue
-        records = [
-            ArrayRecord({name: Array(np.asarray(array)) for name, array in (other or {}).items()}) for other in others
-        ]
-        mean = {name: array.numpy() for name, array in mean_of(records, weights).items()}
-        _set(mixture, path, _like(value, mean))
-    return mixture
-
-
 def _attributes(strategy: Strategy, before: str = "") -> Iterator[tuple[str, object]]:
     for name, value in sorted(vars(strategy).items()):
         if isinstance(value, Strategy):
@@ -103,7 +85,7 @@ def _set(strategy: Strategy, path: str, value: object) -> None:
     setattr(holder, name, value)
 
 
-def _named_arrays(value: object) -> Mapping[str, AnyArray] | None:
+def _named_arrays(value: object) -> Mapping[str, AppArray] | None:
     """Return the arrays of an attribute by name or place; None: it is something else, or holds none."""
     if isinstance(value, ArrayRecord):
         return {f"r:{name}": array.numpy() for name, array in value.items()} if len(value) else None
@@ -120,7 +102,7 @@ def _is_text(name: object) -> bool:
     return isinstance(name, str)
 
 
-def _in_the_form_of(path: str, found: Mapping[str, AnyArray]) -> object:
+def _in_the_form_of(path: str, found: Mapping[str, AppArray]) -> object:
     kinds = {name[:2] for name in found}
     plain = {name[2:]: array for name, array in found.items()}
     match kinds.pop() if len(kinds) == 1 else "":
@@ -134,10 +116,6 @@ def _in_the_form_of(path: str, found: Mapping[str, AnyArray]) -> object:
             return plain[""]
         case _:
             raise ValueError(f"{path}: expected arrays of one attribute, got {sorted(found)[:4]}")
-
-
-def _like(value: object, mean: Mapping[str, AnyArray]) -> object:
-    return _in_the_form_of("mean", mean) if value is not None else None
 
 
 def _is_alike(value: object, made: object) -> bool:

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from auxo.core.asking import Answer
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import Entry, ForeignReply, fewest_nodes, weighting_key
+from auxo.flower.foreign_step import ForeignReply, StrategyEntry, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.narrator import Narrator, warnings_in_log
@@ -28,7 +28,9 @@ from auxo.runtime.checked_in import CheckedIn
 R = TypeVar("R", ArrayRecord, MetricRecord)
 
 
-def configured(entry: Entry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]) -> dict[int, Message]:
+def configured(
+    entry: StrategyEntry, number: int, config: ConfigRecord, grid: Grid, nodes: Sequence[int]
+) -> dict[int, Message]:
     """Return the messages that a strategy makes for a round, by node.
 
     Raises:
@@ -118,7 +120,7 @@ class NotOpened:
 
 
 @dataclass
-class Training:
+class GridRounds:
     """Opens and closes rounds over the grid."""
 
     state: RunState

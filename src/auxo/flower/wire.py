@@ -47,7 +47,7 @@ NO_UPDATE = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedOfNode:
     """What a node finds in a message."""
 
     federation: str
@@ -80,7 +80,7 @@ class Trying:
 
 
 @dataclass(frozen=True)
-class Said:
+class SaidByNode:
     """What a server finds in a reply."""
 
     check_in: CheckIn | None
@@ -104,7 +104,7 @@ def give(message: Message, feedback: AffinityFeedback | None) -> None:
         message.metadata.group_id += f"{FEEDBACK}{to_parts(feedback)[0]}"
 
 
-def take_asked(message: Message) -> Asked | None:
+def take_asked(message: Message) -> AskedOfNode | None:
     """Take ours out of a message, so that the app finds what it always finds; None: there was nothing of ours."""
     content = message.content
     record = content.config_records.get(KEY)
@@ -117,7 +117,7 @@ def take_asked(message: Message) -> Asked | None:
     ours = {KEY, EVALUATE_CONFIG, *names}
     message.content = RecordDict({name: kept for name, kept in content.items() if name not in ours})
     federation = record.get("federation")
-    return Asked(
+    return AskedOfNode(
         federation if isinstance(federation, str) else "",
         _read(AffinitySettings, record.get("affinity")) or AffinitySettings(),
         _read(Task, record.get("task")),
@@ -144,11 +144,11 @@ def say(reply: Message, check_in: CheckIn, result: TaskResult | None) -> None:
         reply.metadata.group_id += f"{ANSWER}{to_parts(said)[0]}"
 
 
-def take_said(reply: Message) -> Said:
+def take_said(reply: Message) -> SaidByNode:
     """Take ours out of a reply, so that a strategy finds what it always finds."""
     answer, check_in = _taken(reply, ANSWER), _taken(reply, CHECK_IN)
     _taken(reply, FEEDBACK)  # an app that is none of ours has left it there
-    return Said(_read(CheckIn, check_in), _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE}))
+    return SaidByNode(_read(CheckIn, check_in), _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE}))
 
 
 def _taken(message: Message, mark: str) -> str:

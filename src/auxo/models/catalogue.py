@@ -8,7 +8,7 @@ from typing import Literal
 
 from auxo.population.federated_data import FederatedData
 from auxo.registry.import_path import is_import_path
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Batching, Trainer
 
 Inputs = Literal["numbers", "images", "tokens"]

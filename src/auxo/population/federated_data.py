@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array, InputArray, IntArray
-from auxo.population.preparation import Preparation, Task
+from auxo.population.preparation import LearningTask, Preparation
 
 StoredInputs = NDArray[np.float32 | np.uint8 | np.int32]
 """Inputs as they are kept: numbers, levels of grey or colour from 0 to 255, or tokens."""
@@ -109,7 +109,7 @@ class FederatedData:
     client_names: Sequence[str]
     groups: IntArray | None = None  # (clients,); None when no groups are known
     scaling: Scaling | None = None
-    task: Task = "classification"
+    task: LearningTask = "classification"
     targets: Float32Array | None = None  # (answers, n_classes); None exactly for classification
     preparation: Preparation = field(default_factory=Preparation)  # done to inputs already
 

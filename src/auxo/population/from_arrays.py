@@ -27,12 +27,12 @@ def population_of(
     group: NDArray[np.generic] | None = None,
     name: str,
 ) -> FederatedData:
-    """Return the population of arrays in memory; `population_from` says what they hold."""
+    """Return the population of arrays in memory; `population_from_arrays` says what they hold."""
     arrays = {"x": x, "y": y, "client": client, "test": test} | ({} if group is None else {"group": group})
-    return population_from(arrays, name, Path(name))
+    return population_from_arrays(arrays, name, Path(name))
 
 
-def population_from(arrays: Mapping[str, NDArray[np.generic]], name: str, path: Path) -> FederatedData:
+def population_from_arrays(arrays: Mapping[str, NDArray[np.generic]], name: str, path: Path) -> FederatedData:
     """Return the population of these arrays and no others, which have one entry a sample, in any order.
 
     - ``x`` (samples, features...): finite numbers. Pixels of dtype uint8 are scaled from 0..255 to [0, 1]. All other

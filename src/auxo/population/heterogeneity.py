@@ -105,7 +105,7 @@ ConceptShift = LabelPermutation | LabelSwap | NestedConcepts  # groups name the 
 
 
 @dataclass(frozen=True)
-class View:
+class GroupView:
     """How one group sees its inputs: turned, sheared, scaled, and moved."""
 
     turn_deg: float  # counterclockwise
@@ -151,7 +151,7 @@ class View:
         return turned.reshape(vectors.shape)
 
 
-def group_view(heterogeneity: Heterogeneity, group: int, groups: int, seed: int) -> View | None:
+def group_view(heterogeneity: Heterogeneity, group: int, groups: int, seed: int) -> GroupView | None:
     """Return how a group sees its inputs; None when it sees them as they are.
 
     >>> group_view(Rotation(), group=1, groups=4, seed=0).turn_deg
@@ -160,13 +160,13 @@ def group_view(heterogeneity: Heterogeneity, group: int, groups: int, seed: int)
     match heterogeneity:
         case Rotation():
             # All groups turn in the same planes, so that any two differ by the angle between them.
-            return View(360.0 * group / groups, seed, ("rotation", "planes")) if group else None
+            return GroupView(360.0 * group / groups, seed, ("rotation", "planes")) if group else None
         case AffineShift(degree):
             if group == 0 or degree == 0:
                 return None
             rng = stream(seed, "affine-shift", group)
             turn, shear, scale, *shift = degree * rng.uniform(0.5, 1.0, size=5) * rng.choice([-1.0, 1.0], size=5)
-            return View(
+            return GroupView(
                 turn_deg=float(_MAX_TURN_DEG * turn),
                 seed=seed,
                 planes=("affine-shift", group, "planes"),

@@ -13,11 +13,11 @@ from auxo.population.federated_data import FederatedData, Samples, StoredInputs
 from auxo.population.heterogeneity import (
     AffineShift,
     ConceptShift,
+    GroupView,
     Heterogeneity,
     LabelSkew,
     NoGroups,
     Rotation,
-    View,
     assign_groups,
     class_shares,
     group_view,
@@ -47,7 +47,7 @@ def plant_groups(
     - `Rotation` and `AffineShift`: group 0 sees its inputs as they are, each other group through a view of its own.
       Inputs of shape (height, width) or (channels, height, width) are images, and so are flat ones of a square length
       whose neighbours are alike (`inputs_are_images`); what comes in from outside an image is the level that is usual
-      at its border. All others are turned and moved as vectors (`View.vectors`).
+      at its border. All others are turned and moved as vectors (`GroupView.vectors`).
     - `LabelPermutation`, `LabelSwap` and `NestedConcepts`: each group names the classes its own way.
     - `LabelSkew`: a client keeps a sample of a class with the probability that the class's share in its group has of
       the largest share there, and at least two samples of each split. Its labels are then shared out as before times
@@ -227,7 +227,7 @@ def _thinned(samples: Samples, groups: IntArray, shares: FloatArray, rng: np.ran
     return Samples(samples.x_rows[kept], samples.y[kept], np.concatenate([[0], np.cumsum(left)]))
 
 
-def _seen(data: FederatedData, groups: IntArray, views: list[View | None]) -> FederatedData:
+def _seen(data: FederatedData, groups: IntArray, views: list[GroupView | None]) -> FederatedData:
     """Return the population with each input as the group of its client sees it."""
     splits = (data.train, data.test)
     group_and_row = np.concatenate([np.repeat(groups, part.counts()) * len(data.x) + part.x_rows for part in splits])
@@ -281,7 +281,7 @@ def _as_numbers(stored: StoredInputs) -> Float32Array:
 
 
 def _views_of_rows(
-    data: FederatedData, group_and_row: IntArray, views: list[View | None], looks: _Looks
+    data: FederatedData, group_and_row: IntArray, views: list[GroupView | None], looks: _Looks
 ) -> Iterator[StoredInputs]:
     """Yield inputs as the groups see them, in parts, for sorted numbers of group and row."""
     at_once = max(1, _CHANGED_AT_ONCE // (4 * prod(data.features)))
@@ -292,7 +292,7 @@ def _views_of_rows(
             yield _viewed(data.x[rows], view, looks)
 
 
-def _viewed(stored: StoredInputs, view: View | None, looks: _Looks) -> StoredInputs:
+def _viewed(stored: StoredInputs, view: GroupView | None, looks: _Looks) -> StoredInputs:
     if looks.shape is None:
         numbers = _as_numbers(stored)
         return numbers if view is None else view.vectors(numbers, looks.centre, looks.deviation)

@@ -15,7 +15,7 @@ from auxo.files.typed_json import json_reader
 Missing = Literal["error", "drop", "mean"]
 """What becomes of a row with a missing value: an error, left out, or each gap filled with its column's mean."""
 
-Task = Literal["classification", "regression", "multi-label"]
+LearningTask = Literal["classification", "regression", "multi-label"]
 """What is to be learned: one of several classes, numbers, or which of several labels a sample has."""
 
 _LEVELS = np.float32(255)
@@ -40,7 +40,7 @@ class Preparation:
     fills: tuple[float, ...] = ()  # what a gap in each column becomes; none unless ``missing`` is "mean"
     client: str | None = None  # the columns that said whose a sample is, and what is to be learned
     label: tuple[str, ...] = ()
-    task: Task = "classification"
+    task: LearningTask = "classification"
     target_means: tuple[float, ...] = ()  # of numbers to be learned, as for inputs; none: they are as they were
     target_scales: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()  # what is doubtful about the columns, for people

@@ -144,6 +144,9 @@ class Evaluated:
 
 Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Measured | Evaluated
 
+OnEvent = Callable[[str, Event], None]
+"""Told what happens, with the run of the method that it happens to ("base", "auxo", "oracle 2")."""
+
 _TYPES: Mapping[str, type[Event]] = {
     cls.__name__: cls
     for cls in (RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, CohortEnded, Measured, Evaluated)

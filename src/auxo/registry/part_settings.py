@@ -22,7 +22,7 @@ Sections = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Line:
+class SettingLine:
     """One setting of a part, to be written down."""
 
     key: str
@@ -160,7 +160,7 @@ class PartMaker:
         is_optional = NoneType in get_args(hint) and len(options) == 1
         return self.choices.get(options[0] if is_optional else hint)
 
-    def described(self, part: object, path: str) -> Iterator[tuple[str, list[Line]]]:
+    def described(self, part: object, path: str) -> Iterator[tuple[str, list[SettingLine]]]:
         """Yield a part's sections, one for itself and one for each dataclass or part within it, with their lines."""
         if not is_dataclass(part) or isinstance(part, type):
             return
@@ -172,15 +172,15 @@ class PartMaker:
                 takes = " or ".join(f'"{known}"' for known in registry.names) + " or an import path"
                 said = about(field) or f"Which {registry.kind}."
                 if value is None:
-                    lines.append(Line(field.name, None, said, takes))
+                    lines.append(SettingLine(field.name, None, said, takes))
                     continue
-                line = Line(_NAME, registry.name_of(value), said, takes)
+                line = SettingLine(_NAME, registry.name_of(value), said, takes)
                 (_, further), *rest = list(self.described(value, inner)) or [(inner, [])]
                 deeper += [(inner, [line, *further]), *rest]
             elif is_dataclass(value) and not isinstance(value, type):
                 deeper += self.described(value, inner)
             else:
-                lines.append(Line(field.name, value, about(field), expectation(hints[field.name])))
+                lines.append(SettingLine(field.name, value, about(field), expectation(hints[field.name])))
         yield path, lines
         yield from deeper
 

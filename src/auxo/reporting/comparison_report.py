@@ -16,7 +16,7 @@ from auxo.reporting.number_format import counted
 from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_plot
 from auxo.reporting.race import Runner, race
-from auxo.reporting.svg import Axis, Line, LineChart, Mark
+from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
 _ROW = 30  # pixels of a difference
 
@@ -27,7 +27,7 @@ def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
     Raises:
         FileError: a file of a run is damaged, or there is no place for the page.
     """
-    plots = [*differences(comparison), *curves(folder, comparison)]
+    plots = [*difference_plots(comparison), *curves(folder, comparison)]
     for plot in plots:
         write_plot(folder, plot)
     path = folder / "report.html"
@@ -94,7 +94,7 @@ def _table(comparison: Comparison) -> Markup:
     return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
 
 
-def differences(comparison: Comparison) -> list[Plot]:
+def difference_plots(comparison: Comparison) -> list[Plot]:
     """Return how far each method is from the base in each measure in per cent, with its interval; none without any."""
     found = [
         (f"{words_for(method).name}, {title_of(row, comparison)}", method, title_of(row, comparison), difference)
@@ -121,7 +121,7 @@ def differences(comparison: Comparison) -> list[Plot]:
         Axis("percentage points", low=least - room if least < 0 else least, high=most + room),
         Axis("", names=tuple(name for name, *_ in found)),
         tuple(lines),
-        marks=(Mark(0.0, "", "no difference"),),
+        marks=(Moment(0.0, "", "no difference"),),
         height=90 + _ROW * len(found),
     )
     rows = [(title, method, difference.mean, difference.half_width) for _, method, title, difference in found]

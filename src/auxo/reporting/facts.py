@@ -162,7 +162,7 @@ def speedup_doubts(facts: RunFacts, run: MethodFacts) -> tuple[str, ...]:
     )
 
 
-def gather(run: RunDirectory) -> RunFacts:
+def gather_facts(run: RunDirectory) -> RunFacts:
     """Read a run directory, finished or not.
 
     Raises:

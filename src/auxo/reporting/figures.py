@@ -12,7 +12,7 @@ from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.method_names import method_colours
 from auxo.reporting.number_format import PER_CENT, counted, number, percent, time_unit, times
-from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Mark, Span, Zone
+from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Moment, Span, Zone
 
 _COHORT_COLOURS = 6  # how many the style sheet has; more cohorts than that use them again
 _TENTH = 0.1
@@ -102,7 +102,7 @@ def gain_chart(run: MethodFacts) -> LineChart | None:
     if not lines:
         return None
     marks = tuple(
-        Mark(
+        Moment(
             float(partition.round),
             f"{partition.cohort} \N{RIGHTWARDS ARROW} {len(partition.children)}",
             f"{partition.cohort} partitioned into {counted(len(partition.children), 'cohort')} in round "
@@ -183,8 +183,8 @@ def measured_charts(run: MethodFacts) -> list[tuple[str, str, LineChart]]:
     return charts
 
 
-def _partition_marks(run: MethodFacts) -> tuple[Mark, ...]:
-    return tuple(Mark(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
+def _partition_marks(run: MethodFacts) -> tuple[Moment, ...]:
+    return tuple(Moment(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
 
 
 def cohort_colours(run: MethodFacts) -> dict[str, str]:
@@ -247,10 +247,10 @@ def _cohort_band(run: MethodFacts, places: dict[str, FloatArray], colours: dict[
     return (Band(colours[run.method], places[run.method], low, high),)
 
 
-def _partition_mark(partition: Partitioned, at: float) -> Mark:
+def _partition_mark(partition: Partitioned, at: float) -> Moment:
     children = len(partition.children)
     detail = f"round {partition.round}: {partition.cohort} partitioned into {', '.join(partition.children)}"
-    return Mark(at, f"{partition.cohort} \N{RIGHTWARDS ARROW} {counted(children, 'cohort')}", detail)
+    return Moment(at, f"{partition.cohort} \N{RIGHTWARDS ARROW} {counted(children, 'cohort')}", detail)
 
 
 def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float], gain: str | None) -> tuple[Span, ...]:

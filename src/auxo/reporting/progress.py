@@ -1,7 +1,7 @@
 """Live progress of a run: bars on a terminal, a few plain lines anywhere else, both fed by events alone."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO
@@ -13,12 +13,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from auxo.core.settings import PositiveInt, checked
 from auxo.experiments.config import Config
 from auxo.protocol.cohorts_seen import CohortsSeen
-from auxo.protocol.events import CohortEnded, Evaluated, Event, Partitioned, RoundClosed, StoppedLooking
+from auxo.protocol.events import CohortEnded, Evaluated, Event, OnEvent, Partitioned, RoundClosed, StoppedLooking
 from auxo.registry.registry import short_name
 from auxo.reporting.number_format import counted
-
-OnEvent = Callable[[str, Event], None]
-"""Is told which run of which method ("base", "auxo", "oracle 2") an event belongs to."""
 
 _PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
 

@@ -23,7 +23,7 @@ from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
 
 
 def write_report(run: RunDirectory, facts: RunFacts) -> Path:
-    """Write the report of what a run's files say (`gather`) into its directory and return where it is."""
+    """Write the report of what a run's files say (`gather_facts`) into its directory and return where it is."""
     sections = (
         _summary_section(facts),
         _accuracy_section(facts),

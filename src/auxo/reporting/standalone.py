@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from auxo.experiments.run_directory import RunDirectory
-from auxo.reporting.facts import RunFacts, gather
+from auxo.reporting.facts import RunFacts, gather_facts
 from auxo.reporting.figures import accuracy_over_time, accuracy_over_work, client_curve
 from auxo.reporting.markup import Markup
 from auxo.reporting.style import STYLE
@@ -24,7 +24,7 @@ def figures_of(run: RunDirectory) -> dict[str, str]:
     Raises:
         FileError: a file of the run is damaged.
     """
-    facts = gather(run)
+    facts = gather_facts(run)
     charts = {name: chart for name, make in _CHARTS.items() if (chart := make(facts)) is not None}
     found = {name: standalone(draw(chart, _WIDTH)) for name, chart in charts.items()}
     for method in facts.contenders:

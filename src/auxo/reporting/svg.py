@@ -63,7 +63,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Moment:
     """A moment: a vertical line with a word at its top."""
 
     x: float
@@ -110,7 +110,7 @@ class LineChart:
     y: Axis
     lines: tuple[Line, ...]
     bands: tuple[Band, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Moment, ...] = ()
     spans: tuple[Span, ...] = ()
     zones: tuple[Zone, ...] = ()
     levels: tuple[Level, ...] = ()
@@ -314,7 +314,7 @@ def _band(band: Band, frame: _Frame) -> Markup:
     return tag("polygon", class_=f"band c-{band.colour}", points=f"{there} {back}")
 
 
-def _marks(marks: Sequence[Mark], frame: _Frame) -> Markup:
+def _marks(marks: Sequence[Moment], frame: _Frame) -> Markup:
     parts: list[Markup] = []
     free_from = -np.inf  # a word that would run into the one before it is left to the pointer
     for mark in sorted(marks, key=lambda mark: mark.x):

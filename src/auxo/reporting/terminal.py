@@ -24,7 +24,7 @@ Figures = dict[str, float | None]
 _FINDINGS = ("speedup", "cohorts", "ari", "oracle_gain_share", "lost", "matched_accuracy", "matched_ari")
 
 
-def headline(summary: Summary) -> dict[str, Figures | str | float | None]:
+def headline_figures(summary: Summary) -> dict[str, Figures | str | float | None]:
     """Return the few numbers of a summary that scripts ask for; None where a run could not tell.
 
     What is not under a method's name is Auxo's. Methods beyond the base, Auxo and the oracle have all under theirs.
@@ -86,7 +86,7 @@ def cohort_tree_text(run: MethodFacts) -> Tree:
     return tree
 
 
-def comparison_table(summary: Summary) -> RenderableType:
+def methods_on_terminal(summary: Summary) -> RenderableType:
     """Return the methods that have finished side by side; accuracies in per cent, over all clients' test data.
 
     What one contender brought stands below in words, what several brought in a table of their own.

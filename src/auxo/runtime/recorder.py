@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from auxo.files.atomic_write import is_ours_for_now
-from auxo.files.checkpoint_pace import Interval, work_between
+from auxo.files.checkpoint_pace import CheckpointInterval, work_between
 from auxo.files.checkpoint_store import CheckpointStore, Disk, Kept
 from auxo.files.directory_lock import locked_directory
 from auxo.files.row_changes import AnyArray
@@ -40,7 +40,7 @@ class Recorder:
     """Records what goes on in a directory, for one process at a time; use as a context manager."""
 
     directory: Path
-    interval: Interval  # seconds are of work; more where a checkpoint takes more than 2 % of them
+    interval: CheckpointInterval  # seconds are of work; more where a checkpoint takes more than 2 % of them
     on_problem: Callable[[str], None]  # told of a damaged checkpoint, and of a disk without room
     checkpoints: str = "checkpoints"  # the folder for them; "": the directory itself
     disk: Disk = field(default_factory=Disk)

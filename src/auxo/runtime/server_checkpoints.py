@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from auxo.files.checkpoint_pace import Interval
+from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Disk, Kept, Unusable
 from auxo.files.row_changes import AnyArray
 from auxo.protocol.event_log import Mark
@@ -60,7 +60,7 @@ class ServerCheckpoints:
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
-        interval = Interval(seconds=self.every_s)
+        interval = CheckpointInterval(seconds=self.every_s)
         self._recorder = Recorder(self.folder, interval, self.on_problem, "", self.disk, self.clock)
 
     def __enter__(self) -> Self:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.asking import NEAREST
 from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import EVERYBODY, Closing, Participants
 from auxo.core.cohort_state import CoordinatorState
@@ -32,7 +31,8 @@ from auxo.runtime.round_events import RoundEnd, children_made, round_events
 from auxo.runtime.rounds import Opened, end_round, match, open_round, there_for
 from auxo.simulation.availability import Availability
 from auxo.simulation.client_side import ClientRules, ClientSide
-from auxo.simulation.devices import Devices, Work, durations_s, samples_of_steps, uploads_s
+from auxo.simulation.costs import Spent, cost_of, work_of
+from auxo.simulation.devices import Devices, Work, durations_s, uploads_s
 from auxo.simulation.round_timing import draw_failures_s, time_round
 from auxo.simulation.showing_up import time_everybody, waits_s
 from auxo.training.trainer import Job, LocalTraining
@@ -69,26 +69,6 @@ class Pace:
     futile: int = 0  # rounds in a row that came to nothing
     attempts: int = 0  # rounds opened or tried so far; names the round's random streams
     ended: bool = False
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Resources so far; wasted ones bought no aggregated update."""
-
-    participations: int = 0
-    wasted_participations: int = 0
-    device_s: float = 0.0
-    wasted_device_s: float = 0.0
-    downloads: int = 0  # models sent to participants
-
-    def __add__(self, more: "Spent") -> "Spent":
-        return Spent(
-            self.participations + more.participations,
-            self.wasted_participations + more.wasted_participations,
-            self.device_s + more.device_s,
-            self.wasted_device_s + more.wasted_device_s,
-            self.downloads + more.downloads,
-        )
 
 
 @dataclass(frozen=True)
@@ -254,7 +234,7 @@ class Simulation:
     def _work(self, participants: Participants, epochs: IntArray, upload: FloatArray | None) -> Work:
         """Return what participants have to do in so many epochs, and that they send so much of each update."""
         samples, batch_size = self.world.data.train.counts(participants.clients), self.world.batch_size
-        work = _work(participants, samples, epochs, self.rules.asks_for_loss, batch_size)
+        work = work_of(participants, samples, epochs, self.rules.asks_for_loss, batch_size)
         if upload is None:
             return work
         return replace(work, uploads=upload if work.uploads is None else upload * work.uploads)
@@ -276,7 +256,7 @@ class Simulation:
         assert opened is not None  # noqa: S101 - step() only closes rounds that are open
         closing = closing_of(self.rules, state.coordinator, cohort, opened.participants, opened.times)
         closed = self.world.engine.run_round(self.rules, closing, self._training(state, closing, opened))
-        state = replace(state, spent=state.spent + _spent(opened, closed))
+        state = replace(state, spent=state.spent + _cost(opened, closed))
         before, ended = state.coordinator.tree, end_round(self.rules, state.coordinator, closing, closed)
         state = replace(state, coordinator=ended.state)
         self._report(state, cohort, opened, closed, before)
@@ -385,55 +365,9 @@ def _epochs_in_time(took_s: FloatArray, training_s: FloatArray, epochs: IntArray
     return np.clip(possible, 1, epochs).astype(np.int64)
 
 
-def _work(
-    participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool, batch_size: int
-) -> Work:
-    """Return what participants have to do: those that compare models are sent all of them, and try each once.
-
-    Others try the one that they are sent, if they are asked for their loss; so do all where there is only one. Who
-    pre-trains is sent a model for that, and sends what came of it.
-    """
-    asks = participants.asks
-    half = np.where(samples > 1, (samples + 1 - asks.fold) // 2, samples)
-    own = np.where(asks.fold < 0, samples, half)
-    trained = own * epochs if asks.steps is None else samples_of_steps(own, asks.steps, batch_size)
-    first, uploads = asks.pre_training, None
-    if first is not None:
-        pre_trains = asks.model == NEAREST
-        trained = trained + np.where(pre_trains, samples_of_steps(own, first.steps, batch_size), 0)
-        uploads = 1 + pre_trains
-    downloads = _downloads(participants)
-    compared = asks.compared(len(participants.offered))
-    tries = np.where(compared > 1, compared, int(asks_for_loss))
-    is_half = asks.fold >= 0
-    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.asking.Part`
-    tried = np.where(is_half, half, samples) * tries + judged * _judged(participants)
-    return Work(trained, tried, downloads, uploads)
-
-
-def _downloads(participants: Participants) -> IntArray:
-    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
-    asks = participants.asks
-    trained = asks.compared(len(participants.offered))
-    if asks.centres is not None:
-        return np.zeros(len(participants.clients), dtype=np.int64)
-    return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))
-
-
-def _judged(participants: Participants) -> IntArray:
-    asked = participants.asks.judges
-    return np.zeros(len(participants.clients), dtype=np.int64) if asked is None else (asked >= 0).sum(axis=1)
-
-
-def _spent(opened: OpenRound, closed: Closed) -> Spent:
+def _cost(opened: OpenRound, closed: Closed) -> Spent:
     """Return what a round has cost; without an outcome all of it is wasted."""
     used = np.zeros(len(opened.kept), dtype=np.bool_)
     if closed.outcome is not None:
         used[closed.gathered.aggregated] = True
-    return Spent(
-        participations=int(used.sum()),
-        wasted_participations=int((~used).sum()),
-        device_s=float(opened.spent_s[used].sum()),
-        wasted_device_s=float(opened.spent_s[~used].sum()),
-        downloads=int(_downloads(opened.participants).sum()),
-    )
+    return cost_of(opened.participants, opened.spent_s, used)

@@ -10,7 +10,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
 from auxo.testing.locking import locked
-from auxo.testing.small_federation import Trial, initial_model, rules_of
+from auxo.testing.small_federation import SmallFederation, initial_model, rules_of
 
 CONTRACT = Contract[Aggregator]("an aggregator", "Aggregator in auxo.core.aggregators")
 _PARAMETERS, _UPDATES = 30, 20  # more updates than are added up at once
@@ -215,7 +215,7 @@ def states_can_be_averaged(aggregator: Aggregator) -> None:
 @CONTRACT.promise
 def trains_a_federation(aggregator: Aggregator) -> None:
     """A small federation trains with it to its end: its model moves, and stays finite."""
-    for mine in Trial.of(rules_of(OneCohort(), aggregator)).end().coordinator.cohorts.values():
+    for mine in SmallFederation.of(rules_of(OneCohort(), aggregator)).end().coordinator.cohorts.values():
         weights = mine.server.weights
         expect(bool(np.isfinite(weights).all()), "a finite model", "another")
         expect(not np.array_equal(weights, initial_model(0)), "a model that has moved", "the one that it began with")

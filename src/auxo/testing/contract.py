@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Generic, TypeVar
 
-Part = TypeVar("Part")
+_Part = TypeVar("_Part")
 
 
 class ContractBroken(AssertionError):  # noqa: N818 - it says what happened
@@ -52,15 +52,15 @@ def is_finite_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Check(Generic[Part]):
+class Check(Generic[_Part]):
     """One promise; call it with a part to see whether the part keeps it."""
 
     name: str
     promise: str  # a sentence
-    contract: "Contract[Part]"
-    look: Callable[[Part], None]
+    contract: "Contract[_Part]"
+    look: Callable[[_Part], None]
 
-    def __call__(self, part: Part) -> None:
+    def __call__(self, part: _Part) -> None:
         """Look at a part.
 
         Raises:
@@ -74,7 +74,7 @@ class Check(Generic[Part]):
             raised = f"Expected no exception, got {type(error).__name__}: {error}"
             raise ContractBroken(self._message(part, raised)) from error
 
-    def _message(self, part: Part, found: str) -> str:
+    def _message(self, part: _Part, found: str) -> str:
         contract = self.contract
         return (
             f"{contract.name_of(part)} breaks a promise of {contract.kind}: {self.promise} {found}; "
@@ -87,20 +87,20 @@ def _class_name(part: object) -> str:
 
 
 @dataclass(frozen=True)
-class Contract(Generic[Part]):
+class Contract(Generic[_Part]):
     """What parts of one kind promise."""
 
     kind: str  # with its article: "a method"
     described: str  # where the protocol is
-    name_of: Callable[[Part], str] = _class_name
+    name_of: Callable[[_Part], str] = _class_name
 
-    def promise(self, look: Callable[[Part], None]) -> Check[Part]:
+    def promise(self, look: Callable[[_Part], None]) -> Check[_Part]:
         """Return the check that a function makes; the first line of its docstring is the promise."""
         promise = (inspect.getdoc(look) or "").partition("\n")[0]
         return Check(getattr(look, "__name__", "check"), promise, self, look)
 
 
-def run_checks(checks: Iterable[Check[Part]], part: Part) -> None:
+def run_checks(checks: Iterable[Check[_Part]], part: _Part) -> None:
     """Run checks in their order.
 
     Raises:

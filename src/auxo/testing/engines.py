@@ -18,7 +18,7 @@ from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, run_checks
-from auxo.testing.small_federation import Trial, in_process, population, rules_of
+from auxo.testing.small_federation import SmallFederation, in_process, population, rules_of
 
 MakeEngine = Callable[[InProcess], AbstractContextManager[Engine]]
 """Returns the engine that trains what another one would train in this process."""
@@ -65,7 +65,7 @@ class Listening:
 def heard_in_process(algorithm: CohortAlgorithm, data: FederatedData) -> list[HeardRound]:
     """Return the rounds of a small federation as the engine in this process runs them."""
     listening = Listening(in_process(data))
-    Trial.of(rules_of(algorithm), listening, data).end()
+    SmallFederation.of(rules_of(algorithm), listening, data).end()
     return listening.heard
 
 

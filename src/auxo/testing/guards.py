@@ -16,7 +16,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
 from auxo.testing.locking import locked
-from auxo.testing.small_federation import Trial, in_process, rules_of
+from auxo.testing.small_federation import SmallFederation, in_process, rules_of
 from auxo.testing.troubled_engine import Troubled, diverged, of_some
 
 CONTRACT = Contract[Guard]("a guard", "Guard in auxo.core.guard")
@@ -111,7 +111,7 @@ def _kept(state: OwnState) -> CoordinatorState:
 def guards_a_federation(guard: Guard) -> None:
     """A small federation some of whose clients send no numbers trains with it to its end, twice to the same bytes."""
     rules = rules_of(OneCohort(), guard=guard)
-    one, other = (Trial.of(rules, Troubled(in_process(), of_some(diverged))).end() for _ in range(2))
+    one, other = (SmallFederation.of(rules, Troubled(in_process(), of_some(diverged))).end() for _ in range(2))
     expect_same(to_bytes(one), to_bytes(other), "the same bytes twice")
 
 

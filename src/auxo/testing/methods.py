@@ -32,10 +32,10 @@ from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, is_finite_number, run_checks
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import (
-    CLIENTS,
+    N_CLIENTS,
     PARTICIPANTS,
     TRAINER,
-    Trial,
+    SmallFederation,
     in_process,
     initial_model,
     rules_of,
@@ -78,14 +78,14 @@ def runs(algorithm: CohortAlgorithm) -> None:
     """It has all members of a cohort algorithm, and a small federation runs with it to its end."""
     lacking = [name for name in vars(CohortAlgorithm) if not name.startswith("_") and not hasattr(algorithm, name)]
     expect(not lacking, "all members of the protocol", f"none called {', '.join(lacking)}")
-    Trial.of(rules_of(algorithm)).end()
+    SmallFederation.of(rules_of(algorithm)).end()
 
 
 @_promise
 def leaves_arguments_alone(algorithm: CohortAlgorithm) -> None:
     """No function changes its arguments, arrays included."""
-    trial = Trial.of(rules_of(Witness(algorithm, watch=locked)))
-    trial.simulation.placement(trial.end())
+    federation = SmallFederation.of(rules_of(Witness(algorithm, watch=locked)))
+    federation.simulation.placement(federation.end())
 
 
 @_promise
@@ -102,7 +102,7 @@ def begins_with_models(algorithm: CohortAlgorithm) -> None:
 @_promise
 def opens_rounds_for_every_leaf(algorithm: CohortAlgorithm) -> None:
     """Openers are never empty, and every leaf trains in the rounds of exactly one of them, until all have ended."""
-    for state in Trial.of(rules_of(algorithm)).states():
+    for state in SmallFederation.of(rules_of(algorithm)).states():
         _expect_openers(algorithm.openers(state.coordinator.tree), state.coordinator.tree)
 
 
@@ -118,7 +118,7 @@ def _expect_openers(openers: Sequence[CohortId], tree: CohortTree) -> None:
 @_promise
 def shares_with_every_opener(algorithm: CohortAlgorithm) -> None:
     """Shares of the participants are finite positive numbers, one for each opener."""
-    for state in Trial.of(rules_of(algorithm)).states():
+    for state in SmallFederation.of(rules_of(algorithm)).states():
         tree = state.coordinator.tree
         openers = algorithm.openers(tree)
         shares = algorithm.shares(tree, openers)
@@ -131,9 +131,9 @@ def shares_with_every_opener(algorithm: CohortAlgorithm) -> None:
 def matches_openers_and_places_leaves(algorithm: CohortAlgorithm) -> None:
     """Check-ins are matched to openers or NOWHERE, and clients are placed with leaves or NOWHERE."""
     witness = Witness(algorithm)
-    trial = Trial.of(rules_of(witness))
-    for state in trial.states():
-        trial.simulation.placement(state)
+    federation = SmallFederation.of(rules_of(witness))
+    for state in federation.states():
+        federation.simulation.placement(state)
         _try_strangers(witness, state.coordinator)
         for seen in taken(witness.seen.matches):
             _expect_among(seen, algorithm.openers(seen.state.tree), "an opener")
@@ -145,7 +145,7 @@ def _try_strangers(witness: Witness, state: CoordinatorState) -> None:
     """Send nobody, and clients whose requests come from a tree that never was."""
     rng = stream(0, "strangers")
     tree = CohortTree().partition(ROOT, (0, 1, 2), (0.2, 0.3, 0.5)).partition(CohortId("0.1"), (0, 1), (0.5, 0.5))
-    for count in (0, CLIENTS):
+    for count in (0, N_CLIENTS):
         silent = Requests.silent(tree, np.zeros(count, dtype=np.int64))
         odd = replace(
             silent,
@@ -173,7 +173,7 @@ def wants_some_updates(algorithm: CohortAlgorithm) -> None:
     """A round wants at least one update, or those of everybody, whoever else there is to share with."""
     if not isinstance(algorithm, Wants):
         return
-    for state in Trial.of(rules_of(algorithm)).states():
+    for state in SmallFederation.of(rules_of(algorithm)).states():
         for cohort in state.coordinator.cohorts.values():
             for share in (1, PARTICIPANTS):
                 wants = algorithm.wants(cohort, share)
@@ -198,7 +198,7 @@ def refuses_in_words(method: Method) -> None:
 def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
     """A plan's rows are different rows of the selected, of whom there may be none, and name models that there are."""
     witness = Witness(algorithm)
-    for _ in Trial.of(rules_of(witness)).states():
+    for _ in SmallFederation.of(rules_of(witness)).states():
         for seen in taken(witness.seen.plans):
             _of_nobody(algorithm, seen.opening)
 
@@ -213,7 +213,7 @@ def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
 def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
     """A round that closes is one more of every cohort that it is for, with a word for all who keep a record."""
     witness = Witness(algorithm)
-    for _ in Trial.of(rules_of(witness)).states():
+    for _ in SmallFederation.of(rules_of(witness)).states():
         for seen in taken(witness.seen.closes):
             if seen.outcome is not None:
                 _expect_outcome(algorithm, seen, seen.outcome)
@@ -237,7 +237,7 @@ def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcom
 def models_stay_finite(algorithm: CohortAlgorithm) -> None:
     """Models, also those that a cohort holds besides its own, stay finite vectors of float32, whatever some send."""
     troubled = Troubled(in_process(), of_some(diverged))
-    for state in Trial.of(rules_of(algorithm), troubled).states():
+    for state in SmallFederation.of(rules_of(algorithm), troubled).states():
         for cohort, mine in state.coordinator.cohorts.items():
             for weights in _models_of(mine):
                 is_fit = weights.dtype == np.float32 and weights.shape == (TRAINER.n_params,)
@@ -255,7 +255,7 @@ def _models_of(state: CohortState) -> tuple[Float32Array, ...]:
 @_promise
 def repeats_itself(algorithm: CohortAlgorithm) -> None:
     """Two runs of the same federation end with the same bytes."""
-    one, other = (Trial.of(rules_of(algorithm)).end() for _ in range(2))
+    one, other = (SmallFederation.of(rules_of(algorithm)).end() for _ in range(2))
     _expect_same_states(one, other, "the same state at the end of both")
 
 
@@ -263,16 +263,16 @@ def repeats_itself(algorithm: CohortAlgorithm) -> None:
 def resumes_from_bytes(algorithm: CohortAlgorithm) -> None:
     """The state goes to bytes and back at any event, and a run that goes on from there ends with the same bits."""
     rules = rules_of(algorithm)
-    trial, kept = Trial.of(rules), []
-    whole = trial.start()
-    for number, state in enumerate(trial.states(whole)):
+    federation, kept = SmallFederation.of(rules), []
+    whole = federation.start()
+    for number, state in enumerate(federation.states(whole)):
         whole = state
         if number in INTERRUPTED_AT:
             kept.append(to_bytes(state))
     for data in kept:
         again = from_bytes(SimulationState, data, rules.own_states)
         expect(to_bytes(again) == data, "the bytes that were read", "others")
-        _expect_same_states(whole, trial.end(again), "the same end for a run that was interrupted")
+        _expect_same_states(whole, federation.end(again), "the same end for a run that was interrupted")
 
 
 def _expect_same_states(one: SimulationState, other: SimulationState, expected: str) -> None:
@@ -285,7 +285,9 @@ def _expect_same_states(one: SimulationState, other: SimulationState, expected: 
 def rejected_is_failed(algorithm: CohortAlgorithm) -> None:
     """A participant whose update is refused is as one that failed, to the bit, in models and clients' records."""
     rules = rules_of(algorithm)
-    one, other = (Trial.of(rules, Troubled(in_process(), of_some(trouble))).end() for trouble in (diverged, failed))
+    one, other = (
+        SmallFederation.of(rules, Troubled(in_process(), of_some(trouble))).end() for trouble in (diverged, failed)
+    )
     models = [
         {name: (mine.server, *held_by(mine)) for name, mine in state.coordinator.cohorts.items()}
         for state in (one, other)
@@ -298,10 +300,10 @@ def rejected_is_failed(algorithm: CohortAlgorithm) -> None:
 def nothing_comes_of_nothing(algorithm: CohortAlgorithm) -> None:
     """A round without an update that can be used changes nothing, whether nobody answers or only late ones do."""
     rules = rules_of(algorithm)
-    trial = Trial.of(rules)
-    silent = Trial.of(rules, Troubled(in_process(), failed))
-    late = Trial.of(rules, Troubled(in_process(), none, only_late=True))
-    for state in trial.states():
+    federation = SmallFederation.of(rules)
+    silent = SmallFederation.of(rules, Troubled(in_process(), failed))
+    late = SmallFederation.of(rules, Troubled(in_process(), none, only_late=True))
+    for state in federation.states():
         if all(pace.open_round is None for pace in state.paces.values()):
             continue
         for other in (silent, late):

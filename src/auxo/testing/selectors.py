@@ -17,7 +17,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
 from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
 from auxo.testing.locking import locked
-from auxo.testing.small_federation import Trial, rules_of
+from auxo.testing.small_federation import SmallFederation, rules_of
 
 CONTRACT = Contract[Selector]("a selector", "Selector in auxo.core.selectors")
 _CANDIDATES = 30
@@ -186,7 +186,7 @@ def _kept(memory: OwnState) -> CohortState:
 @CONTRACT.promise
 def selects_for_a_federation(selector: Selector) -> None:
     """A small federation trains with it to its end, twice to the same bytes."""
-    one, other = (to_bytes(Trial.of(rules_of(OneCohort(), selector=selector)).end()) for _ in range(2))
+    one, other = (to_bytes(SmallFederation.of(rules_of(OneCohort(), selector=selector)).end()) for _ in range(2))
     expect(one == other, "the same bytes twice", "others")
 
 

@@ -23,11 +23,11 @@ from auxo.simulation.availability import DayNightPattern
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.testing.contract import expect
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 
 # Our choices, all of them: small enough for a fraction of a second, large enough for cohorts of several clients.
-CLIENTS, FEATURES, CLASSES = 40, 4, 3
+N_CLIENTS, FEATURES, CLASSES = 40, 4, 3
 ROUNDS, PARTICIPANTS = 12, 10
 _SEED = 7
 _MOST_EVENTS = 5000  # a cohort that finds nobody gives up after a thousand
@@ -40,7 +40,7 @@ TRAINING = LocalTraining(learning_rate=0.1)
 def population() -> FederatedData:
     """Return the clients' data, with the groups that only a reference may know."""
     return synthetic_population(
-        clients=CLIENTS,
+        clients=N_CLIENTS,
         groups=2,
         heterogeneity=LabelPermutation(),
         features=FEATURES,
@@ -53,7 +53,7 @@ def population() -> FederatedData:
 def true_groups() -> IntArray:
     """Return the group of each client."""
     groups = population().groups
-    return np.zeros(CLIENTS, dtype=np.int64) if groups is None else groups
+    return np.zeros(N_CLIENTS, dtype=np.int64) if groups is None else groups
 
 
 def in_process(data: FederatedData | None = None) -> InProcess:
@@ -88,22 +88,22 @@ def initial_model(number: int) -> Float32Array:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SmallFederation:
     """A federation in the small world."""
 
     simulation: Simulation
 
     @staticmethod
-    def of(rules: Federation, engine: Engine | None = None, data: FederatedData | None = None) -> "Trial":
-        """Return a trial of these rules, in this process or with another engine, which may have data of its own."""
+    def of(rules: Federation, engine: Engine | None = None, data: FederatedData | None = None) -> "SmallFederation":
+        """Return one of these rules, in this process or with another engine, which may have data of its own."""
         world = World(
             data=replace(data or population(), groups=None),
-            devices=SyntheticDevices().draw(CLIENTS, _SEED),
-            availability=DayNightPattern(share=0.8).draw(CLIENTS, _SEED),
+            devices=SyntheticDevices().draw(N_CLIENTS, _SEED),
+            availability=DayNightPattern(share=0.8).draw(N_CLIENTS, _SEED),
             engine=engine or in_process(),
             dropout=0.1,
         )
-        return Trial(Simulation(rules, world, on_event=lambda event: None))
+        return SmallFederation(Simulation(rules, world, on_event=lambda event: None))
 
     def start(self) -> SimulationState:
         """Return the state before the first event."""

@@ -295,7 +295,7 @@ def check_trainer(
     Raises:
         ContractBroken: it does not.
 
-    >>> from auxo.training.softmax import SoftmaxTrainer
+    >>> from auxo.training.softmax_trainer import SoftmaxTrainer
     >>> check_trainer(SoftmaxTrainer(n_features=64, n_classes=4))
     """
     trial = TrainerTrial(trainer, data or separable_population(), rounds, training or LocalTraining())

@@ -12,7 +12,7 @@ from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.federation import Federation
 from auxo.training.trainer import Job
 
-Trouble = Callable[[Job, Answer], Answer | Failure]
+MakesTrouble = Callable[[Job, Answer], Answer | Failure]
 """What a participant answers in place of its answer; itself where there is no trouble."""
 
 
@@ -21,7 +21,7 @@ class Troubled:
     """Trains in this process; what is answered is the trouble's affair."""
 
     inner: InProcess
-    trouble: Trouble
+    trouble: MakesTrouble
     only_late: bool = False  # those in time fail, all of them
 
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
@@ -52,7 +52,7 @@ def diverged(job: Job, answer: Answer) -> Answer:
     return replace(answer, update=np.full_like(answer.update, np.nan))
 
 
-def of_some(trouble: Trouble) -> Trouble:
+def of_some(trouble: MakesTrouble) -> MakesTrouble:
     """Return a trouble that every fourth client has, and always."""
 
     def troubled(job: Job, answer: Answer) -> Answer | Failure:

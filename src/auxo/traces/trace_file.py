@@ -23,7 +23,7 @@ from auxo.files.atomic_write import whole_file
 from auxo.files.errors import FileError, file_error
 from auxo.traces.trace import Sessions, Speeds, Trace, check_sessions, check_speeds
 
-FORMAT = "1"
+_FORMAT = "1"
 SESSION_COLUMNS = ("span_s", "online_start_s", "online_end_s")
 SPEED_COLUMNS = ("compute_s_per_sample", "download_bps", "upload_bps")
 _REMEDY = "write it again with `auxo traces convert`"
@@ -77,7 +77,7 @@ def write_trace(trace: Trace, path: Path) -> None:
             spread = np.zeros(len(rows))
             spread[places] = column
             columns[name] = pa.array(spread, pa.float64(), mask=is_absent)
-    metadata = {"auxo.traces": FORMAT}
+    metadata = {"auxo.traces": _FORMAT}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(metadata)
     with whole_file(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
@@ -101,9 +101,9 @@ def read_trace(path: Path) -> Trace:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         raise file_error(path, "file", "a trace file (Arrow)", got, _REMEDY) from error
     metadata = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
-    if metadata.get("auxo.traces") != FORMAT:
+    if metadata.get("auxo.traces") != _FORMAT:
         got = f"version {metadata['auxo.traces']!r}" if "auxo.traces" in metadata else "an Arrow file of another kind"
-        raise file_error(path, "auxo.traces", f"version {FORMAT} in its metadata", got, _REMEDY)
+        raise file_error(path, "auxo.traces", f"version {_FORMAT} in its metadata", got, _REMEDY)
     groups = [[name for name in group if name in table.column_names] for group in (SESSION_COLUMNS, SPEED_COLUMNS)]
     missing = [
         name

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from auxo.core.types import FloatArray
 from auxo.population.federated_data import FederatedData
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 from auxo.registry.import_path import load_callable, made_absolute
 from auxo.training.trainer import score_name
 
@@ -35,7 +35,7 @@ _TRIED = 3  # samples that a function of the user's own is tried on
 class Objective:
     """A loss and a score; a value, so that another process can build the same."""
 
-    task: Task = "classification"
+    task: LearningTask = "classification"
     loss: str | None = None  # import path of a loss of one's own
     metric: str | None = None  # import path of a metric of one's own
     variances: tuple[float, ...] = ()  # of each target over the training samples, for regression

@@ -1,4 +1,7 @@
-"""What the simulation needs of local training: weights in, one update for each participant out, in order."""
+"""What the simulation needs of local training: weights in, one update for each participant out, in order.
+
+The local steps are in `softmax_trainer.py` and `torch_trainer.py`, and those of many participants at once in `kernels`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +14,7 @@ from auxo.core.layers import Layer
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.population.preparation import Task
+from auxo.population.preparation import LearningTask
 
 Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 """How several participants train together: in stacked layers, by torch's vmap, or not at all."""
@@ -151,7 +154,7 @@ class ScoresSamples(Protocol):
         ...
 
 
-def score_name(task: Task, metric: str | None = None) -> str:
+def score_name(task: LearningTask, metric: str | None = None) -> str:
     """Return what the score of a task is called, or one of the user's own by its import path.
 
     >>> score_name("regression"), score_name("regression", "mine.py:within_a_tenth")

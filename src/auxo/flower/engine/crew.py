@@ -18,7 +18,7 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
-from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
+from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, error_reply
 from auxo.flower.engine.wire import Done, Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
 
 _SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next are our choice
@@ -105,7 +105,7 @@ class Crew:
         self._busy -= {message.metadata.dst_node_id for message in unanswered}
         self._waiting.extendleft(reversed(unanswered[1:]))
         reason = f"the worker process of this node died (exit code {worker.process.exitcode})"
-        return [failed(message, ErrorCode.CLIENT_APP_CRASHED, reason) for message in unanswered[:1]]
+        return [error_reply(message, ErrorCode.CLIENT_APP_CRASHED, reason) for message in unanswered[:1]]
 
     def _hand_out(self) -> None:
         """Give workers what is waiting, in order, to each node one message at a time."""

@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from auxo.core.settings import PositiveInt, checked
 from auxo.flower.engine.crew import Crew
-from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, failed
+from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, error_reply
 from auxo.flower.engine.wire import own_message
 
 _LOOK_AGAIN_S = 0.05  # that a pull waits for a first reply, in place of the sleep of whoever pulls; our choice
@@ -122,7 +122,7 @@ class InProcessGrid(Grid):
         number = message.metadata.__dict__["_message_id"] = str(self._messages)
         node = message.metadata.dst_node_id
         if node in self.absent or node not in self.nodes.ids:
-            self._keep(number, failed(message, ErrorCode.NODE_UNAVAILABLE, "Node Unavailable: it is not there."))
+            self._keep(number, error_reply(message, ErrorCode.NODE_UNAVAILABLE, "Node Unavailable: it is not there."))
         elif self._crew is None:
             self._sent[number] = message
         else:

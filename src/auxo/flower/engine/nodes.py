@@ -45,7 +45,7 @@ class SimulatedNodes:
             return reply
         except Exception as error:  # noqa: BLE001 - the app is the user's, and its failure is the node's reply
             context.state = kept  # Flower keeps the state of before
-            return failed(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<'{error}'>")
+            return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<'{error}'>")
 
     def has_state(self, node: int) -> bool:
         """Return whether a node has something to remember."""
@@ -59,6 +59,6 @@ class SimulatedNodes:
         return self._contexts[node]
 
 
-def failed(message: Message, code: int, reason: str) -> Message:
+def error_reply(message: Message, code: int, reason: str) -> Message:
     """Return a reply that says what went wrong."""
     return Message(Error(code=code, reason=reason), reply_to=message)

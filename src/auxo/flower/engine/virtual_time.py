@@ -21,10 +21,10 @@ from auxo.core.asking import Answer, Failure
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.layers import Layer
 from auxo.core.types import CohortId, Float32Array, IntArray
-from auxo.flower.client import AuxoClientApp, ClientHalf
+from auxo.flower.client import AuxoClientApp, NodeHalf
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, ConfigValue, NodeConfig, SimulatedNodes, partitions
-from auxo.flower.model_arrays import AnyArray, ModelArrays, update_between
+from auxo.flower.model_arrays import AppArray, ModelArrays, update_between
 from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, take_said
 from auxo.population.federated_data import FederatedData, NumberedNames, Samples
 from auxo.protocol.messages import Task
@@ -103,7 +103,7 @@ class AppTraining:
         """Start the nodes."""
         handler: ClientAppCallable = self.app
         if not isinstance(self.app, AuxoClientApp):
-            handler = partial(ClientHalf(halves=False).answer, train=self.app, app=self.app)
+            handler = partial(NodeHalf(halves=False).answer, train=self.app, app=self.app)
         nodes = SimulatedNodes(handler, self.clients, self.node_config or partitions(self.clients), self.run_config)
         self._grid = InProcessGrid(nodes, self.workers)
         self._grid.__enter__()
@@ -147,7 +147,7 @@ class AppTraining:
         whole = ask(content, head, task, tries if beside or asked.judges else None)
         return Message(whole, FIRST_NODE + job.client_row, "train")
 
-    def _answer(self, job: Job, reply: Message, starts: Sequence[Sequence[AnyArray]]) -> Answer | Failure:
+    def _answer(self, job: Job, reply: Message, starts: Sequence[Sequence[AppArray]]) -> Answer | Failure:
         if reply.has_error():
             return Failure(str(reply.error.reason))
         said = take_said(reply).result
@@ -177,7 +177,7 @@ class AppTraining:
                 fold[row] = -1
         return replace(closing, participants=replace(closing.participants, asks=replace(asks, fold=fold)))
 
-    def _floats(self, arrays: ArrayRecord) -> list[AnyArray]:
+    def _floats(self, arrays: ArrayRecord) -> list[AppArray]:
         found = self._model.floats(arrays)
         assert found is not None  # noqa: S101 - they were made from the model
         return found

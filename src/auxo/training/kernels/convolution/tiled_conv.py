@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from auxo.training.kernels.convolution.winograd import Axis, axis
+from auxo.training.kernels.convolution.winograd import AxisTransforms, axis
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class TiledConv:
     """
 
     channels: tuple[int, int]
-    vertical: Axis
-    horizontal: Axis
+    vertical: AxisTransforms
+    horizontal: AxisTransforms
     _weight_transform: Tensor = field(init=False, repr=False, compare=False)  # (points of both, kernel of both)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ _Matrix = list[list[Fraction]]
 
 
 @dataclass(frozen=True)
-class Axis:
+class AxisTransforms:
     """The transforms of a convolution of stride 1 along one axis of an image, for all tiles, padding included."""
 
     points: int
@@ -45,7 +45,7 @@ class Axis:
 
 
 @cache
-def axis(size: int, padding: int, kernel_size: int) -> Axis:
+def axis(size: int, padding: int, kernel_size: int) -> AxisTransforms:
     """Return the transforms for ``size`` inputs, zero-padded on either side, in the tiles with fewest multiplications.
 
     Raises:
@@ -70,7 +70,7 @@ def axis(size: int, padding: int, kernel_size: int) -> Axis:
         first = number * tile
         inputs[:, number, first : first + points] = _as_tensor(of_inputs)
         outputs[first : first + tile, :, number] = _as_tensor(of_outputs).t()
-    return Axis(
+    return AxisTransforms(
         points,
         tiles,
         inputs[:, :, padding : padding + size].flatten(0, 1).float(),

@@ -8,7 +8,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.training.local_samples import PADDING, local_batches
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 
 FEATURES, CLASSES = 9, 4
@@ -91,7 +91,7 @@ def test_deferred_weights_agree_with_plain_sgd(
     jobs = [Job(row, visit=row % 2, ask=Ask(fold=fold)) for row in range(len(COUNTS))]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("auxo.training.softmax._MANY_PARAMETERS", 1)
+        patch.setattr("auxo.training.softmax_trainer._MANY_PARAMETERS", 1)
         deferred = train(jobs, training, at_once)
 
     for job, delta in zip(jobs, deferred, strict=True):
@@ -133,7 +133,7 @@ def test_same_bits_hold_for_a_model_of_real_size(classes: int) -> None:
 
 @pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_updates_go_to_the_memory_they_are_given_with_the_same_bits(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
+    monkeypatch.setattr("auxo.training.softmax_trainer._MANY_PARAMETERS", many)
     jobs = [Job(row, 0, Ask(fold=fold)) for row in range(len(COUNTS)) for fold in (None, 1)]
     room = np.full((len(jobs) + 2, len(WEIGHTS)), np.nan, dtype=np.float32)
     trainer = SoftmaxTrainer(FEATURES, CLASSES, participants_at_once=4)
@@ -179,7 +179,7 @@ def test_logits_too_large_for_exp_still_give_a_finite_update() -> None:
 
 @pytest.mark.parametrize("many", [1, 10**9], ids=["deferred", "at every step"])
 def test_one_clients_broken_inputs_stay_with_it(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auxo.training.softmax._MANY_PARAMETERS", many)
+    monkeypatch.setattr("auxo.training.softmax_trainer._MANY_PARAMETERS", many)
     x = DATA.x.copy()
     samples = Samples(np.arange(8), np.arange(8) % CLASSES, np.array([0, 5, 8]))
     x[7] = np.nan

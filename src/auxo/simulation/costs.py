@@ -1,0 +1,87 @@
+"""What participants are charged for: what they have to do, which models they are sent, and what a round has cost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auxo.core.asking import NEAREST
+from auxo.core.cohort_algorithm import Participants
+from auxo.core.types import BoolArray, FloatArray, IntArray
+from auxo.simulation.devices import Work, samples_of_steps
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Resources so far; wasted ones bought no aggregated update."""
+
+    participations: int = 0
+    wasted_participations: int = 0
+    device_s: float = 0.0
+    wasted_device_s: float = 0.0
+    downloads: int = 0  # models sent to participants
+
+    def __add__(self, more: "Spent") -> "Spent":
+        return Spent(
+            self.participations + more.participations,
+            self.wasted_participations + more.wasted_participations,
+            self.device_s + more.device_s,
+            self.wasted_device_s + more.wasted_device_s,
+            self.downloads + more.downloads,
+        )
+
+
+def work_of(
+    participants: Participants, samples: IntArray, epochs: IntArray, asks_for_loss: bool, batch_size: int
+) -> Work:
+    """Return what participants have to do: those that compare models are sent all of them, and try each once.
+
+    Others try the one that they are sent, if they are asked for their loss; so do all where there is only one. Who
+    pre-trains is sent a model for that, and sends what came of it.
+    """
+    asks = participants.asks
+    half = np.where(samples > 1, (samples + 1 - asks.fold) // 2, samples)
+    own = np.where(asks.fold < 0, samples, half)
+    trained = own * epochs if asks.steps is None else samples_of_steps(own, asks.steps, batch_size)
+    first, uploads = asks.pre_training, None
+    if first is not None:
+        pre_trains = asks.model == NEAREST
+        trained = trained + np.where(pre_trains, samples_of_steps(own, first.steps, batch_size), 0)
+        uploads = 1 + pre_trains
+    downloads = downloads_of(participants)
+    compared = asks.compared(len(participants.offered))
+    tries = np.where(compared > 1, compared, int(asks_for_loss))
+    is_half = asks.fold >= 0
+    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.asking.Part`
+    tried = np.where(is_half, half, samples) * tries + judged * _judged(participants)
+    return Work(trained, tried, downloads, uploads)
+
+
+def downloads_of(participants: Participants) -> IntArray:
+    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
+    asks = participants.asks
+    trained = asks.compared(len(participants.offered))
+    if asks.centres is not None:
+        return np.zeros(len(participants.clients), dtype=np.int64)
+    return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))
+
+
+def cost_of(participants: Participants, device_s: FloatArray, used: BoolArray) -> Spent:
+    """Return what a round has cost.
+
+    Args:
+        participants: of the round.
+        device_s: (participants,) that each has spent on it.
+        used: (participants,) whose updates were aggregated; what others spent is wasted.
+    """
+    return Spent(
+        participations=int(used.sum()),
+        wasted_participations=int((~used).sum()),
+        device_s=float(device_s[used].sum()),
+        wasted_device_s=float(device_s[~used].sum()),
+        downloads=int(downloads_of(participants).sum()),
+    )
+
+
+def _judged(participants: Participants) -> IntArray:
+    asked = participants.asks.judges
+    return np.zeros(len(participants.clients), dtype=np.int64) if asked is None else (asked >= 0).sum(axis=1)
