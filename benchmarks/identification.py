@@ -6,8 +6,7 @@
 
 Every record compares the base algorithm, Auxo and, where groups are known, an oracle with a model for each true group,
 on the same clients, the same held-out samples and the same budget. Auxo never sees the groups. Results do not depend on
---jobs. Populations of writers and speakers need the real data: --data DIR or the variable AUXO_DATA. Those that take
-long are run only if --only names them: extra-100000.
+--jobs. Populations of writers and speakers need the real data: --data DIR or the variable AUXO_DATA.
 
 Models move to the end: with small cohorts the last accuracy goes up and down by a few tenths of a point. Where groups
 are worth two or three points that is a tenth of the gain, so that a second share is of the mean over the second half
@@ -68,7 +67,7 @@ def run_one(workload: Workload, seed: int, folder: Path | None, auxo: Auxo) -> R
     config = config.model_copy(update={"parts": {**config.parts, "auxo": auxo}})
     base = run_method("base", config, data)
     ours = run_method("auxo", config, data)
-    told = run_method("oracle", config, data) if workload.has_oracle and has_groups(data) else None
+    told = run_method("oracle", config, data) if has_groups(data) else None
     oracle = None if told is None else told.final.accuracy
     return Record(
         population=workload.name,
@@ -205,7 +204,7 @@ def _chosen(arguments: argparse.Namespace) -> list[tuple[Workload, int]]:
             names = ", ".join(workload.name for workload in WORKLOADS)
             raise SystemExit(f"--only: unknown population {sorted(unknown)}; expected some of {names}")
     usual = [(workload, workload.quick_seeds if arguments.quick else workload.seeds) for workload in workloads]
-    if arguments.only:  # what is asked for by its name is run, be it too long for all others
+    if arguments.only:  # what is asked for by its name is run, also with --quick
         usual = [(workload, max(seeds, 1)) for workload, seeds in usual]
     return [(workload, arguments.seeds or seeds) for workload, seeds in usual if seeds > 0]
 

@@ -44,6 +44,7 @@ STEPS = (
     *((OnTrial, step) for step in ("nearest", "said", "moved", "partition", "is_over", "gain")),
 )  # of looking, none of which calls another
 ASKED = 200  # clients whose records and check-ins are weighed
+_NUMBER_BYTES = 4  # of a pooled fingerprint
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -82,10 +83,10 @@ class _Clock:
             took_s = time.process_time() - started
             self.total_s += took_s
             self.longest_s = max(self.longest_s, took_s)
-            if isinstance(result, Pooling):
-                pooled = [one.prints for one in result.rounds]
-                held = sum(one.directions.nbytes + one.outputs.nbytes + one.inputs.nbytes for one in pooled)
-                self.pool_bytes = max(self.pool_bytes, held)
+            if isinstance(result, Pooling) and result.common is not None:
+                width = sum(one.shape[1] for one in vars(result.common).values())
+                pooled = sum(len(one.first_half) for one in result.rounds)
+                self.pool_bytes = max(self.pool_bytes, _NUMBER_BYTES * width * pooled)
             return result
 
         return watched

@@ -9,7 +9,7 @@ from auxo.population.from_arrays import population_of
 _FEATURES, _CLASSES = 32, 10
 _GROUPS = 3
 _SEPARATION = 3.1  # of class means from the origin, in deviations of a class; as in `synthetic_population`
-_SPREAD = 1.2  # of the logarithms of the gains
+_SPREAD = 1.5  # of the logarithms of the gains
 _SAMPLES, _TEST_SAMPLES = (20, 60), 30
 
 
