@@ -12,8 +12,10 @@ is a test of its own over all of them, and looks share the chance of an error.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -55,7 +57,7 @@ class Said:
         return Said(*(np.concatenate(two) for two in zip(kept._columns, more._columns, strict=True)))
 
     @property
-    def _columns(self) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]  # of several kinds
+    def _columns(self) -> tuple["NDArray[Any]", ...]:
         return (
             self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
             self.both,

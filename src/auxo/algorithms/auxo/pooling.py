@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from auxo.algorithms.auxo.judges import judge_share
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, IntArray
 
+_MANY = 1e9  # clients of a cohort to which nobody has come twice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 
@@ -21,8 +23,11 @@ _FEWEST_PRINTS = 8  # that are worth a look; our choice
 class PooledRound:
     """A round's fingerprints without what its participants shared."""
 
-    prints: Prints
+    directions: Float32Array  # (participants, width), and so below: see `Prints`, in half the memory
+    outputs: Float32Array
+    inputs: Float32Array
     first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
+    seals: IntArray  # (participants,) by which clients that come again are counted, see `auxo.algorithms.auxo.judges`
 
 
 @dataclass(frozen=True)
@@ -35,24 +40,38 @@ class Pooling:
     tried: tuple[ViewName, ...] = ()  # views that a trial has gone by in vain
     rounds: tuple[PooledRound, ...] = ()
     common: Prints | None = None  # what the last round's participants shared
-    everybody: bool = False  # the clients are few: they train on one half of their samples while they are looked at
+    clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
+    share: float = 0.0  # of the clients that would judge; 1: they are few, and train on one half of their samples
 
     def pools(self, number: int) -> bool:
         """Return whether the round of this number is pooled."""
         return number > self.rests_until
 
+    @property
+    def everybody(self) -> bool:
+        """Return whether everybody would judge, and so trains on one half of its samples while it is looked at."""
+        return self.share >= 1
+
     def with_clients(self, check_ins: float, settings: TrialSettings) -> "Pooling":
-        """Return it as it begins to pool, when it is told how many clients there are."""
+        """Return it as it begins to pool, when it is told how many clients there are at least."""
         if self.rounds:
             return self
-        return replace(self, everybody=settings.judge_share * check_ins < settings.fewest_judges)
+        return replace(self, share=judge_share(max(self.clients, check_ins), settings))
 
-    def after(self, prints: Prints, first_half: BoolArray, settings: ClusteringSettings) -> "Pooling":
-        """Return it with one more round; of too many the oldest ones go."""
+    @staticmethod
+    def of_child(parent: "Pooling", number: int) -> "Pooling":
+        """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
+        clients = parent.clients if parent.clients >= _MANY else 0.0  # else it has fewer
+        return Pooling(rests_until=2 * number, trials=parent.trials, clients=clients)
+
+    def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
+        """Return it with one more round, of these clients; of too many the oldest ones go."""
         if len(prints.directions) < 2:  # without what others send there is nothing left of an update
             return self
         common = prints.mean()
-        rounds = (*self.rounds, PooledRound(_small(prints.less(common)), first_half))
+        apart = prints.less(common)
+        small = (one.astype(np.float32) for one in (apart.directions, apart.outputs, apart.inputs))
+        rounds = (*self.rounds, PooledRound(*small, are_in_first_half(who), seals))
         while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
             rounds = rounds[1:]
         return replace(self, rounds=rounds, common=common)
@@ -63,18 +82,24 @@ class Pooling:
         enough = prints >= _FEWEST_PRINTS and len(self.rounds) >= (self.needs or settings.pool_rounds)
         return enough or prints >= settings.pool_most
 
-    def look(
-        self, clients: float, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator
-    ) -> tuple[Candidate, ...]:
+    def counted(self, check_ins: float, settings: TrialSettings) -> "Pooling":
+        """Return it with the number of clients there are: two draws of one client are as rare as clients are many."""
+        sizes = np.array([len(one.seals) for one in self.rounds], dtype=np.float64)
+        pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
+        _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
+        again = float((times * (times - 1) / 2).sum())
+        clients = max(check_ins, pairs / again if again else _MANY)
+        return replace(self, clients=clients, share=judge_share(clients, settings))
+
+    def look(self, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator) -> tuple[Candidate, ...]:
         """Return what a partition could be tried with, the best first; nothing where all updates are alike."""
-        pooled = [one.prints for one in self.rounds]
         prints = Prints(
-            np.concatenate([one.directions for one in pooled]).astype(np.float64),
-            np.concatenate([one.outputs for one in pooled]).astype(np.float64),
-            np.concatenate([one.inputs for one in pooled]).astype(np.float64),
+            np.concatenate([one.directions for one in self.rounds]).astype(np.float64),
+            np.concatenate([one.outputs for one in self.rounds]).astype(np.float64),
+            np.concatenate([one.inputs for one in self.rounds]).astype(np.float64),
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
-        most = int(np.clip(clients // 2, 2, settings.clusters))
+        most = int(np.clip(self.clients // 2, 2, settings.clusters))
         found = look(prints, blocks, settings.clusters, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found
@@ -86,11 +111,11 @@ class Pooling:
         it: to look costs something, and the longer it has found nothing the less there is to be found.
         """
         tried = self.tried if view is None else (*self.tried, view)
-        again = Pooling(trials=self.trials, tried=tried, rests_until=number, needs=self.needs)
+        again = Pooling(number, self.needs, self.trials, tried, clients=self.clients)
         if others:
             return again
         needs = self.needs or settings.pool_rounds
-        more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
+        more = needs if self.share >= 1 else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
 
 
@@ -100,7 +125,3 @@ def are_in_first_half(clients: IntArray) -> BoolArray:
     That is all that a pool knows of them.
     """
     return np.asarray(random_bits(0, "pool", clients) >> np.uint64(63) == 0)
-
-
-def _small(prints: Prints) -> Prints:
-    return Prints(*(one.astype(np.float32) for one in (prints.directions, prints.outputs, prints.inputs)))
