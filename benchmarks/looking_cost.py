@@ -40,7 +40,7 @@ RUNS = {
     "mlp, groups": ("concept", ("training.model=mlp", "training.rounds=80")),
 }
 STEPS = (
-    *((Pooling, step) for step in ("after", "look")),
+    *((Pooling, step) for step in ("after", "counted", "look")),
     *((OnTrial, step) for step in ("nearest", "said", "moved", "partition", "is_over", "gain")),
 )  # of looking, none of which calls another
 ASKED = 200  # clients whose records and check-ins are weighed
