@@ -70,8 +70,9 @@ class Pooling:
             return self
         common = prints.mean()
         apart = prints.less(common)
-        small = (one.astype(np.float32) for one in (apart.directions, apart.outputs, apart.inputs))
-        rounds = (*self.rounds, PooledRound(*small, are_in_first_half(who), seals))
+        directions, outputs = apart.directions.astype(np.float32), apart.outputs.astype(np.float32)
+        inputs, halves = apart.inputs.astype(np.float32), are_in_first_half(who)
+        rounds = (*self.rounds, PooledRound(directions, outputs, inputs, halves, seals))
         while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
             rounds = rounds[1:]
         return replace(self, rounds=rounds, common=common)
