@@ -5,7 +5,6 @@
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
     python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
-    python benchmarks/bench_tables.py --part deciding benchmarks/results/deciding.json docs/departures.md
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
@@ -184,11 +183,9 @@ def flower_overhead(records: Records) -> str:
     for (model, strategy), mine in _grouped(records, "model", "strategy").items():
         by_phase = {record["phase"]: record for record in mine}
         base_ms = 1000 * next(iter(by_phase.values()))["base_s"]
-        added = [[100 * one for one in by_phase[phase]["overheads"]] for phase in ("pools", "follows")]
+        added = [[100 * one for one in by_phase[phase]["overheads"]] for phase in ("pools", "tries")]
         rows.append([model, strategy, f"{base_ms:.0f} ms", *(_with_range(one, "+.1f", " %") for one in added)])
-    return _table(
-        ["model", "strategy", "base", "while nobody has anything to say", "while clusters are followed"], rows
-    )
+    return _table(["model", "strategy", "base", "while updates are pooled", "while a partition is on trial"], rows)
 
 
 def clustering(records: Records) -> str:
@@ -203,7 +200,7 @@ def clustering(records: Records) -> str:
             f"{record['fingerprints_mib']:.1f} MiB of fingerprints",
         ],
         [
-            "clustering, rewards",
+            "a round's end with a look at a pool",
             _figure(record["clustering_s"], ".3f"),
             f"{record['clustering_s'] / record['training_s']:.3%}",
             f"{record['clustering_mib']:.0f} MiB at most",
@@ -415,7 +412,6 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "identification": identification,
     "departures": departures,
     "sweep": departures,
-    "deciding": departures,
     "judging": judging,
     "looking": looking,
     "checkpoints": checkpoints,

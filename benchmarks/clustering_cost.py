@@ -3,9 +3,10 @@
     python benchmarks/clustering_cost.py --json build/clustering_cost.json
 
 Training is measured on a few participants and counted for all, on both cores. Auxo's share is all that it does with
-updates besides adding them up: checking, lengths and fingerprints of 200 updates of that size, and clustering and
-rewards for 200 participants. Beside it, scikit-learn's K-means on the updates themselves in float32; what
-does not fit into memory (9 GB, and a copy) is told from smaller models, to whose size its time is proportional.
+updates besides adding them up: checking, lengths and fingerprints of 200 updates of that size, and the closing of a
+round that ends with a look at three rounds of them, as few do: rewards, pool, structure and clusters. Beside it,
+scikit-learn's K-means on the updates themselves in float32; what does not fit into memory (9 GB, and a copy) is told
+from smaller models, to whose size its time is proportional.
 """
 
 import argparse
@@ -23,14 +24,15 @@ from rich.console import Console
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo import Auxo, Pooling
+from auxo.algorithms.auxo.views import Prints
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer, Asks
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Gathered, Returned, examine
+from auxo.core.gathering import Gathered, examine
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, Float32Array, FloatArray, IntArray
@@ -54,7 +56,7 @@ class Record:
     parameters: int
     training_s: float
     examining_s: float  # checks, lengths and fingerprints
-    clustering_s: float  # clustering and rewards
+    clustering_s: float  # a round's end with a look
     clustering_share: float  # of both together in training
     clustering_mib: float  # the most that clustering held at a time
     fingerprints_mib: float  # participants x sketch
@@ -88,8 +90,8 @@ def measure() -> Record:
     training_s = per_sample_s * samples.sum() / work.CORES
     with threadpool_limits(1):
         fingerprint = Fingerprint(trainer.n_params, layers=trainer.layers)
-        examining_s, directions, lengths = _examine(updates, fingerprint)
-        clustering_s, mib = _cluster(directions, lengths, fingerprint.blocks)
+        examining_s, prints, lengths = _examine(updates, fingerprint)
+        clustering_s, mib = _look(prints, lengths, fingerprint.blocks)
         plain_s = _plain_kmeans_s(trainer.n_params)
     spent_s = examining_s / work.CORES + clustering_s  # workers examine the updates they make
     return Record(
@@ -101,14 +103,14 @@ def measure() -> Record:
         clustering_s=clustering_s,
         clustering_share=spent_s / training_s,
         clustering_mib=mib,
-        fingerprints_mib=directions.nbytes / 2**20,
+        fingerprints_mib=prints.directions.nbytes / 2**20,
         plain_kmeans_s=plain_s,
         plain_kmeans_share=plain_s / training_s,
         plain_gib=4 * PARTICIPANTS * trainer.n_params / 2**30,
     )
 
 
-def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[float, FloatArray, FloatArray]:
+def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[float, Prints, FloatArray]:
     """Return the seconds it takes to examine 200 updates one after another, and what is kept of them."""
     rng = stream(work.SEED, "clustering-cost")
     fingerprint.of(updates[0])  # its signs are drawn once in a run
@@ -117,25 +119,21 @@ def _examine(updates: list[Float32Array], fingerprint: Fingerprint) -> tuple[flo
         for number in range(DISTINCT)
     ]
     started = time.perf_counter()
-    answer = Returned(0, Answer(None, None))  # that says nothing besides its update
-    found = [examine(distinct[number % DISTINCT], 40, answer, fingerprint) for number in range(PARTICIPANTS)]
+    found = [examine(Answer(distinct[number % DISTINCT], 40), fingerprint) for number in range(PARTICIPANTS)]
     seconds = time.perf_counter() - started
     kept = [examined for examined in found if not isinstance(examined, str)]
-    return seconds, np.array([one.direction for one in kept]), np.array([one.length for one in kept])
+    columns = ([one.direction for one in kept], [one.outputs for one in kept], [one.inputs for one in kept])
+    return seconds, Prints(*(np.array(column) for column in columns)), np.array([one.length for one in kept])
 
 
-def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> tuple[float, float]:
-    """Return the seconds of what closing a round does with fingerprints, and the memory it needs at most in MiB."""
-    aggregator, everybody = FedAvg(), np.arange(PARTICIPANTS)
-    algorithm = Auxo(
-        clustering=ClusteringSettings(clusters=CLUSTERS, pool_rounds=1, pool_per_cluster=1, min_structure=0.0),
-        trial=TrialSettings(waits_for=1.0, patience=10**6),  # it follows clusters, and tries no partition
-    )
+def _look(prints: Prints, lengths: FloatArray, blocks: IntArray) -> tuple[float, float]:
+    """Return the seconds of closing a round that ends with a look, and the memory it needs at most in MiB."""
+    aggregator, everybody, algorithm = FedAvg(), np.arange(PARTICIPANTS), Auxo()
     rng = stream(work.SEED, "clustering-cost", "close")
     claims = Claims(
         vouched=np.ones(PARTICIPANTS, dtype=np.bool_),
         known=np.ones(PARTICIPANTS, dtype=np.bool_),
-        label=rng.integers(-1, CLUSTERS, PARTICIPANTS),
+        label=np.full(PARTICIPANTS, -1),
         generation=np.ones(PARTICIPANTS, dtype=np.int64),
     )
     gathered = Gathered(
@@ -144,11 +142,12 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
         late=everybody < 0,
         model=np.zeros_like(everybody),
         losses=np.full(PARTICIPANTS, np.nan),
-        outputs=np.zeros((PARTICIPANTS, 0)),
-        directions=directions,
+        outputs=prints.outputs,
+        inputs=prints.inputs,
+        directions=prints.directions,
         blocks=blocks,
         lengths=lengths,
-        examples=np.full(len(directions), 30),
+        examples=np.full(PARTICIPANTS, 30),
         aggregated=everybody,
         misfits=0,
         rejected=(),
@@ -156,14 +155,15 @@ def _cluster(directions: FloatArray, lengths: FloatArray, blocks: IntArray) -> t
     server = aggregator.initial(np.zeros(1, dtype=np.float32))
     closing = Closing(
         cohort=ROOT,
-        states=(CohortState(server, round=5, memory=AuxoMemory()),),
+        states=(CohortState(server, memory=Pooling()),),
         participants=Participants(everybody, (ROOT,), Asks(everybody % 2, np.zeros_like(everybody)), notes=claims),
         outlook=Outlook(progress=0.3, total_participants=PARTICIPANTS, cohorts=2, check_ins=1000.0),
         share=PARTICIPANTS,
     )
-    first = algorithm.close(closing, gathered, aggregator, rng)  # starts the centres
-    assert first is not None  # noqa: S101 - there are updates
-    closing = replace(closing, states=first.states)
+    for _ in range(algorithm.clustering.pool_rounds - 1):
+        pooled = algorithm.close(closing, gathered, aggregator, rng)
+        assert pooled is not None  # noqa: S101 - there are updates
+        closing = replace(closing, states=pooled.states)
     started = time.perf_counter()
     algorithm.close(closing, gathered, aggregator, rng)
     seconds = time.perf_counter() - started

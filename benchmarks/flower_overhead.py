@@ -67,13 +67,11 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 PHASES = {
-    # Before there are clusters nobody has anything to say to anybody.
-    "pools": Auxo(judge_share=1.0),
-    # Clusters are there from the first round on and no trial begins: every message and every reply carries affinity.
-    "follows": Auxo(
-        judge_share=1.0,
-        clustering=ClusteringSettings(clusters=8, pool_rounds=1, pool_per_cluster=1),
-        trial=TrialSettings(looks_from=10, waits_for=1.0, patience=10**6),
+    # Nobody has anything to say to anybody.
+    "pools": Auxo(clustering=ClusteringSettings(pool_rounds=10**6, pool_most=10**6)),
+    # A partition is on trial from the second round on, and nobody ever gains: everybody judges models besides.
+    "tries": Auxo(
+        clustering=ClusteringSettings(clusters=2, pool_rounds=1), trial=TrialSettings(min_gain=0.0, most_rounds=10**6)
     ),
 }
 

@@ -6,7 +6,7 @@
 
 Every record compares the base algorithm, Auxo and, where groups are known, an oracle with a model for each true group,
 on the same clients, the same held-out samples and the same budget. Auxo never sees the groups. Results do not depend on
---jobs. Populations named extra-writers and extra-speech need the real data: --data DIR or the variable AUXO_DATA.
+--jobs. Populations of writers and speakers need the real data: --data DIR or the variable AUXO_DATA.
 
 Models move to the end: with small cohorts the last accuracy goes up and down by a few tenths of a point. Where groups
 are worth two or three points that is a tenth of the gain, so that a second share is of the mean over the second half
@@ -19,43 +19,22 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from real_populations import speech_population, writers_population
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from workloads import WORKLOADS, Workload, from_file
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.metrics import oracle_gain_share
-from auxo.datasets.open_dataset import open_dataset
-from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
-from auxo.experiments.populations import make_population
 from auxo.experiments.runner import MethodResult, has_groups, run_method
 from auxo.files.errors import FileError
-from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Partitioned
-
-# A strong base: softmax regression, the better of FedAvg and FedYogi at the best of the rates 0.05, 0.1 and 0.2.
-TRAINING = TrainingConfig(aggregator="fedavg", learning_rate=0.1, batch_size=10, rounds=200, participants=200)
-EVERYBODY = DevicesConfig(kind="equal", availability="always", overcommit=0.0)
-DIGITS = PopulationConfig(source="digits", clients=2000, groups=4)
-HALF_A_DAY_S = 43_200.0
-EVALUATIONS = RunConfig(evaluate_every=10)
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A population with the budget it is trained with."""
-
-    name: str
-    seeds: int
-    quick_seeds: int
-    make: Callable[[int, Path | None], tuple[Config, FederatedData] | None]  # (seed, data folder); None: no data
 
 
 @dataclass(frozen=True)
@@ -76,98 +55,6 @@ class Record:
     matched: float  # Auxo's accuracy if those were sent somewhere at random instead
     matched_ari: float | None
     seconds: float
-
-
-def planted(
-    population: PopulationConfig, training: TrainingConfig = TRAINING, devices: DevicesConfig = EVERYBODY
-) -> Callable[[int, Path | None], tuple[Config, FederatedData]]:
-    """Return a maker of a built-in population."""
-
-    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
-        config = Config(seed=seed, population=population, devices=devices, training=training, run=EVALUATIONS)
-        return config, make_population(config)
-
-    return make
-
-
-def real(
-    build: Callable[[Path], FederatedData | None],
-) -> Callable[[int, Path | None], tuple[Config, FederatedData] | None]:
-    """Return a maker of a population from the real data; there is none where the data are not."""
-
-    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
-        data = build(folder) if folder is not None else None
-        return None if data is None else (given(data, seed), data)
-
-    return make
-
-
-def given(data: FederatedData, seed: int) -> Config:
-    """Return the configuration for a population that somebody brought: a quarter of it takes part, 20 to 200."""
-    participants = min(data.n_clients, max(20, min(200, data.n_clients // 4)))
-    return Config(
-        seed=seed,
-        devices=EVERYBODY,
-        training=TRAINING.model_copy(update={"participants": participants}),
-        run=EVALUATIONS,
-    )
-
-
-def _digits(**changes: object) -> PopulationConfig:
-    return DIGITS.model_copy(update=changes)
-
-
-LONG = TRAINING.model_copy(update={"rounds": 300})
-FEW = TRAINING.model_copy(update={"participants": 15})
-WORKLOADS = (
-    Workload("concept", 5, 2, planted(_digits(heterogeneity="concept"))),
-    Workload("label", 5, 2, planted(_digits(heterogeneity="label", noise=0.6))),
-    Workload("homogeneous", 20, 3, planted(_digits(heterogeneity="none", noise=0.6), LONG)),
-    Workload(
-        "homogeneous-skew",
-        10,
-        2,
-        planted(_digits(heterogeneity="none", noise=0.6, client_label_concentration=1.0), LONG),
-    ),
-    Workload(
-        "rotation-skew", 3, 1, planted(_digits(heterogeneity="rotation", groups=3, client_label_concentration=1.0))
-    ),
-    # Groups that are worth three points only, among clients that each have their own classes.
-    Workload(
-        "affine-skew",
-        3,
-        0,
-        planted(_digits(heterogeneity="affine", groups=3, degree=0.2, noise=0.6, client_label_concentration=1.0)),
-    ),
-    Workload("minority", 3, 1, planted(_digits(heterogeneity="concept", groups=(19.0, 1.0)))),
-    Workload("nested", 3, 0, planted(_digits(heterogeneity="nested"))),
-    Workload("two-swapped", 3, 0, planted(_digits(heterogeneity="swap", groups=2))),
-    Workload("one-sample", 5, 0, planted(_digits(heterogeneity="none", noise=0.6, samples=(1, 5)))),
-    Workload("few", 5, 0, planted(_digits(heterogeneity="concept"), FEW)),
-    Workload("extra-3-unequal", 3, 1, planted(_digits(heterogeneity="concept", groups=(5.0, 3.0, 2.0)))),
-    Workload("extra-6-unequal", 3, 0, planted(_digits(heterogeneity="concept", groups=(6.0, 5.0, 4.0, 3.0, 2.0, 1.0)))),
-    Workload("extra-rotation", 3, 0, planted(_digits(heterogeneity="rotation"))),
-    Workload(
-        "extra-low-availability",
-        3,
-        0,
-        planted(
-            _digits(heterogeneity="rotation", clients=20_000),
-            TRAINING.model_copy(update={"rounds": 100}),
-            DevicesConfig(
-                availability="day-night", share_online=0.05, cooldown_s=HALF_A_DAY_S, patience_s=3600.0, overcommit=0.25
-            ),
-        ),
-    ),
-    Workload("extra-writers", 3, 1, real(writers_population)),
-    Workload("extra-speech", 3, 0, real(speech_population)),
-)
-
-
-def from_file(path: Path, seeds: int) -> Workload:
-    """Return the workload of a population file."""
-    data = open_dataset(path).standardised()
-    return Workload(str(path.with_suffix("")), seeds, seeds, lambda seed, folder: (given(data, seed), data))
 
 
 def run_one(workload: Workload, seed: int, folder: Path | None, auxo: Auxo) -> Record | None:
@@ -293,6 +180,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few seeds of the main populations, in at most 5 minutes")
     parser.add_argument("--seeds", type=int, help="seeds for each population (default: 3 to 20, by population)")
+    parser.add_argument("--first-seed", type=int, default=0, help="0 to report, 100 to choose constants by")
     parser.add_argument(
         "--population", type=Path, nargs="+", default=[], metavar="FILE", help="population files to run"
     )
@@ -301,7 +189,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the records go")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as trial.rounds=5"
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of [auxo], such as trial.alpha=0.001"
     )
     return parser.parse_args(argv)
 
@@ -316,9 +204,9 @@ def _chosen(arguments: argparse.Namespace) -> list[tuple[Workload, int]]:
             names = ", ".join(workload.name for workload in WORKLOADS)
             raise SystemExit(f"--only: unknown population {sorted(unknown)}; expected some of {names}")
     usual = [(workload, workload.quick_seeds if arguments.quick else workload.seeds) for workload in workloads]
-    if arguments.seeds is None:
-        return [(workload, seeds) for workload, seeds in usual if seeds > 0]
-    return [(workload, arguments.seeds) for workload, seeds in usual if seeds > 0]
+    if arguments.only:  # what is asked for by its name is run, also with --quick
+        usual = [(workload, max(seeds, 1)) for workload, seeds in usual]
+    return [(workload, arguments.seeds or seeds) for workload, seeds in usual if seeds > 0]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -335,7 +223,8 @@ def main(argv: Sequence[str]) -> None:
         raise SystemExit(f"error: {error}") from error
     folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
     _workloads.update((workload.name, workload) for workload, _ in chosen)
-    jobs = [(workload.name, seed) for workload, seeds in chosen for seed in range(seeds)]
+    first = arguments.first_seed
+    jobs = [(workload.name, seed) for workload, seeds in chosen for seed in range(first, first + seeds)]
     records: list[Record] = []
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -4,8 +4,8 @@
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
 
 Runs of the identification benchmark's size, in one process. Looking is all that is done with fingerprints (pool,
-structure, clusters) and with what judges say; the first time that a pool is looked at is the longest. Local training
-and the mean of updates are most of the rest. Records and check-ins are those of clients that have taken part, as bytes
+structure, clusters, nearest branch) and with what judges say. Local training and the mean of updates are most of the
+rest. Records and check-ins are those of clients that have taken part, as bytes
 on the wire; their mean is taken at the end of the run, when there are most cohorts.
 """
 
@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import wraps
 from pathlib import Path
@@ -22,12 +23,10 @@ from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
 import numpy as np
-from identification import WORKLOADS
 from rich.console import Console
+from workloads import WORKLOADS
 
-import auxo.algorithms.auxo.algorithm as rules
-from auxo.algorithms.auxo.search import Looked, look
-from auxo.algorithms.auxo.verdict import prune
+from auxo.algorithms.auxo import OnTrial, Pooling
 from auxo.core.affinity import AffinityRecords, AffinitySettings, request
 from auxo.experiments.config_file import parse_config, to_toml
 from auxo.experiments.runner import run_method
@@ -40,7 +39,12 @@ RUNS = {
     "softmax, no groups": ("homogeneous", ()),
     "mlp, groups": ("concept", ("training.model=mlp", "training.rounds=80")),
 }
+STEPS = (
+    *((Pooling, step) for step in ("after", "counted", "look")),
+    *((OnTrial, step) for step in ("nearest", "said", "moved", "partition", "is_over", "gain")),
+)  # of looking, none of which calls another
 ASKED = 200  # clients whose records and check-ins are weighed
+_NUMBER_BYTES = 4  # of a pooled fingerprint
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -79,9 +83,10 @@ class _Clock:
             took_s = time.process_time() - started
             self.total_s += took_s
             self.longest_s = max(self.longest_s, took_s)
-            if isinstance(result, Looked):
-                held = sum(one.directions.nbytes + one.outputs.nbytes for one in result.search.pool.rounds)
-                self.pool_bytes = max(self.pool_bytes, held)
+            if isinstance(result, Pooling) and result.common is not None:
+                width = sum(one.shape[1] for one in vars(result.common).values())
+                pooled = sum(len(one.first_half) for one in result.rounds)
+                self.pool_bytes = max(self.pool_bytes, _NUMBER_BYTES * width * pooled)
             return result
 
         return watched
@@ -99,7 +104,9 @@ def measured(name: str) -> Record:
     base_s = time.process_time() - started
     clock = _Clock()
     started = time.process_time()
-    with patch.object(rules, "look", clock.around(look)), patch.object(rules, "prune", clock.around(prune)):
+    with ExitStack() as stack:
+        for phase, step in STEPS:
+            stack.enter_context(patch.object(phase, step, clock.around(getattr(phase, step))))
         ours = run_method("auxo", config, data)
     auxo_s = time.process_time() - started
     assert isinstance(ours.state.clients, ClientRecords)  # noqa: S101 - Auxo's clients keep records

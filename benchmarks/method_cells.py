@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from identification import WORKLOADS, Workload
 from natural_clients import natural_population
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from used_code import code_of
+from workloads import WORKLOADS, Workload
 
 from auxo.core.metrics import first_reach
 from auxo.experiments.config import Config

@@ -29,7 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, Pooling
 from auxo.core.affinity import AffinitySettings, FeedbackColumns, Requests
 from auxo.core.aggregators import FedYogi
 from auxo.core.asking import Answer
@@ -260,7 +260,7 @@ def _measured(world: World, kind: str, share: float, online: int) -> Iterator[Pa
     clients, tree = world.data.n_clients, eight_leaves()
     algorithm, aggregator = Auxo(), FedYogi()
     rules = Federation(algorithm, aggregator, PARAMETERS, PARTICIPANTS, total_rounds=10_000, overcommit=OVERCOMMIT)
-    cohort = CohortState(aggregator.initial(np.zeros(PARAMETERS, dtype=np.float32)), memory=AuxoMemory())
+    cohort = CohortState(aggregator.initial(np.zeros(PARAMETERS, dtype=np.float32)), memory=Pooling())
     closed: list[Event] = []
 
     def note(event: Event) -> None:

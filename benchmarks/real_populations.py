@@ -13,6 +13,7 @@ from auxo.population.from_arrays import population_of
 
 _TEST_SHARE = 0.3
 _FEWEST_SAMPLES = 20  # writers with fewer are left out
+_SPOKEN = 100  # samples of a speaker that is a client
 _PARTS = 8  # pseudo-clients that each speaker is cut into, at random
 
 
@@ -38,8 +39,69 @@ def writers_population(folder: Path) -> FederatedData | None:
 
 
 @lru_cache(maxsize=1)
+def few_writers_population(folder: Path, writers: int = 100) -> FederatedData | None:
+    """Return the writers with the most digits, nobody's group beside them; None without the file."""
+    path = folder / "mnist_by_writer.npz"
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        writer, counts = np.unique(file["writer"], return_counts=True)
+        kept = np.isin(file["writer"], writer[np.argsort(-counts, kind="stable")[:writers]])
+        client = file["writer"][kept].astype(np.int64)
+        test = _test_samples(client)
+        return population_of(
+            x=_components(file["x"][kept].reshape(len(client), -1) / 255.0, ~test, 64),
+            y=file["y"][kept].astype(np.int64),
+            client=client,
+            test=test,
+            name="few writers",
+        )
+
+
+@lru_cache(maxsize=1)
+def speakers_population(folder: Path) -> FederatedData | None:
+    """Return the speakers of both sources as clients of few samples, on 24 principal components; None without files.
+
+    Words are numbered modulo ten: those of the second source share the digits' outputs, two words each.
+    """
+    read = _speech(folder)
+    if read is None:
+        return None
+    x, y, group, speaker = read
+    some = [
+        stream(0, "speakers", int(number)).permutation(np.flatnonzero(speaker == number))[:_SPOKEN]
+        for number in np.unique(speaker)
+    ]
+    kept = np.concatenate(some)
+    test = _test_samples(speaker[kept])
+    return population_of(
+        x=_components(x[kept], ~test, 24),
+        y=y[kept] % 10,
+        client=speaker[kept],
+        test=test,
+        group=group[kept],
+        name="speakers",
+    )
+
+
+@lru_cache(maxsize=1)
 def speech_population(folder: Path) -> FederatedData | None:
     """Return words of two sources, each speaker cut into parts, on 96 principal components; None without files."""
+    read = _speech(folder)
+    if read is None:
+        return None
+    x, y, group, speaker = read
+    part = np.zeros(len(y), dtype=np.int64)
+    for number in np.unique(speaker):
+        mine = stream(0, "speech parts", int(number)).permutation(np.flatnonzero(speaker == number))
+        part[mine] = np.arange(len(mine)) % _PARTS
+    client = speaker * _PARTS + part
+    test = _test_samples(client)
+    return population_of(x=_components(x, ~test, 96), y=y, client=client, test=test, group=group, name="speech")
+
+
+def _speech(folder: Path) -> tuple[FloatArray, IntArray, IntArray, IntArray] | None:
+    """Return spectra, words, sources and speakers of both sources, a row for each sample; None without files."""
     paths = (folder / "audiomnist_mel32.npz", folder / "dspspeech20_mel32.npz")
     if not all(path.is_file() for path in paths):
         return None
@@ -48,13 +110,7 @@ def speech_population(folder: Path) -> FederatedData | None:
         y = np.concatenate([digits["y"].astype(np.int64), words["y"].astype(np.int64) + 10])
         group = np.repeat([0, 1], [len(digits["y"]), len(words["y"])])
         speaker = np.concatenate([digits["speaker"], words["speaker"]]).astype(np.int64) + 1000 * group
-    part = np.zeros(len(y), dtype=np.int64)
-    for number in np.unique(speaker):
-        mine = stream(0, "speech parts", int(number)).permutation(np.flatnonzero(speaker == number))
-        part[mine] = np.arange(len(mine)) % _PARTS
-    client = speaker * _PARTS + part
-    test = _test_samples(client)
-    return population_of(x=_components(x, ~test, 96), y=y, client=client, test=test, group=group, name="speech")
+    return x, y, group, speaker
 
 
 def _test_samples(client: IntArray) -> BoolArray:
