@@ -50,11 +50,7 @@ EARLY = PartitionLimits(begin=0.0, end=0.9, min_participants=3)
 EAGER: Mapping[
     str, CohortAlgorithm
 ] = {  # settings with which cohorts are partitioned within the few rounds of the suite
-    "auxo": Auxo(
-        clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
-        trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, looks_from=6, waits_for=0.0),
-        judge_share=1.0,
-    ),
+    "auxo": Auxo(clustering=ClusteringSettings(clusters=2, pool_rounds=1), trial=TrialSettings(alpha=0.9)),
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
     "cfl": Cfl(eps_1=1e6, eps_2=0.0, first_split=2),
     "fl+hc": FlHc(after=2, threshold=0.9),
