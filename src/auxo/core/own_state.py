@@ -1,7 +1,7 @@
 """What a plugged-in part keeps between rounds: a value of its own, which only that part understands."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -16,23 +16,6 @@ class Nothing:
 
 
 NOTHING = Nothing()
-
-
-@runtime_checkable
-class Blends(Protocol):
-    """A state of which a mean can be made: what a cohort goes on with after branches of it have trained alone."""
-
-    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> OwnState:
-        """Return the mean of itself and others; the first weight is its own."""
-        ...
-
-
-def blended(states: tuple[OwnState, ...], weights: tuple[float, ...]) -> OwnState:
-    """Return the mean of states that know one, else the state of the largest weight."""
-    first = states[0]
-    if isinstance(first, Blends):
-        return first.blended(states[1:], weights)
-    return states[max(range(len(states)), key=lambda place: weights[place])]
 
 
 def own(kind: type[T], state: OwnState) -> T:

@@ -2,12 +2,11 @@
 
 The strategy's own objects cannot be part of a state that goes to bytes, so they stand in a table, and a `ServerState`
 holds their numbers: `Kept`. Nothing in the table changes once a state refers to it, but for what configuring a round
-changes: a step works on a copy. Branches on trial so have a strategy each, and the mean of several is made when it is
-needed.
+changes: a step works on a copy. Branches on trial so have a strategy each.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from auxo.core.own_state import OwnState, own
 from auxo.core.types import Float32Array, FloatArray
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, mean_of
-from auxo.flower.strategy_state import mixed, recall, remembered
+from auxo.flower.strategy_state import recall, remembered
 from auxo.flower.wire import message_of
 
 
@@ -36,21 +35,9 @@ MakeStrategy = Callable[[CohortSeen], Strategy]
 
 @dataclass(frozen=True)
 class Kept:
-    """Which strategies of the table a model goes by: one, or the mean of several."""
+    """Which strategy of the table a model goes by."""
 
-    numbers: tuple[int, ...]
-    weights: tuple[float, ...] = (1.0,)
-
-    def blended(self, others: tuple[OwnState, ...], weights: tuple[float, ...]) -> "Kept":
-        """Return the mean; the same strategy counts once."""
-        shares: dict[int, float] = {}
-        for one, weight in zip((self, *(own(Kept, other) for other in others)), weights, strict=True):
-            for number, part in zip(one.numbers, one.weights, strict=True):
-                shares[number] = shares.get(number, 0.0) + part * weight
-        total = sum(shares.values())
-        if len(shares) == 1:
-            return Kept(tuple(shares))
-        return Kept(tuple(shares), tuple(share / total for share in shares.values()))
+    number: int
 
 
 @dataclass
@@ -79,14 +66,13 @@ class StrategyTable:
     make: MakeStrategy
     asks_cohort: bool = False  # what makes strategies looks at the cohort that they are for
     entries: dict[int, Entry] = field(default_factory=dict)
-    _mixtures: dict[Kept, Entry] = field(default_factory=dict)
     _next: int = 0
 
     def add(self, entry: Entry) -> Kept:
         """Take an entry into the table."""
         self.entries[self._next] = entry
         self._next += 1
-        return Kept((self._next - 1,))
+        return Kept(self._next - 1)
 
     def put(self, number: int, entry: Entry) -> None:
         """Take an entry into the table under the number that a checkpoint has it."""
@@ -95,20 +81,7 @@ class StrategyTable:
 
     def of(self, kept: OwnState) -> Entry:
         """Return the strategy and the model that a state goes by."""
-        which = own(Kept, kept)
-        if len(which.numbers) == 1:
-            return self.entries[which.numbers[0]]
-        if which not in self._mixtures:
-            parts = [self.entries[number] for number in which.numbers]
-            heaviest = max(range(len(parts)), key=lambda place: which.weights[place])
-            self._mixtures[which] = Entry(
-                mixed([part.strategy for part in parts], which.weights),
-                mean_of([part.arrays for part in parts], which.weights),
-                parts[heaviest].made_for,
-                parts[heaviest].round,
-                _mean_metrics([part.metrics for part in parts], which.weights),
-            )
-        return self._mixtures[which]
+        return self.entries[own(Kept, kept).number]
 
     def made_for(self, kept: OwnState, cohort: CohortSeen) -> Entry:
         """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
@@ -124,10 +97,8 @@ class StrategyTable:
 
     def keep_only(self, used: Iterable[Kept]) -> None:
         """Forget what no state refers to."""
-        some = list(used)
-        numbers = {number for kept in some for number in kept.numbers}
+        numbers = {kept.number for kept in used}
         self.entries = {number: entry for number, entry in self.entries.items() if number in numbers}
-        self._mixtures = {kept: entry for kept, entry in self._mixtures.items() if kept in some}
 
 
 class Movement(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
@@ -225,20 +196,6 @@ def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
         moved[key] = Array(np.asarray(values))
     beside = {key: kept for key, kept in content.items() if key != name}
     return message_of(RecordDict({name: ArrayRecord(moved), **beside}), reply.message.metadata)
-
-
-def _mean_metrics(metrics: Sequence[MetricRecord | None], weights: Sequence[float]) -> MetricRecord | None:
-    """Return the mean of what all of some metrics have as a number."""
-    there = [(record, weight) for record, weight in zip(metrics, weights, strict=True) if record is not None]
-    if not there:
-        return None
-    total = sum(weight for _, weight in there)
-    mean = MetricRecord()
-    for name in there[0][0]:
-        values = [value for record, _ in there if isinstance(value := record.get(name), int | float)]
-        if len(values) == len(there):
-            mean[name] = sum(value * weight for value, (_, weight) in zip(values, there, strict=True)) / total
-    return mean
 
 
 def weighting_key(strategy: Strategy) -> str:

@@ -6,15 +6,14 @@ strategy, as in the wrappers for differential privacy, are looked into. What is 
 the object: it is carried on as long as the process lives, and is named when a checkpoint cannot hold it.
 """
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from auxo.flower.model_arrays import AnyArray, mean_of
+from auxo.flower.model_arrays import AnyArray
 
 Plain = bool | int | float | str | None
 
@@ -58,23 +57,6 @@ def recall(strategy: Strategy, state: Remembered) -> None:
         _set(strategy, path, _in_the_form_of(path, found))
     for path, value in state.plain.items():
         _set(strategy, path, value)
-
-
-def mixed(strategies: Sequence[Strategy], weights: Sequence[float]) -> Strategy:
-    """Return a copy of the strategy of the largest weight, with the means of all for its arrays: moments, momentum."""
-    heaviest = max(range(len(strategies)), key=lambda place: weights[place])
-    mixture = copy.deepcopy(strategies[heaviest])
-    for path, value in list(_attributes(mixture)):
-        own = _named_arrays(value)
-        others = [_named_arrays(_get(strategy, path)) for strategy in strategies]
-        if own is None or any(other is None or other.keys() != own.keys() for other in others):
-            continue
-        records = [
-            ArrayRecord({name: Array(np.asarray(array)) for name, array in (other or {}).items()}) for other in others
-        ]
-        mean = {name: array.numpy() for name, array in mean_of(records, weights).items()}
-        _set(mixture, path, _like(value, mean))
-    return mixture
 
 
 def _attributes(strategy: Strategy, before: str = "") -> Iterator[tuple[str, object]]:
@@ -134,10 +116,6 @@ def _in_the_form_of(path: str, found: Mapping[str, AnyArray]) -> object:
             return plain[""]
         case _:
             raise ValueError(f"{path}: expected arrays of one attribute, got {sorted(found)[:4]}")
-
-
-def _like(value: object, mean: Mapping[str, AnyArray]) -> object:
-    return _in_the_form_of("mean", mean) if value is not None else None
 
 
 def _is_alike(value: object, made: object) -> bool:

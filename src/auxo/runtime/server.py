@@ -496,7 +496,9 @@ def _said(answer: Answer) -> tuple[object, ...]:
     """Return all that an answer says, so that what is no number equals itself; what is no array equals nothing."""
     update: object = answer.update
     array = (update.dtype, update.tobytes()) if isinstance(update, np.ndarray) else (object(),)
-    return *array, repr((answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged, answer.judged_by))
+    return *array, repr(
+        (answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged, answer.judged_by)
+    )
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:

@@ -4,8 +4,6 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from auxo import Auxo
-from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
 from auxo.flower import AuxoStrategy
 from digits.task import make_model
 
@@ -15,13 +13,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Train a model over all clients."""
-    # Limits for 16 clients. With 20 and more participants a round, the defaults will do: leave method out.
-    method = Auxo(
-        judge_share=1.0,
-        clustering=ClusteringSettings(clusters=2, pool_rounds=4, pool_per_cluster=16),
-        trial=TrialSettings(rounds=6, looks_from=8, min_participants=2, patience=5),
-    )
-    strategy = AuxoStrategy(FedAvg, participants=16, method=method)
+    strategy = AuxoStrategy(FedAvg, participants=16)
     result = strategy.start(
         grid=grid,
         initial_arrays=ArrayRecord(make_model().state_dict()),
