@@ -18,7 +18,7 @@ from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
 from auxo.algorithms.random_groups import RandomGroups
 from auxo.core.aggregators import Aggregator, ServerState
-from auxo.core.asking import NEAREST, PreTraining
+from auxo.core.asking import BEST_ON_TRIAL, NEAREST, PreTraining
 from auxo.core.cohort_algorithm import (
     Circumstances,
     ClientHalf,
@@ -103,7 +103,7 @@ def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> N
     ]
 
     assert any(on_trial[number] for number in methods.INTERRUPTED_AT)
-    assert any((seen.plan.asks.model > 0).any() for seen in witness.seen.plans)
+    assert any((seen.plan.asks.model == BEST_ON_TRIAL).any() for seen in witness.seen.plans)
     assert any(np.isfinite(seen.gathered.judged.loss).any() for seen in witness.seen.closes)
 
 
