@@ -6,7 +6,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.core.asking import LEAST_LOSS, Answer, Ask, Failure, Judgement, Part, PreTraining, do
+from auxo.core.asking import (
+    BEST_ON_TRIAL,
+    LEAST_LOSS,
+    NEAREST,
+    Answer,
+    Ask,
+    Asks,
+    Failure,
+    Judgement,
+    Part,
+    PreTraining,
+    do,
+)
 from auxo.core.types import Float32Array, FloatArray
 from auxo.training.trainer import Job
 from tests.core.made_devices import Made, MeanLosses, train_offered
@@ -226,9 +238,98 @@ def test_a_failure_is_handed_on_and_tells_nothing() -> None:
         (Ask(model=LEAST_LOSS, choices=3), 1, (1, 0, 2), Ask(model=LEAST_LOSS, choices=3)),
         (Ask(model=LEAST_LOSS, choices=1, judges=(3,)), 0, (0, 3), Ask(model=0, choices=1, judges=(1,))),
         (Ask(model=3), 0, (3,), Ask(model=0, choices=1)),
+        (Ask(model=LEAST_LOSS, choices=2, first=2), 0, (2, 3), Ask(model=LEAST_LOSS, choices=2)),
+        (Ask(model=LEAST_LOSS, choices=2, first=2), 3, (3, 2), Ask(model=LEAST_LOSS, choices=2)),
+        (
+            Ask(model=LEAST_LOSS, choices=2, first=1, judges=(0, 1, 2)),
+            0,
+            (1, 2, 0),
+            Ask(model=LEAST_LOSS, choices=2, judges=(2, 0, 1)),
+        ),
+        (Ask(model=LEAST_LOSS, choices=1, first=3), 0, (3,), Ask(model=0, choices=1)),
     ],
 )
 def test_an_ask_is_sent_with_the_models_that_it_needs_and_no_other(
     ask: Ask, first: int, places: tuple[int, ...], changed: Ask
 ) -> None:
     assert ask.needed(4, first) == (places, changed)
+
+
+# Models on trial.
+
+
+ON_TRIAL = replace(Asks.plain(4), model=np.array([0, LEAST_LOSS, BEST_ON_TRIAL, 2]), on_trial=2)
+
+
+def test_the_best_on_trial_is_looked_for_behind_the_models_that_are_offered() -> None:
+    named, compares, tries, _ = (ON_TRIAL.of(row, choices=2) for row in range(4))
+
+    assert named.offered(4) == range(1)
+    assert list(compares.offered(4)) == [0, 1]
+    assert list(tries.offered(4)) == [2, 3]
+    assert (tries.model, tries.first, tries.choices) == (LEAST_LOSS, 2, 2)
+    assert [one.named(4) for one in (named, compares, tries)] == [0, None, None]
+
+
+@pytest.mark.parametrize(
+    ("ask", "models", "offered"),
+    [
+        (Ask(model=3), 5, [3]),
+        (Ask(model=LEAST_LOSS), 3, [0, 1, 2]),
+        (Ask(model=LEAST_LOSS, choices=2), 3, [0, 1]),
+        (Ask(model=LEAST_LOSS, choices=2, first=1), 5, [1, 2]),
+        (Ask(model=LEAST_LOSS, choices=9, first=1), 3, [1, 2]),
+        (Ask(model=LEAST_LOSS, first=1), 3, [1, 2]),
+    ],
+)
+def test_what_is_offered_begins_with_the_first_and_ends_with_the_last_that_there_is(
+    ask: Ask, models: int, offered: list[int]
+) -> None:
+    assert list(ask.offered(models)) == offered
+
+
+def test_who_tries_branches_trains_the_best_of_them_even_if_another_model_is_better() -> None:
+    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=2, first=1)) for row in range(6)]
+    found = list(train_offered(MODELS, tries, train, nearest))
+
+    assert [answer.model for answer in found] == [1, 1, 2, 1, 1, 2]  # for rows 0 and 3 model 0 would be the best
+    assert [answer.loss for answer in found] == [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    np.testing.assert_allclose([answer.update[0] for answer in found], [20.0, 20.01, 30.02, 20.03, 20.04, 30.05])
+
+
+def test_an_only_branch_is_trained_without_a_look_at_losses() -> None:
+    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=1, first=2)) for row in range(2)]
+
+    assert [answer.model for answer in train_offered(MODELS, tries, train, unasked)] == [2, 2]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_branch_that_has_diverged_is_nobodys_choice(bad: float) -> None:
+    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=2, first=1)) for row in range(3)]
+
+    def loss(weights: Float32Array, job: Job) -> float:
+        return bad if weights[0] == 20 else 5.0
+
+    assert [answer.model for answer in train_offered(MODELS, tries, train, each(loss))] == [2, 2, 2]
+
+
+def test_how_many_models_each_looks_at_is_counted() -> None:
+    assert ON_TRIAL.compared(3).tolist() == [1, 3, 2, 1]
+    assert ON_TRIAL.compared(1).tolist() == [1, 1, 2, 1]
+    nearest_one = replace(ON_TRIAL, model=np.full(4, NEAREST), pre_training=PreTraining(1, 0, (1, 2)))
+    assert nearest_one.compared(2).tolist() == [1] * 4
+
+
+def test_asks_with_models_on_trial_are_checked() -> None:
+    ON_TRIAL.check(4, offered=1, models=3)
+    ON_TRIAL.check(4, offered=2, models=4)
+    for asks, offered, models in (
+        (replace(ON_TRIAL, on_trial=0), 1, 3),  # there is none to be the best
+        (replace(ON_TRIAL, on_trial=3), 1, 3),  # there are not so many
+        (replace(ON_TRIAL, on_trial=-1), 1, 3),
+        (replace(ON_TRIAL, model=np.array([0, 0, NEAREST, 0])), 1, 3),  # without pre-training
+        (replace(ON_TRIAL, model=np.array([0, 0, BEST_ON_TRIAL - 1, 0])), 1, 3),
+        (replace(ON_TRIAL, model=np.array([0, 0, 3, 0])), 1, 3),
+    ):
+        with pytest.raises(ValueError, match=r"asks\.model: expected places among the 3 models"):
+            asks.check(4, offered, models)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Belongs, Examined, Gathered, Returned, dispersion, examine, gather
+from auxo.core.gathering import AdmitAll, Belongs, Examined, Gathered, Returned, dispersion, examine, gather
+from auxo.core.layers import Layer
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, gathered, movement_of, saying
 
 
@@ -165,14 +166,14 @@ def test_dispersion_is_the_mean_squared_distance_to_the_mean() -> None:
 class Told:
     """An admission that says what it was told to."""
 
-    said: tuple[int | Belongs | None, ...]
+    said: tuple[int | tuple[int, ...] | Belongs | None, ...]
     keeps_updates: bool = False
 
-    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         return self.said[row]
 
 
-def told(said: tuple[int | Belongs | None, ...], keeps: bool = False, late: int = -1) -> Gathered:
+def told(said: tuple[int | tuple[int, ...] | Belongs | None, ...], keeps: bool = False, late: int = -1) -> Gathered:
     """Return what becomes of updates 1, 2, 3 ... of one parameter from model 0, of two that there are."""
     aggregator = FedAvg()
     start = aggregator.initial(np.zeros(1, dtype=np.float32))
@@ -192,6 +193,48 @@ def test_an_update_moves_the_model_that_its_participant_belongs_to_by_what_is_sa
     assert found.aggregated.tolist() == [0, 1, 4]
     assert found.misfits == 2
     assert [None if one is None else one.tolist() for one in found.movements] == [[1.0], [7.5]]
+
+
+def test_an_update_that_moves_several_models_counts_once() -> None:
+    both, one = told(((0, 1), 0, (1,), ())), told((0, 0, 1, None))
+
+    assert [None if move is None else move.tolist() for move in both.movements] == [[1.5], [2.0]]
+    assert both.placed is not None
+    assert both.placed.tolist() == [0, 0, 1, -1]
+    assert both.aggregated.tolist() == one.aggregated.tolist() == [0, 1, 2]
+    assert both.used == 3
+    assert both.misfits == 1
+    assert both.usual == one.usual
+
+
+def test_an_update_that_is_held_because_it_is_unusual_moves_all_its_models_or_none() -> None:
+    # All are held until there are enough to tell what is usual; the last is a hundred times as long.
+    updates = np.concatenate([alike(9), 100 * alike(1)])
+
+    class ToBoth:
+        def place(self, row: int, examined: Examined, model: int) -> tuple[int, ...]:
+            return (0, 1)
+
+    result = gathered(answers(updates), ToBoth(), models=2)
+
+    assert result.unusual == ((9, "UNUSUAL_LENGTH"),)
+    assert result.aggregated.tolist() == list(range(9))
+    np.testing.assert_array_equal(movement_of(result, 0), movement_of(result, 1))
+    np.testing.assert_array_equal(movement_of(result, 0), movement_of(gathered(answers(updates[:9]))))
+
+
+def test_energies_of_inputs_go_with_their_participants() -> None:
+    layers = (Layer((2, 2)), Layer((2,)))
+    fingerprint = Fingerprint(N_PARAMS, layers=layers)
+    aggregator = FedAvg()
+    sums = [aggregator.accumulate(aggregator.initial(np.zeros(N_PARAMS, dtype=np.float32)))]
+    result = gather(iter(answers(alike(4))), fingerprint, AdmitAll(), sums)
+
+    np.testing.assert_array_equal(result.inputs, [fingerprint.inputs(one) for one in alike(4)])
+    kept = np.array([True, False, True, False])
+    np.testing.assert_array_equal(result.take(kept).inputs, result.inputs[kept])
+    assert gathered([]).inputs.shape == (0, 0)
+    assert gathered(answers(alike(3))).inputs.shape == (3, 0)
 
 
 def test_updates_are_kept_only_where_the_admission_keeps_them() -> None:

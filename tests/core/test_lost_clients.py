@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, Pooling
 from auxo.core.affinity import AffinitySettings, Requests
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import LEAST_LOSS, Answer, Asks
@@ -16,15 +16,16 @@ from auxo.core.gathering import Gathered, Returned, gather
 from auxo.core.lost_clients import compare_leaves, own_answers
 from auxo.core.matching import ByRequest, CheckIns
 from auxo.core.partition import Outlook
+from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
-from tests.algorithms.planned_partitions import FOLLOWS
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, claims
 
 LEFT, RIGHT, FAR = CohortId("0.0"), CohortId("0.1"), CohortId("0.2")
 TREE = CohortTree().partition(ROOT, (0, 1, 2), (0.4, 0.3, 0.3))
 OFFERED = (RIGHT, LEFT, FAR)
+AUXO = Auxo(clustering=ClusteringSettings(clusters=2), rewards=RewardSettings(min_known=3))
 OUTLOOK = Outlook(progress=0.2, total_participants=30, cohorts=3, check_ins=40.0)
 
 
@@ -33,7 +34,7 @@ def weights(number: int) -> Float32Array:
 
 
 def cohort_state(number: int) -> CohortState:
-    return CohortState(FedAvg().initial(weights(number)), round=7 + number, memory=AuxoMemory())
+    return CohortState(FedAvg().initial(weights(number)), round=7 + number, memory=Pooling())
 
 
 # Who compares.
@@ -98,11 +99,11 @@ def test_nobody_compares(now: Opening, confirmations: int) -> None:
 
 
 def test_auxo_says_whether_its_newcomers_compare() -> None:
-    never = replace(FOLLOWS, affinity=AffinitySettings(confirmations=0))
+    never = replace(AUXO, affinity=AffinitySettings(confirmations=0))
 
-    assert FOLLOWS.matching == ByRequest(compares=True)
+    assert AUXO.matching == ByRequest(compares=True)
     assert never.matching == ByRequest()
-    assert FOLLOWS.plan(opening([0, 5])).offered == OFFERED
+    assert AUXO.plan(opening([0, 5])).offered == OFFERED
     assert never.plan(opening([0, 5])).offered == (RIGHT,)
 
 
@@ -122,18 +123,18 @@ def answers(updates: Float32Array, chosen: Sequence[int], late: Sequence[int] = 
     return [Returned(row, Answer(update, 5, model=chosen[row]), late=row in late) for row, update in enumerate(updates)]
 
 
-def gathered(now: Closing, returned: Sequence[Returned], auxo: Auxo = FOLLOWS) -> Gathered:
+def gathered(now: Closing, returned: Sequence[Returned], auxo: Auxo = AUXO) -> Gathered:
     sums = [FedAvg().accumulate(now.states[0].server) for _ in now.models]
     return gather(iter(returned), FINGERPRINT, auxo.admission(now), sums)
 
 
-def close(now: Closing, result: Gathered, auxo: Auxo = FOLLOWS) -> Outcome:
+def close(now: Closing, result: Gathered, auxo: Auxo = AUXO) -> Outcome:
     outcome = auxo.close(now, result, FedAvg(), stream(0, "cluster"))
     assert outcome is not None
     return outcome
 
 
-@pytest.mark.parametrize("auxo", [FOLLOWS, replace(FOLLOWS, admit_misfits=True)], ids=["gate", "misfits admitted"])
+@pytest.mark.parametrize("auxo", [AUXO, replace(AUXO, admit_misfits=True)], ids=["gate", "misfits admitted"])
 def test_who_chose_another_model_is_a_misfit_and_who_chose_this_one_needs_no_gate(auxo: Auxo) -> None:
     now = closing(claims(8, known=5), compared=[4, 5, 6])
     updates = alike(8)
@@ -210,7 +211,7 @@ def test_where_only_late_ones_preferred_other_models_the_round_came_to_nothing()
     now = closing(claims(2), compared=[0, 1])
     result = gathered(now, answers(alike(2), [1, 2], late=[0, 1]))
 
-    assert FOLLOWS.close(now, result, FedAvg(), stream(0, "cluster")) is None
+    assert AUXO.close(now, result, FedAvg(), stream(0, "cluster")) is None
 
 
 def test_a_round_in_which_nobody_compared_is_as_it_always_was() -> None:

@@ -15,7 +15,7 @@ HUGE = 9.9e7
 
 
 def sent(row: int, length: float = 1.0, examples: int = 20) -> Move:
-    return Move(row, 0, np.array([length, 0.0], dtype=np.float32), Report(examples), length)
+    return Move(row, (0, 1), np.array([length, 0.0], dtype=np.float32), Report(examples), length)
 
 
 def moved_and_refused(usual: UsualUpdates, moves: Sequence[Move]) -> tuple[list[int], list[tuple[int, Reason]]]:
@@ -25,12 +25,13 @@ def moved_and_refused(usual: UsualUpdates, moves: Sequence[Move]) -> tuple[list[
 
     def move(one: Move) -> None:
         assert one.update[0] == np.float32(one.length)
+        assert one.models == (0, 1)
         moved.append(one.row)
 
     usual_only = UsualOnly(usual, move)
     for one in moves:
         memory[:] = one.update
-        usual_only.offer(Move(one.row, one.model, memory, one.report, one.length))
+        usual_only.offer(Move(one.row, one.models, memory, one.report, one.length))
         memory[:] = np.nan
     usual_only.finish()
     return moved, usual_only.refused

@@ -1,66 +1,84 @@
-"""Trials whose judges have said what a test wants them to."""
-
-from dataclasses import replace
+"""What judges say, made up, and trials that hear it."""
 
 import numpy as np
 
-from auxo.algorithms.auxo import TrialSettings
-from auxo.algorithms.auxo.dendrogram import Dendrogram
-from auxo.algorithms.auxo.trial import Trial
-from auxo.algorithms.auxo.verdict import Cut, Judgements, prune
-from auxo.core.aggregators import FedAvg
-from auxo.core.rng import stream
-from auxo.core.types import FloatArray, IntArray
+from auxo.algorithms.auxo import OnTrial, Pooling
+from auxo.algorithms.auxo.evidence import Evidence, Said
+from auxo.algorithms.auxo.views import Prints, View
+from auxo.core.aggregators import FedAvg, ServerState
+from auxo.core.types import BoolArray, FloatArray
+from tests.core.made_updates import FINGERPRINT, N_PARAMS
 
-SETTINGS = TrialSettings()
-# Branches 0, 1, 2, 3; nodes 4 = (0, 1), 5 = (2, 3), 6 = everybody.
-FOUR = Dendrogram((0, 1, 2, 3), ((0, 1), (2, 3), (4, 5)))
-NOBODY = Judgements.none(7)
+JUDGE_SHARE = 0.25
+"""Of the clients, in trials of those that are many."""
 
 
-def judged(gains: dict[int, tuple[float, float]], count: int = 40, noise: float = 0.1, seed: int = 0) -> FloatArray:
-    """Return the losses of so many judges of each branch: what it gains by leaving node 6 for 4 or 5, and alone.
-
-    Models of branches and pairs that are not theirs are worse for them than any other.
-    """
-    rng = stream(seed, "made")
-    rows = []
-    for branch, (by_pair, alone) in gains.items():
-        for _ in range(count):
-            root = 1.0 + rng.normal() * 0.3
-            row = np.full(7, 9.0)
-            row[6] = root
-            row[4 + (branch > 1)] = root - by_pair + noise * rng.normal()
-            row[branch] = row[4 + (branch > 1)] - alone + noise * rng.normal()
-            rows.append(row)
-    return np.array(rows)
-
-
-def branch_of(losses: FloatArray) -> IntArray:
-    """Return the branch of each of the judges that `judged` makes."""
-    return np.asarray((losses[:, :4] < 9.0).argmax(axis=1))
-
-
-def said(losses: FloatArray, scores: FloatArray | None = None, held_in: FloatArray | None = None) -> Judgements:
-    """Return what judges say, each of them once; those who do not choose are where their cluster index leads."""
-    nothing = np.full_like(losses, np.nan)
-    return Judgements(
-        branch_of(losses) if len(losses) else np.zeros(0, dtype=np.int64),
-        losses,
-        nothing if scores is None else scores,
-        nothing if held_in is None else held_in,
-        np.arange(len(losses)),
+def said_of(  # noqa: PLR0913 - one for each thing that judges say
+    losses: FloatArray,
+    other_losses: FloatArray | None = None,
+    *,
+    first: int = 0,
+    round_: int = 2,
+    samples: float = 40.0,
+    scores: FloatArray | None = None,
+    both: bool | BoolArray = False,
+) -> Said:
+    """Return what judges say who choose as they are judged, unless they are given other losses; number by number."""
+    judges = len(losses)
+    told = np.full(losses.shape, np.nan) if scores is None else scores
+    return Said(
+        seals=first + np.arange(judges),
+        rounds=np.full(judges, round_),
+        samples=np.full(judges, samples),
+        losses=losses,
+        scores=told,
+        other_losses=losses if other_losses is None else other_losses,
+        other_scores=told,
+        both=np.broadcast_to(np.asarray(both), judges).copy(),
     )
 
 
-def trial(losses: FloatArray, scores: FloatArray | None = None) -> Trial:
-    return heard(said(losses, scores))
+def two_groups(judges: int, gain: float, models: int = 3) -> FloatArray:
+    """Return losses of judges for whom in turn the first and the second branch is better than the own model."""
+    losses = np.ones((judges, models))
+    losses[np.arange(judges), 1 + np.arange(judges) % 2] = 1 - gain
+    return losses
 
 
-def heard(judgements: Judgements) -> Trial:
-    begun = Trial.begin(FOUR, np.full(4, 0.25), FedAvg().initial(np.zeros(3, dtype=np.float32)))
-    return replace(begun, heard=judgements, rounds=10)
+def heard(said: Said, *, everybody: bool = False) -> Evidence:
+    """Return the evidence of judges who are heard in one round, after which it is looked."""
+    return Evidence.begin(said.losses.shape[1], everybody=everybody).after(said, is_look=True)
 
 
-def cut_of(on_trial: Trial) -> Cut:
-    return prune(on_trial.dendrogram, on_trial.heard, SETTINGS)
+def server_at(value: float) -> ServerState:
+    """Return a model all of whose parameters are this."""
+    return FedAvg().initial(np.full(N_PARAMS, value, dtype=np.float32))
+
+
+def trial_of(  # noqa: PLR0913 - one for each thing that trials differ in
+    rounds: int = 0,
+    *,
+    branches: int = 2,
+    clusters: int = 3,
+    everybody: bool = False,
+    evidence: Evidence | None = None,
+    trials: int = 1,
+    others: bool = False,
+) -> OnTrial:
+    """Return a trial of branches with models 1, 2 ..., whose clusters point along the axes of an update."""
+    centres = np.zeros((clusters, N_PARAMS))
+    centres[:branches] = np.eye(N_PARAMS)[:branches]
+    nothing = np.zeros((1, 0))
+    return OnTrial(
+        resumes=Pooling(trials=trials, share=1.0 if everybody else JUDGE_SHARE),
+        generation=trials,
+        view=View(),
+        centres=centres,
+        common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing),
+        blocks=FINGERPRINT.blocks,
+        others=others,
+        servers=tuple(server_at(1.0 + branch) for branch in range(branches)),
+        evidence=evidence or Evidence.begin(1 + branches, everybody=everybody),
+        settlers=np.zeros(branches),
+        rounds=rounds,
+    )

@@ -1,18 +1,17 @@
-"""Auxo between trials: who takes part, who is admitted, and what a round that looks for groups leaves behind."""
+"""Auxo's rounds: who takes part, who is admitted, and what a round leaves behind, from the first to a partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, OnTrial, Pooling, TrialSettings
 from auxo.algorithms.auxo.gate import Gate
-from auxo.algorithms.auxo.judges import are_judges
+from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, RateScaling
-from auxo.core.asking import LEAST_LOSS, Answer, Asks
+from auxo.core.asking import LEAST_LOSS, Answer, Asks, Judgement
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import (
     Affinities,
@@ -22,29 +21,29 @@ from auxo.core.cohort_algorithm import (
     Opening,
     Outcome,
     Participants,
+    held_by,
 )
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import AdmitAll, Gathered, Returned, gather
 from auxo.core.matching import ByRequest, CheckIns
 from auxo.core.own_state import own
-from auxo.core.partition import Keep, Outlook
+from auxo.core.partition import Keep, Outlook, Partition
+from auxo.core.rewards import RewardSettings
 from auxo.core.rng import stream
 from auxo.core.shares import Sharing
-from auxo.core.types import ROOT, CohortId, FloatArray
+from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray
 from auxo.protocol.codec import to_bytes
-from tests.algorithms.planned_partitions import CLUSTERS, FOLLOWS
+from tests.algorithms.auxo.made_trials import heard, said_of, trial_of, two_groups
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, alike, answers, claims, movement_of, of_two_groups
 
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 TREE = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
-FRESH = CohortState(FedAvg().initial(np.zeros(N_PARAMS, dtype=np.float32)), memory=AuxoMemory())
+FRESH = CohortState(FedAvg().initial(np.zeros(N_PARAMS, dtype=np.float32)), memory=Pooling())
 OUTLOOK = Outlook(progress=0.2, total_participants=20, cohorts=1, check_ins=40.0)
 SEVERAL = replace(OUTLOOK, cohorts=2)
-
-
-def memory_of(state: CohortState) -> AuxoMemory:
-    return own(AuxoMemory, state.memory)
+AUXO = Auxo(clustering=ClusteringSettings(clusters=3, pool_rounds=2), rewards=RewardSettings(min_known=3))
+EARLY = replace(AUXO, clustering=ClusteringSettings(clusters=3, pool_rounds=1))
 
 
 def closing(
@@ -52,15 +51,17 @@ def closing(
     state: CohortState = FRESH,
     outlook: Outlook = OUTLOOK,
     share: int = 20,
+    asks: Asks | None = None,
 ) -> Closing:
     """Return a round that closes whose participants bring this along."""
     n = len(brought.known)
-    participants = Participants(np.arange(n), (ROOT,), Asks(np.full(n, -1), np.zeros(n, dtype=np.int64)), notes=brought)
+    participants = Participants(np.arange(n), (ROOT,), asks or Asks.plain(n), notes=brought)
     return Closing(ROOT, (state,), participants, outlook, share)
 
 
-def gathered_for(now: Closing, returned: Sequence[Returned], auxo: Auxo = FOLLOWS) -> Gathered:
-    sums = [FedAvg().accumulate(now.states[0].server)]
+def gathered_for(now: Closing, returned: Sequence[Returned], auxo: Auxo = AUXO) -> Gathered:
+    servers = (now.states[0].server, *held_by(now.states[0])[0])
+    sums = [FedAvg().accumulate(server) for server in servers]
     return gather(iter(returned), FINGERPRINT, auxo.admission(now), sums)
 
 
@@ -76,8 +77,12 @@ class Closed:
         return self.outcome.states[0]
 
     @property
-    def memory(self) -> AuxoMemory:
-        return memory_of(self.state)
+    def pooling(self) -> Pooling:
+        return own(Pooling, self.state.memory)
+
+    @property
+    def trial(self) -> OnTrial:
+        return own(OnTrial, self.state.memory)
 
     @property
     def told(self) -> Affinities:
@@ -89,80 +94,90 @@ class Closed:
         return self.told.similarity
 
 
-def close(now: Closing, returned: Sequence[Returned], auxo: Auxo = FOLLOWS, seed: int = 0) -> Closed:
+def close(now: Closing, returned: Sequence[Returned], auxo: Auxo = AUXO, seed: int = 0) -> Closed:
     gathered = gathered_for(now, returned, auxo)
     outcome = auxo.close(now, gathered, FedAvg(), stream(seed, "cluster"))
     assert outcome is not None
     return Closed(outcome, gathered)
 
 
-def started() -> CohortState:
-    """Return a cohort that has begun to cluster two groups, in turn."""
-    return close(closing(claims(12)), answers(of_two_groups(12))).state
+def on_trial(trial: OnTrial | None = None) -> CohortState:
+    """Return a cohort of round 7 with a partition on trial."""
+    return replace(FRESH, round=7, memory=trial or trial_of(2))
 
 
 # What it is.
 
 
 def test_auxo_is_a_cohort_algorithm_whose_clients_choose_and_keep_records() -> None:
-    algorithm: CohortAlgorithm = FOLLOWS
+    algorithm: CohortAlgorithm = AUXO
 
     assert isinstance(algorithm, CohortAlgorithm)
     assert algorithm.matching == ByRequest(compares=True)
-    assert FOLLOWS.client_half.affinity == FOLLOWS.affinity
-    assert FOLLOWS.client_half.clusters == 2
+    assert AUXO.client_half.affinity == AUXO.affinity
+    assert AUXO.client_half.clusters == 3
 
 
 def test_auxo_begins_with_one_cohort_that_knows_nothing_and_every_leaf_opens_rounds() -> None:
-    def initial(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    def initial(number: int) -> Float32Array:
         return np.full(3, number, dtype=np.float32)
 
     draw: InitialModel = initial
-    start = FOLLOWS.begin(draw)
+    start = AUXO.begin(draw)
 
     assert start.partition is None
     assert [model.tolist() for model in start.models] == [[0.0, 0.0, 0.0]]
-    assert FOLLOWS.memory(None) == FOLLOWS.memory(started()) == AuxoMemory()
-    assert FOLLOWS.openers(TREE) == (LEFT, RIGHT)
+    assert AUXO.memory(None) == Pooling()
+    assert AUXO.openers(TREE) == (LEFT, RIGHT)
+
+
+@pytest.mark.parametrize("memory", [trial_of(2, trials=3), Pooling(trials=3)], ids=["on trial", "pooling"])
+def test_a_child_rests_at_first_and_shares_its_ancestors_chance_of_an_error(memory: OnTrial | Pooling) -> None:
+    child = own(Pooling, AUXO.memory(replace(FRESH, round=7, memory=memory)))
+
+    assert child == Pooling(rests_until=14, trials=3)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected"),
+    ("participants", "rounds", "words"),
     [
-        ("judge_share", 1.1, r"a value in \[0, 1\], got 1.1"),
-        ("judge_share", -0.1, r"a value in \[0, 1\], got -0.1"),
+        (1, 100, "two cohorts need two participants a round, and there is 1; raise training.participants"),
+        (20, 5, "the first can be made after round 6, and there are 5; raise training.rounds"),
+        (20, 6, None),
+        (2, 6, "pools updates for 4 rounds"),
+        (2, 7, None),
+        (2000, 4, None),
     ],
 )
-def test_impossible_settings_are_refused_by_name(name: str, value: float, expected: str) -> None:
-    setting: dict[str, Any] = {name: value}
+def test_auxo_says_beforehand_that_it_will_partition_nothing(participants: int, rounds: int, words: str | None) -> None:
+    said = Auxo().why_no_partition(participants, rounds)
 
-    with pytest.raises(ValueError, match=f"{name}: expected {expected}"):
-        Auxo(**setting)
+    assert (said is None) if words is None else (said is not None and words in said)
 
 
 # The plan.
 
 
-def opening(n: int, known: Sequence[int] = (), cohort: CohortId = LEFT, state: CohortState = FRESH) -> Opening:
+def opening(n: int, known: Sequence[int] = (), state: CohortState = FRESH, tree: CohortTree = TREE) -> Opening:
     """Return a round's opening for so many selected clients, some of whom are members."""
+    cohort = tree.leaves[0]
     is_known = np.isin(np.arange(n), known)
-    silent = Requests.silent(TREE, np.arange(n))
+    silent = Requests.silent(tree, np.arange(n))
     requests = replace(
         silent,
-        cohort=np.where(is_known, TREE.index[cohort], -1),
+        cohort=np.where(is_known, tree.index[cohort], -1),
         cluster=np.where(is_known, np.arange(n) % 2, -1),
         reward=np.where(is_known, 0.5, 0.0),
         ranked_first=is_known,
     )
-    return Opening(cohort, TREE, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2, share=n)
+    return Opening(cohort, tree, state, CheckIns(100 + np.arange(n), requests), is_known, progress=0.2, share=n)
 
 
 def test_members_come_first_with_what_they_claim() -> None:
-    plan = FOLLOWS.plan(opening(6, known=[2, 5]))
+    plan = AUXO.plan(opening(6, known=[2, 5]))
     brought = own(Claims, plan.notes)
 
     assert plan.rows.tolist() == [2, 5, 0, 1, 3, 4]
-    assert plan.asks.fold.tolist() == [-1] * 6
     assert brought.known.tolist() == [True, True, False, False, False, False]
     assert brought.label.tolist() == [0, 1, -1, -1, -1, -1]
     assert plan.offered == (LEFT, RIGHT)
@@ -171,30 +186,39 @@ def test_members_come_first_with_what_they_claim() -> None:
 
 @pytest.mark.parametrize("late_feedback", [False, True])
 def test_the_late_are_heard_where_they_are_to_have_feedback(late_feedback: bool) -> None:
-    assert replace(FOLLOWS, late_feedback=late_feedback).plan(opening(3)).hears_late is late_feedback
+    assert replace(AUXO, late_feedback=late_feedback).plan(opening(3)).hears_late is late_feedback
 
 
-def test_a_plan_for_nobody_is_empty() -> None:
-    plan = FOLLOWS.plan(opening(0))
+@pytest.mark.parametrize("state", [FRESH, on_trial()], ids=["pooling", "on trial"])
+def test_a_plan_for_nobody_is_empty(state: CohortState) -> None:
+    plan = AUXO.plan(opening(0, state=state))
 
     assert plan.rows.shape == plan.asks.fold.shape == plan.asks.model.shape == (0,)
 
 
-def test_about_so_many_clients_judge_and_always_the_same_ones() -> None:
-    clients = np.arange(10_000)
+@pytest.mark.parametrize(
+    ("check_ins", "rests_until", "fold"), [(30.0, 0, 0), (30.0, 1, -1), (3000.0, 0, -1)], ids=["few", "rests", "many"]
+)
+def test_where_clients_are_few_they_keep_a_half_back_from_what_is_pooled(
+    check_ins: float, rests_until: int, fold: int
+) -> None:
+    state = replace(FRESH, check_ins=check_ins, memory=Pooling(rests_until=rests_until))
 
-    assert are_judges(clients, 0.3).mean() == pytest.approx(0.3, abs=0.03)
-    np.testing.assert_array_equal(are_judges(clients[::-1], 0.3)[::-1], are_judges(clients, 0.3))
-    assert (are_judges(clients, 0.2) <= are_judges(clients, 0.3)).all()
-    assert not are_judges(clients, 0.0).any()
-    assert are_judges(clients, 1.0).all()
+    assert AUXO.plan(opening(5, state=state, tree=CohortTree())).asks.fold.tolist() == [fold] * 5
+
+
+def test_a_trial_plans_its_own_rounds() -> None:
+    plan = AUXO.plan(opening(12, state=on_trial(trial_of(2, everybody=True)), tree=CohortTree()))
+
+    assert plan.asks.on_trial == 2
+    assert plan.asks.judges is not None
 
 
 @pytest.mark.parametrize(("sharing", "shares"), [("members", (0.75, 0.25)), ("equal", (1.0, 1.0))])
 def test_cohorts_share_participants_as_they_are_told_to(sharing: Sharing, shares: tuple[float, ...]) -> None:
     tree = CohortTree().partition(ROOT, (0, 1), (0.75, 0.25))
 
-    assert replace(FOLLOWS, sharing=sharing).shares(tree, tree.leaves) == shares
+    assert replace(AUXO, sharing=sharing).shares(tree, tree.leaves) == shares
 
 
 # Admission.
@@ -204,7 +228,7 @@ def test_cohorts_share_participants_as_they_are_told_to(sharing: Sharing, shares
     ("outlook", "admit_misfits"), [(OUTLOOK, False), (SEVERAL, True)], ids=["a single cohort", "misfits admitted"]
 )
 def test_everybody_is_admitted_where_nobody_is_to_be_compared(outlook: Outlook, admit_misfits: bool) -> None:
-    auxo = replace(FOLLOWS, admit_misfits=admit_misfits)
+    auxo = replace(AUXO, admit_misfits=admit_misfits)
     now = closing(claims(7, known=6), outlook=outlook)
     result = gathered_for(now, answers(np.stack([*alike(6), -alike(1)[0]])), auxo)
 
@@ -216,40 +240,45 @@ def test_among_several_cohorts_newcomers_are_compared_with_the_members() -> None
     now = closing(claims(7, known=6), outlook=SEVERAL)
     result = gathered_for(now, answers(np.stack([*alike(6), -alike(1)[0]])))
 
-    assert isinstance(FOLLOWS.admission(now), Gate)
+    assert isinstance(AUXO.admission(now), Gate)
     assert (result.used, result.misfits) == (6, 1)
 
 
-# Closing.
+# Closing a round that pools.
 
 
+@pytest.mark.parametrize("state", [FRESH, on_trial()], ids=["pooling", "on trial"])
 @pytest.mark.parametrize(
     "returned",
     [[], [Returned(0, Answer(np.zeros(1, dtype=np.float32), 3))], answers(alike(2), late=[0, 1])],
     ids=["nobody", "refused", "too late"],
 )
-def test_a_round_without_a_usable_update_comes_to_nothing(returned: list[Returned]) -> None:
-    now = closing(claims(2))
+def test_a_round_without_a_usable_update_comes_to_nothing(returned: list[Returned], state: CohortState) -> None:
+    now = closing(claims(2), state)
 
-    assert FOLLOWS.close(now, gathered_for(now, returned), FedAvg(), stream(0, "cluster")) is None
+    assert AUXO.close(now, gathered_for(now, returned), FedAvg(), stream(0, "cluster")) is None
 
 
+@pytest.mark.parametrize("state", [FRESH, on_trial()], ids=["pooling", "on trial"])
 @pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("sqrt", 0.5**0.5), ("linear", 0.5)])
-def test_the_server_steps_by_the_scaled_mean_and_counts_the_round(scaling: RateScaling, factor: float) -> None:
-    auxo = replace(FOLLOWS, rate_scaling=scaling)
-    closed = close(closing(claims(6), FRESH, share=10), answers(alike(6)), auxo)
+def test_the_server_steps_by_the_scaled_mean_and_counts_the_round(
+    scaling: RateScaling, factor: float, state: CohortState
+) -> None:
+    auxo = replace(AUXO, rate_scaling=scaling)
+    closed = close(closing(claims(6), state, share=10), answers(alike(6)), auxo)
 
     np.testing.assert_allclose(closed.state.server.weights, factor * movement_of(closed.gathered), rtol=1e-6)
-    assert closed.state.round == 1
-    np.testing.assert_array_equal(FRESH.server.weights, np.zeros(N_PARAMS))
+    assert closed.state.round == state.round + 1
+    np.testing.assert_array_equal(state.server.weights, np.zeros(N_PARAMS))
 
 
-def test_closing_leaves_all_that_it_is_given_untouched() -> None:
-    now = closing(claims(12, known=4, labels=np.arange(12) % 2), started(), SEVERAL)
+@pytest.mark.parametrize("state", [FRESH, on_trial()], ids=["pooling", "on trial"])
+def test_closing_leaves_all_that_it_is_given_untouched(state: CohortState) -> None:
+    now = closing(claims(12, known=4, labels=np.arange(12) % 2), state, SEVERAL)
     result = gathered_for(now, answers(of_two_groups(12, seed=1), late=[3]))
     movement = movement_of(result).copy()
     before = to_bytes(now), result.directions.copy(), result.lengths.copy()
-    FOLLOWS.close(now, result, FedAvg(), stream(0, "cluster"))
+    AUXO.close(now, result, FedAvg(), stream(0, "cluster"))
 
     assert to_bytes(now) == before[0]
     np.testing.assert_array_equal(result.directions, before[1])
@@ -257,56 +286,50 @@ def test_closing_leaves_all_that_it_is_given_untouched() -> None:
     np.testing.assert_array_equal(movement_of(result), movement)
 
 
-def test_participants_are_told_their_clusters_the_late_as_well() -> None:
+def test_updates_are_pooled_until_there_are_enough_and_then_a_partition_is_tried() -> None:
     first = close(closing(claims(12)), answers(of_two_groups(12)))
-    labels = first.similarity.argmax(axis=1)
-    assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
-    assert labels[0] != labels[1]
-    again = closing(claims(12, labels=labels), first.state)
-    later = close(again, answers(of_two_groups(12, seed=1), late=[3, 8, 9]), seed=1)
+    second = close(closing(claims(12), first.state), answers(of_two_groups(12, seed=1)))
 
-    assert later.similarity.argmax(axis=1).tolist() == labels.tolist()
-    assert later.outcome.notes.labelled == 12
-    assert (first.told.generation, later.told.generation) == (1, 1)
+    assert len(first.pooling.rounds) == 1
+    assert np.isnan(first.similarity).all()
+    assert first.similarity.shape == (12, 3)
+    assert second.outcome.decision == Keep()
+    assert len(second.trial.servers) == 2
+    assert (second.trial.generation, second.trial.rounds, second.trial.resumes.trials) == (1, 0, 1)
+    assert all(np.array_equal(one.weights, second.state.server.weights) for one in second.trial.servers)
+    nearest = second.trial.nearest(_prints(second.gathered))
+    assert len(set(nearest[::2])) == len(set(nearest[1::2])) == 1
+    assert nearest[0] != nearest[1]
 
 
-def test_late_participants_move_nothing_that_the_others_are_clustered_by() -> None:
-    again = closing(claims(12, labels=np.arange(12) % 2), started())
-    returned = answers(of_two_groups(12, seed=1), late=[3, 8, 9])
+def _prints(gathered: Gathered) -> Prints:
+    return Prints(gathered.directions, gathered.outputs, gathered.inputs)
+
+
+def test_late_participants_and_those_of_other_models_are_not_pooled() -> None:
+    returned = answers(of_two_groups(12), late=[3, 8, 9])
     in_time = [answer for answer in returned if not answer.late]
-    one, other = (close(again, which, seed=1) for which in (returned, in_time))
+    one, other = (close(closing(claims(12)), which) for which in (returned, in_time))
 
     assert to_bytes(one.state) == to_bytes(other.state)
-    np.testing.assert_array_equal(one.similarity[~one.gathered.late], other.similarity)
+    assert len(one.told.instant_reward) == 12
 
 
-def test_labels_of_another_start_of_the_clustering_are_none() -> None:
-    stale = claims(12, labels=np.arange(12) % 2, generation=7)
+def test_where_updates_are_all_alike_a_cohort_looks_again_later() -> None:
+    same = np.tile(alike(1), (12, 1))
+    closed = close(closing(claims(12), replace(FRESH, round=4)), answers(same), EARLY)
 
-    assert close(closing(stale, started()), answers(of_two_groups(12))).outcome.notes.labelled == 0
-
-
-def test_nobody_is_clustered_before_the_pool_is_full_nor_where_too_few_would_judge() -> None:
-    patient = replace(FOLLOWS, clustering=replace(CLUSTERS, pool_rounds=2))
-    first = close(closing(claims(12)), answers(of_two_groups(12)), patient)
-    second = close(closing(claims(12), first.state), answers(of_two_groups(12, seed=1)), patient)
-    few = close(closing(claims(12), share=FOLLOWS.trial.looks_from - 1), answers(of_two_groups(12)))
-
-    assert np.isnan(first.similarity).all()
-    assert np.isnan(few.similarity).all()
-    assert first.similarity.shape == few.similarity.shape == (12, 2)
-    assert not np.isnan(second.similarity).any()
-    assert few.memory == AuxoMemory()
+    assert closed.pooling == Pooling(rests_until=10, needs=1, clients=40.0)  # everybody has been seen
+    many = close(closing(claims(12), replace(FRESH, round=4), replace(OUTLOOK, check_ins=4000.0)), answers(same), EARLY)
+    assert many.pooling.needs == 2
 
 
-def test_a_partition_is_tried_before_it_is_made() -> None:
-    labelled = claims(12, labels=np.arange(12) % 2)
-    closed = close(closing(labelled, started()), answers(of_two_groups(12, seed=1)), seed=1)
+def test_a_cohort_that_rests_pools_nothing() -> None:
+    rests = replace(FRESH, round=4, memory=Pooling(rests_until=10, needs=6))
 
-    assert closed.outcome.decision == Keep()
-    assert closed.memory.search.trial is not None
-    assert closed.memory.search.trial.dendrogram.branches == 2
-    assert closed.outcome.notes.gain is None
+    assert close(closing(claims(12), rests), answers(of_two_groups(12))).pooling == rests.memory
+    awake = replace(rests, round=10)
+    assert len(close(closing(claims(12), awake), answers(of_two_groups(12))).pooling.rounds) == 1
 
 
 def test_rewards_are_given_only_where_there_are_several_cohorts() -> None:
@@ -328,11 +351,95 @@ def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> No
     assert (without.outcome.notes.known, together.outcome.notes.known) == (5, 5)
 
 
-def test_every_valid_update_is_answered_in_the_order_of_its_participant() -> None:
+@pytest.mark.parametrize("state", [FRESH, on_trial()], ids=["pooling", "on trial"])
+def test_every_valid_update_is_answered_in_the_order_of_its_participant(state: CohortState) -> None:
     spoilt = answers(of_two_groups(12))
     spoilt[4] = Returned(4, Answer(np.zeros(1, dtype=np.float32), 3))
-    closed = close(closing(claims(12)), spoilt)
+    closed = close(closing(claims(12), state), spoilt)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
     assert len(closed.told.instant_reward) == len(closed.told.similarity) == 11
-    assert closed.told.generation == 1
+
+
+# Closing a round on trial.
+
+
+def judging(n: int, gain: float) -> list[Returned]:
+    """Return answers of judges for whom in turn the first and the second branch is better than the own model."""
+    losses = two_groups(n, gain)
+    return [
+        Returned(row, Answer(update, 20, judged=tuple(Judgement(loss, None, loss) for loss in losses[row].tolist())))
+        for row, update in enumerate(alike(n))
+    ]
+
+
+def asked(n: int) -> Asks:
+    return replace(Asks.plain(n), judges=np.tile([0, 1, 2], (n, 1)), on_trial=2)
+
+
+def test_each_branch_moves_by_those_who_trained_it_and_stays_if_nobody_has() -> None:
+    trained = [replace(one, answer=replace(own(Answer, one.answer), model=2)) for one in answers(alike(6))]
+    closed = close(closing(claims(12), on_trial()), [*trained[:3], *answers(alike(6))[3:]])
+    before = own(OnTrial, on_trial().memory).servers
+
+    np.testing.assert_array_equal(closed.trial.servers[0].weights, before[0].weights)
+    np.testing.assert_allclose(closed.trial.servers[1].weights, before[1].weights + movement_of(closed.gathered, 2))
+    np.testing.assert_allclose(closed.state.server.weights, movement_of(closed.gathered, 0), rtol=1e-6)
+    assert closed.trial.rounds == 3
+
+
+def test_judges_who_are_sure_part_the_cohort_at_once() -> None:
+    closed = close(closing(claims(40), on_trial(), asks=asked(40)), judging(40, 0.5))
+    decision = closed.outcome.decision
+
+    assert isinstance(decision, Partition)
+    assert decision.weights == (0.5, 0.5)
+    assert decision.routes == (0, 1, 0)
+    assert decision.generation == 1
+    notes = closed.outcome.notes
+    assert (notes.judged, notes.children, notes.gives_up) == (40, 2, False)
+    assert notes.gain == pytest.approx(0.5)
+    assert closed.similarity[:2].tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_a_partition_needs_participants_for_all_cohorts() -> None:
+    full = replace(OUTLOOK, total_participants=9, cohorts=9)
+    closed = close(closing(claims(40), on_trial(), full, asks=asked(40)), judging(40, 0.5))
+
+    assert closed.outcome.decision == Keep()
+
+
+def test_a_trial_that_gives_up_rests_or_lets_another_view_have_its_turn() -> None:
+    nothing = heard(said_of(np.ones((60, 3))))
+    for others, rests_until in ((False, 16), (True, 8)):
+        trial = trial_of(4, evidence=nothing, others=others)
+        closed = close(closing(claims(6), on_trial(trial)), answers(alike(6)))
+
+        assert closed.outcome.notes.gives_up
+        assert closed.outcome.decision == Keep()
+        assert (closed.pooling.rests_until, closed.pooling.tried, closed.pooling.trials) == (rests_until, ("plain",), 1)
+
+
+def test_a_trial_in_which_nobody_judges_ends() -> None:
+    state, rounds = on_trial(trial_of(0)), 0
+    while isinstance(state.memory, OnTrial):
+        state = close(closing(claims(6), state), answers(alike(6))).state
+        rounds += 1
+
+    assert rounds == TrialSettings().most_rounds + 1
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_branch_whose_model_has_diverged_is_no_child_and_keeps_no_other_from_being_one(bad: float) -> None:
+    losses = [(1.6, 0.5, bad) if row % 2 else (0.4, 0.9, bad) for row in range(40)]
+    returned = [
+        Returned(row, Answer(update, 20, judged=tuple(Judgement(loss, None, loss) for loss in losses[row])))
+        for row, update in enumerate(alike(40))
+    ]
+    closed = close(closing(claims(40), on_trial(), asks=asked(40)), returned)
+    decision = closed.outcome.decision
+
+    assert closed.outcome.notes.gain == pytest.approx(0.25)
+    assert isinstance(decision, Partition)
+    assert decision.servers == (closed.state.server, closed.trial.servers[0])
+    assert decision.weights == (0.5, 0.5)

@@ -1,18 +1,12 @@
 """There are as many clusters as explain most of points that they were not made from."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import ClusteringSettings
-from auxo.algorithms.auxo.number_of_clusters import distinct, principal, structure
-from auxo.algorithms.auxo.pool import Pool, PooledRound, start_clustering
+from auxo.algorithms.auxo.number_of_clusters import distinct, principal, silhouettes, structure
 from auxo.core.fingerprint import unit_rows
 from auxo.core.rng import stream
-
-CLASSES, WIDTH = 5, 40
-SETTINGS = ClusteringSettings(clusters=3, pool_rounds=4, pool_per_cluster=10)
+from auxo.core.types import FloatArray
 
 
 def test_structure_is_one_without_clusters_and_more_with_them() -> None:
@@ -44,36 +38,29 @@ def test_a_cloud_shows_no_structure_but_by_chance_however_few_points_it_has(coun
         points = principal(rng.standard_normal((count, 20)) * np.linspace(3, 0.5, 20))
         shown.append(structure(points, np.arange(count) % 2 == 0, 4, stream(seed, "k")).shown)
 
-    assert (np.array(shown) >= ClusteringSettings().min_structure).mean() <= 0.1
+    assert (np.array(shown) > 1).mean() <= 0.1
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_that_there_is_too_little_is_told_by_fewer_clouds_and_no_differently(seed: int) -> None:
-    rng = stream(seed, "cloud")
-    pull = 1.5 * (seed % 2) * unit_rows(rng.standard_normal((3, 20)))[rng.integers(0, 3, 400)]
-    points, halves = principal(rng.standard_normal((400, 20)) + 2 * pull), np.arange(400) % 2 == 0
-    whole = structure(points, halves, 4, stream(seed, "k"))
-    short = structure(points, halves, 4, stream(seed, "k"), enough=1.0)
+@pytest.mark.parametrize("groups", [2, 3, 4])
+@pytest.mark.parametrize("count", [8, 12, 30])
+def test_few_points_are_in_as_many_clusters_as_are_farthest_apart(groups: int, count: int) -> None:
+    rng = stream(count, "few")
+    points = 4 * np.eye(10)[np.arange(count) % groups] + 0.5 * rng.standard_normal((count, 10))
 
-    assert (short.shown >= 1) == (whole.shown >= 1) == bool(seed % 2)
-    assert whole.shown < 1 or short == whole
+    assert silhouettes(points, 4, stream(0, "k")) == groups
+    assert silhouettes(points, 2, stream(0, "k")) == 2
 
 
-def test_updates_of_few_kinds_are_so_many_clusters_and_no_more() -> None:
+@pytest.mark.parametrize("points", [np.eye(2)[[0, 0, 1, 1]], np.eye(3), np.arange(6.0).reshape(2, 3)])
+def test_of_points_too_few_or_too_much_alike_for_more_there_are_two_clusters(points: FloatArray) -> None:
+    assert silhouettes(points, 8, stream(0, "k")) == 2
+
+
+def test_equal_points_are_one_though_rounding_has_moved_them_apart() -> None:
     rng = stream(0, "kinds")
-    kinds = rng.standard_normal((3, 650))
-    rounds = tuple(
-        PooledRound.of(kinds[np.arange(60) % 3], np.zeros((60, 0)), np.arange(60) % 2 == 0)  # of both halves each kind
-        for _ in range(4)
-    )
-    rounded = np.repeat(unit_rows(kinds[:, :50]), 20, axis=0) + 1e-16 * rng.standard_normal((60, 50))
-    started = start_clustering(Pool(rounds), replace(SETTINGS, clusters=8), 0, None, stream(1, "k"))
+    rounded = np.repeat(unit_rows(rng.standard_normal((3, 50))), 20, axis=0) + 1e-16 * rng.standard_normal((60, 50))
 
     assert distinct(rounded) == 3
-    assert started is not None
-    assert started.structure.clusters == 3
-    assert started.clustering.centres is not None
-    assert np.isfinite(started.clustering.centres).all()
 
 
 def test_principal_axes_hold_the_points_distances_and_begin_with_the_least_of_them() -> None:

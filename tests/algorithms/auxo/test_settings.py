@@ -12,9 +12,8 @@ from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
     [
         ("clusters", 1, "2 to 8, got 1"),
         ("clusters", 9, "2 to 8, got 9"),
-        ("kmeans_starts", 0, "at least 1, got 0"),
-        ("centre_memory", -0.5, "a number >= 0, got -0.5"),
-        ("centre_memory", float("nan"), "a number >= 0, got nan"),
+        ("pool_rounds", 0, "at least 1, got 0"),
+        ("pool_most", 0, "at least 1, got 0"),
     ],
 )
 def test_impossible_settings_of_clustering_are_refused_by_name(name: str, value: float, expected: str) -> None:
@@ -27,15 +26,14 @@ def test_impossible_settings_of_clustering_are_refused_by_name(name: str, value:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("rounds", 0),
-        ("most_rounds", 9),
-        ("deviations", -1.0),
-        ("min_participants", 1),
-        ("waits_for", 1.5),
-        ("patience", 0),
-        ("rest", -0.1),
-        ("looks_from", 9),
+        ("alpha", 0.0),
+        ("alpha", 1.0),
         ("min_gain", 1.0),
+        ("min_gain", float("nan")),
+        ("most_rounds", 1),
+        ("judge_share", 1.1),
+        ("judge_share", -0.1),
+        ("fewest_judges", 0),
     ],
 )
 def test_impossible_settings_of_trials_are_refused_by_name(field: str, value: float) -> None:

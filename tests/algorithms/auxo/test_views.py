@@ -1,4 +1,4 @@
-"""Updates are looked at without what class frequencies explain, or as they are where that shows much more structure."""
+"""Updates are looked at as they are, without what class frequencies explain, and by their inputs."""
 
 from dataclasses import replace
 
@@ -7,156 +7,122 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo import ClusteringSettings, TrialSettings
-from auxo.algorithms.auxo.pool import Pool, PooledRound, start_clustering
-from auxo.algorithms.auxo.search import CohortNow, Search, Seen, look
-from auxo.algorithms.auxo.views import View, without_frequencies
-from auxo.core.aggregators import FedAvg
-from auxo.core.clustering import near_centres
-from auxo.core.fingerprint import Fingerprint, unit_rows
-from auxo.core.layers import Layer
+from auxo.algorithms.auxo.views import Prints, View, views_of
+from auxo.core.fingerprint import unit_rows
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 
-CLASSES, WIDTH = 5, 40
-SETTINGS = ClusteringSettings(clusters=3, pool_rounds=4, pool_per_cluster=10)
+WIDTH = 40
+ONE_BLOCK = np.zeros(WIDTH, dtype=np.int64)
 
 
-def made(groups: float, frequencies: float, seed: int = 0, count: int = 400) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return directions, outputs and groups of clients with frequencies of their own, in three groups."""
+def made(classes: int = 5, count: int = 400, frequencies: float = 3.0, seed: int = 0) -> tuple[Prints, IntArray]:
+    """Return fingerprints of clients with frequencies of their own, in three groups, and these."""
     rng = stream(seed, "views")
-    of_class, of_group = rng.standard_normal((CLASSES, WIDTH)), unit_rows(rng.standard_normal((3, WIDTH)))
+    of_class, of_group = rng.standard_normal((classes, WIDTH)), unit_rows(rng.standard_normal((3, WIDTH)))
     group = rng.integers(0, 3, count)
-    share = rng.dirichlet(np.ones(CLASSES), count) - 1 / CLASSES
-    directions = frequencies * share @ of_class + groups * of_group[group] + 0.2 * rng.standard_normal((count, WIDTH))
-    return directions, share, group
+    share = rng.dirichlet(np.full(classes, 5 / classes), count) - 1 / classes
+    directions = frequencies * share @ of_class + of_group[group] + 0.2 * rng.standard_normal((count, WIDTH))
+    prints = Prints(directions, share, np.zeros((count, 0)))
+    return prints.less(prints.mean()), group
 
 
-def pool_of(directions: FloatArray, outputs: FloatArray) -> Pool:
-    pool = Pool()
-    for rows in np.array_split(np.arange(len(directions)), 4):
-        pool = pool.after(PooledRound.of(directions[rows], outputs[rows], rows % 2 == 0), SETTINGS)
-    return pool
+def view(name: str, prints: Prints) -> View:
+    return next(one for one in views_of(prints) if one.name == name)
 
 
-def purity(directions: FloatArray, outputs: FloatArray, group: IntArray, settings: ClusteringSettings) -> float:
-    started = start_clustering(pool_of(directions, outputs), settings, 0, None, stream(0, "cluster"))
-    assert started is not None
-    assert started.clustering.centres is not None
-    seen = started.view.of(directions, outputs)
-    nearest = (unit_rows(seen - seen.mean(axis=0)) @ started.clustering.centres.T).argmax(axis=1)
-    return sum(float(np.bincount(group[nearest == one]).max(initial=0)) for one in range(3)) / len(group)
+def apart(points: FloatArray, group: IntArray) -> float:
+    """Return how much of the points' spread lies between groups."""
+    middle = np.stack([points[group == one].mean(axis=0) for one in range(3)])[group]
+    return float((middle**2).sum() / (points**2).sum())
 
 
-def test_groups_are_found_behind_frequencies_that_hide_them() -> None:
-    directions, outputs, group = made(groups=1.0, frequencies=4.0)
+def test_what_a_round_has_in_common_is_taken_off_and_nothing_else() -> None:
+    rng = stream(0, "common")
+    prints = Prints(rng.standard_normal((9, 4)), rng.standard_normal((9, 3)), rng.standard_normal((9, 2)))
+    less = prints.less(prints.mean())
 
-    assert purity(directions, outputs, group, SETTINGS) > 0.95
-    assert purity(directions, outputs, group, ClusteringSettings(3, 4, 10, views="plain")) < 0.7
-
-
-def test_the_view_without_frequencies_comes_first_and_the_other_one_where_it_shows_something_too() -> None:
-    directions, outputs, _ = made(groups=1.0, frequencies=1.0)
-    pool = pool_of(directions, outputs)
-    started = start_clustering(pool, SETTINGS, 0, None, stream(0, "cluster"))
-    again = start_clustering(pool, SETTINGS, 1, None, stream(0, "cluster"), "plain")
-
-    assert started is not None
-    assert again is not None
-    assert (started.view.explained is not None, started.other) == (True, "plain")
-    assert (again.view.explained, again.other) == (None, None)
+    for column in (less.directions, less.outputs, less.inputs):
+        np.testing.assert_allclose(column.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(less.directions - less.directions[0], prints.directions - prints.directions[0])
 
 
-def test_there_are_as_many_clusters_as_show_most_and_other_numbers_are_nobodys() -> None:
-    directions, outputs, _ = made(groups=1.0, frequencies=0.0)
-    many = replace(SETTINGS, clusters=8)
-    started = start_clustering(pool_of(directions, outputs), many, 0, None, stream(0, "cluster"))
-    always = start_clustering(
-        pool_of(directions, outputs), replace(many, finds_number=False), 0, None, stream(0, "cluster")
-    )
-    assert started is not None
-    assert started.clustering.centres is not None
-    assert always is not None
-    assert always.clustering.centres is not None
+def test_the_plain_view_has_updates_scaled_to_length_one_and_is_always_there() -> None:
+    prints, _ = made()
+    first, *_ = views_of(prints)
 
-    assert started.structure.clusters == 3
-    assert started.clustering.centres.any(axis=1).tolist() == [True] * 3 + [False] * 5
-    assert always.clustering.centres.any(axis=1).all()
-    near = near_centres(unit_rows(directions), started.clustering.centres)
-    assert np.isnan(near[:, 3:]).all()
-    assert np.isfinite(near[:, :3]).all()
-
-
-def test_groups_that_differ_in_their_frequencies_alone_are_looked_at_as_they_are() -> None:
-    rng = stream(1, "views")
-    group = rng.integers(0, 3, 400)
-    share = np.stack([rng.dirichlet(1 + 30 * (np.arange(CLASSES) == one)) for one in group]) - 1 / CLASSES
-    directions = share @ rng.standard_normal((CLASSES, WIDTH)) + 0.2 * rng.standard_normal((400, WIDTH))
-    started = start_clustering(pool_of(directions, share), SETTINGS, 0, None, stream(0, "cluster"))
-
-    assert started is not None
-    assert started.view.explained is None
-    assert purity(directions, share, group, SETTINGS) > 0.95
-
-
-def looked_at(directions: FloatArray, outputs: FloatArray) -> Search:
-    """Return the search after four rounds of these updates."""
-    search, count = Search(), len(directions) // 4
-    now = CohortNow(FedAvg().initial(np.zeros(3, dtype=np.float32)), round=4, share=count)
-    for rows in np.array_split(np.arange(len(directions)), 4):
-        seen = Seen(
-            directions[rows],
-            outputs[rows],
-            np.zeros(WIDTH, dtype=np.int64),
-            np.full(len(rows), -1),
-            np.full(len(rows), -1),
-            rows % 2 == 0,
-        )
-        search = look(search, seen, now, SETTINGS, TrialSettings(), stream(0, "cluster")).search
-    return search
-
-
-def test_where_updates_show_no_structure_a_cohort_looks_again_later() -> None:
-    directions, outputs, _ = made(groups=0.0, frequencies=0.0)
-
-    found = looked_at(directions, outputs)
-
-    assert not found.follows
-    assert found.pool == Pool()
-    assert found.rests_until == max(4, 6 - 4)  # half as many rounds again, the pool's included
-    assert looked_at(*made(groups=1.0, frequencies=1.0)[:2]).follows
+    assert first == View()
+    np.testing.assert_allclose(first.points(prints, ONE_BLOCK), unit_rows(prints.directions))
 
 
 @given(st.integers(0, 50))
-def test_what_is_left_has_nothing_to_do_with_the_outputs(seed: int) -> None:
-    directions, outputs, _ = made(1.0, 3.0, seed, count=100)
-    directions, outputs = directions - directions.mean(axis=0), outputs - outputs.mean(axis=0)
-    view = without_frequencies(directions, outputs)
-    assert view is not None
-    left = view.of(directions, outputs)
+def test_what_is_left_of_an_update_has_nothing_to_do_with_its_outputs(seed: int) -> None:
+    prints, _ = made(count=100, seed=seed)
+    explained = view("without frequencies", prints).explained
+    assert explained is not None
+    left = prints.directions - prints.outputs @ explained
 
-    assert np.abs(outputs.T @ left).max() < 1e-3 * np.abs(outputs.T @ directions).max()
-    assert (left**2).sum() < (directions**2).sum()
-
-
-@pytest.mark.parametrize("outputs", [np.zeros((100, 0)), np.ones((100, 1)), np.zeros((100, 5)), np.eye(20)])
-def test_with_too_little_to_fit_there_is_one_view(outputs: FloatArray) -> None:
-    assert without_frequencies(np.ones((len(outputs), 3)), outputs) is None
+    assert np.abs(prints.outputs.T @ left).max() < 1e-3 * np.abs(prints.outputs.T @ prints.directions).max()
+    assert (left**2).sum() < (prints.directions**2).sum()
 
 
-def test_the_plain_view_leaves_updates_as_they_are() -> None:
-    rows = np.ones((2, 3))
+def test_groups_stand_out_without_the_frequencies_that_hide_them() -> None:
+    prints, group = made()
+    hidden, seen = (view(name, prints).points(prints, ONE_BLOCK) for name in ("plain", "without frequencies"))
 
-    assert View().of(rows, np.zeros((2, 0))) is rows
+    assert apart(seen, group) > 2 * apart(hidden, group)
 
 
-def test_outputs_are_how_the_last_layers_biases_move() -> None:
-    layers = Layer((3, 4)), Layer((3,)), Layer((2, 3)), Layer((2,))
-    update = np.arange(23, dtype=np.float32)
+@pytest.mark.parametrize(("classes", "count"), [(600, 2000), (600, 60), (250, 400)])
+def test_very_many_outputs_still_have_the_second_view_by_those_that_clients_differ_in_most(
+    classes: int, count: int
+) -> None:
+    rng = stream(0, "many")
+    frequent = np.where(np.arange(classes) % 100 == 7, 1.0, 1e-3)  # most classes are rare
+    outputs = frequent * rng.standard_normal((count, classes))
+    of_group = unit_rows(rng.standard_normal((3, WIDTH)))[np.arange(count) % 3]
+    directions = outputs @ rng.standard_normal((classes, WIDTH)) + of_group
+    prints = Prints(directions, outputs, np.zeros((count, 0)))
+    hidden, seen = (view(name, prints).points(prints, ONE_BLOCK) for name in ("plain", "without frequencies"))
+    explained = view("without frequencies", prints).explained
 
-    assert Fingerprint(23, layers=layers).outputs(update).tolist() == pytest.approx(
-        [21 / np.hypot(21, 22), 22 / np.hypot(21, 22)]
-    )
-    assert len(Fingerprint(21, layers=layers[:3]).outputs(update[:21])) == 0  # its last layer has no bias
-    assert len(Fingerprint(23).outputs(update)) == 0
-    assert Fingerprint(23, layers=layers).outputs(np.zeros(23, dtype=np.float32)).tolist() == [0, 0]
+    assert explained is not None
+    assert explained.shape == (classes, WIDTH)
+    used = np.abs(explained).max(axis=1) > 0
+    assert used[7::100].all()
+    assert used.sum() <= count // 8
+    assert apart(seen, np.arange(count) % 3) > 2 * apart(hidden, np.arange(count) % 3)
+
+
+@pytest.mark.parametrize("outputs", [np.zeros((100, 0)), np.ones((100, 1)), np.zeros((100, 5)), np.eye(15)])
+def test_with_too_little_to_fit_there_is_no_second_view(outputs: FloatArray) -> None:
+    prints = Prints(np.ones((len(outputs), 3)), outputs, np.zeros((len(outputs), 0)))
+
+    assert [one.name for one in views_of(prints)] == ["plain"]
+
+
+def test_the_third_view_is_there_where_inputs_differ_and_has_points_about_one_long() -> None:
+    rng = stream(0, "inputs")
+    prints, _ = made()
+    with_inputs = replace(prints, inputs=7.0 * rng.standard_normal((400, 12)))
+
+    assert [one.name for one in views_of(with_inputs)] == ["plain", "without frequencies", "input energies"]
+    points = view("input energies", with_inputs).points(with_inputs, ONE_BLOCK)
+    assert np.linalg.norm(points, axis=1).mean() == pytest.approx(1)
+    alike = replace(prints, inputs=np.zeros((400, 12)))
+    assert "input energies" not in [one.name for one in views_of(alike)]
+
+
+@pytest.mark.parametrize("name", ["plain", "input energies"])
+def test_the_nearest_centre_is_the_one_that_a_point_is_at_and_a_cluster_that_is_not_there_is_nobodys(
+    name: str,
+) -> None:
+    seen = View("plain") if name == "plain" else View("input energies")
+    centres = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    near = seen.nearness(np.array([[1.0, 0.0], [0.0, 1.0], [-9.0, 0.0]]), centres)
+
+    assert near[:2, :2].argmax(axis=1).tolist() == [0, 1]
+    assert np.isnan(near[:, 2]).all()
+    if name == "input energies":
+        assert near[0, 0] == near[1, 1] == 1
+        assert near[2].tolist()[:2] == [-1, -1]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from auxo.algorithms.auxo.gate import Gate
-from auxo.algorithms.auxo.judges import TRAINS_ON
-from auxo.algorithms.auxo.pooling import Pooling, are_in_first_half, first_look
+from auxo.algorithms.auxo.judges import TRAINS_ON, seals
+from auxo.algorithms.auxo.pooling import Pooling, first_look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.trial import OnTrial, labelled, to_branches
 from auxo.algorithms.auxo.views import Prints
@@ -110,8 +110,7 @@ class Auxo:
         if parent is None:
             return Pooling()
         memory = parent.memory
-        trials = memory.resumes.trials if isinstance(memory, OnTrial) else own(Pooling, memory).trials
-        return Pooling(rests_until=2 * parent.round, trials=trials)
+        return Pooling.of_child(memory.resumes if isinstance(memory, OnTrial) else own(Pooling, memory), parent.round)
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
@@ -127,7 +126,7 @@ class Auxo:
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
         phase = opening.state.memory
         if isinstance(phase, OnTrial):
-            return phase.plan(opening, plan, self.trial)
+            return phase.plan(opening, plan)
         pooling = own(Pooling, phase).with_clients(opening.state.check_ins, self.trial)
         if not pooling.everybody or not pooling.pools(opening.state.round + 1):
             return plan
@@ -141,7 +140,7 @@ class Auxo:
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
         if isinstance(phase, OnTrial):
-            return to_branches(phase, closing, self.trial)
+            return to_branches(phase, closing)
         if self.admit_misfits or closing.outlook.cohorts == 1:
             return AdmitAll()
         return Gate(self.rewards, own(Claims, closing.participants.notes).known)
@@ -179,10 +178,11 @@ class Auxo:
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
             clients = closing.participants.clients[gathered.rows[here]]
             pool = phase.with_clients(closing.outlook.check_ins, self.trial)
-            pool = pool.after(_prints(gathered, here), are_in_first_half(clients), self.clustering)
-            after = pool
+            marks = seals(clients, phase.trials, closing.secret)
+            after = pool = pool.after(_prints(gathered, here), clients, marks, self.clustering)
             if pool.is_full(self.clustering):
-                found = pool.look(closing.outlook.check_ins, gathered.blocks, self.clustering, rng)
+                pool = pool.counted(closing.outlook.check_ins, self.trial)
+                found = pool.look(gathered.blocks, self.clustering, rng)
                 if found:
                     after = OnTrial.begin(pool, found, state.server, gathered.blocks, pool.trials + 1)
                 else:
@@ -202,7 +202,7 @@ class Auxo:
         moved = zip(phase.servers, gathered.movements[offered:], strict=True)
         servers = tuple(one if by is None else aggregator.step(one, by, scale) for one, by in moved)
         said = phase.said(closing, gathered)
-        after = phase.moved(servers, said)
+        after = phase.moved(servers, said, gathered.model[gathered.model >= offered] - offered)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
         partition = after.partition(state.server, most, self.trial)
         is_over = partition is None and after.is_over(self.trial)

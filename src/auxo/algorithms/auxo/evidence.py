@@ -57,7 +57,7 @@ class Said:
         return Said(*(np.concatenate(two) for two in zip(kept._columns, more._columns, strict=True)))
 
     @property
-    def _columns(self) -> tuple[NDArray[Any], ...]:
+    def _columns(self) -> tuple["NDArray[Any]", ...]:
         return (
             self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
             self.both,

@@ -9,13 +9,21 @@ import hashlib
 
 import numpy as np
 
+from auxo.algorithms.auxo.settings import TrialSettings
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, IntArray
 
+_MOST_ASIDE = 0.5  # share of the clients that may train for no branch; with more, everybody judges; our choice
 TRAINS_ON = 0
 """Half of its samples that a client trains on where everybody judges; it judges by the other."""
 
 _UNIFORM_BITS = 53
+
+
+def judge_share(clients: float, settings: TrialSettings) -> float:
+    """Return the share of so many clients that judges; 1: everybody does."""
+    share = max(settings.judge_share, settings.fewest_judges / max(clients, 1.0))
+    return share if share <= _MOST_ASIDE else 1.0
 
 
 def are_judges(clients: IntArray, share: float) -> BoolArray:

@@ -1,4 +1,4 @@
-"""Looking: which clusters a cohort's pooled fingerprints may have, in each view; what they are worth a trial decides."""
+"""Looking: which clusters a cohort's pooled fingerprints may have, in each view; a trial decides about their worth."""
 
 from dataclasses import dataclass
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from auxo.algorithms.auxo.judges import judge_share
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, IntArray
 
+_MANY = 1e9  # clients of a cohort to which nobody has come twice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 
@@ -25,15 +27,17 @@ class PooledRound:
     outputs: Float32Array  # (participants, outputs)
     inputs: Float32Array  # (participants, inputs)
     first_half: BoolArray  # (participants,) of two of clients, see `are_in_first_half`
+    seals: IntArray  # (participants,) by which clients that come again are counted, see `auxo.algorithms.auxo.judges`
 
     @staticmethod
-    def of(prints: Prints, first_half: BoolArray) -> "PooledRound":
+    def of(prints: Prints, first_half: BoolArray, seals: IntArray) -> "PooledRound":
         """Return what is kept of a round."""
         return PooledRound(
             prints.directions.astype(np.float32),
             prints.outputs.astype(np.float32),
             prints.inputs.astype(np.float32),
             first_half,
+            seals,
         )
 
 
@@ -47,24 +51,36 @@ class Pooling:
     tried: tuple[ViewName, ...] = ()  # views that a trial has gone by in vain
     rounds: tuple[PooledRound, ...] = ()
     common: Prints | None = None  # what the last round's participants shared
-    everybody: bool = False  # the clients are few: they train on one half of their samples while they are looked at
+    clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
+    share: float = 0.0  # of the clients that would judge; 1: they are few, and train on one half of their samples
 
     def pools(self, number: int) -> bool:
         """Return whether the round of this number is pooled."""
         return number > self.rests_until
 
+    @property
+    def everybody(self) -> bool:
+        """Return whether everybody would judge, and so trains on one half of its samples while it is looked at."""
+        return self.share >= 1
+
     def with_clients(self, check_ins: float, settings: TrialSettings) -> "Pooling":
-        """Return it as it begins to pool, when it is told how many clients there are."""
+        """Return it as it begins to pool, when it is told how many clients there are at least."""
         if self.rounds:
             return self
-        return replace(self, everybody=settings.judge_share * check_ins < settings.fewest_judges)
+        return replace(self, share=judge_share(max(self.clients, check_ins), settings))
 
-    def after(self, prints: Prints, first_half: BoolArray, settings: ClusteringSettings) -> "Pooling":
-        """Return it with one more round; of too many the oldest ones go."""
+    @staticmethod
+    def of_child(parent: "Pooling", number: int) -> "Pooling":
+        """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
+        clients = parent.clients if parent.clients >= _MANY else 0.0  # else it has fewer
+        return Pooling(rests_until=2 * number, trials=parent.trials, clients=clients)
+
+    def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
+        """Return it with one more round, of these clients; of too many the oldest ones go."""
         if len(prints.directions) < 2:  # without what others send there is nothing left of an update
             return self
         common = prints.mean()
-        rounds = (*self.rounds, PooledRound.of(prints.less(common), first_half))
+        rounds = (*self.rounds, PooledRound.of(prints.less(common), are_in_first_half(who), seals))
         while len(rounds) > 1 and sum(len(kept.first_half) for kept in rounds[1:]) >= settings.pool_most:
             rounds = rounds[1:]
         return replace(self, rounds=rounds, common=common)
@@ -75,9 +91,25 @@ class Pooling:
         enough = prints >= _FEWEST_PRINTS and len(self.rounds) >= (self.needs or settings.pool_rounds)
         return enough or prints >= settings.pool_most
 
-    def look(
-        self, clients: float, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator
-    ) -> tuple[Candidate, ...]:
+    def counted(self, check_ins: float, settings: TrialSettings) -> "Pooling":
+        """Return it with the number of clients there are: two draws of one client are as rare as clients are many.
+
+        A single round, in which nobody can come again, tells nothing.
+        """
+        if len(self.rounds) == 1:
+            return self.with_number(max(self.clients, check_ins), settings)
+        sizes = np.array([len(one.seals) for one in self.rounds], dtype=np.float64)
+        pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
+        _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
+        again = float((times * (times - 1) / 2).sum())
+        clients = max(check_ins, pairs / again if again else _MANY)
+        return self.with_number(clients, settings)
+
+    def with_number(self, clients: float, settings: TrialSettings) -> "Pooling":
+        """Return it with so many clients, and the share of them that would judge."""
+        return replace(self, clients=clients, share=judge_share(clients, settings))
+
+    def look(self, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator) -> tuple[Candidate, ...]:
         """Return what a partition could be tried with, the best first; nothing where all updates are alike."""
         prints = Prints(
             np.concatenate([one.directions for one in self.rounds]).astype(np.float64),
@@ -85,7 +117,7 @@ class Pooling:
             np.concatenate([one.inputs for one in self.rounds]).astype(np.float64),
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
-        most = int(np.clip(clients // 2, 2, settings.clusters))
+        most = int(np.clip(self.clients // 2, 2, settings.clusters))
         found = look(prints, blocks, settings.clusters, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found
@@ -99,11 +131,11 @@ class Pooling:
         tried = self.tried if view is None else (*self.tried, view)
         if view in self.tried:  # all of them have had their turn, and it begins anew
             tried = (view,)
-        again = Pooling(trials=self.trials, tried=tried, rests_until=number, needs=self.needs)
+        again = Pooling(number, self.needs, self.trials, tried, clients=self.clients)
         if others:
             return again
         needs = self.needs or settings.pool_rounds
-        more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
+        more = needs if self.share >= 1 else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
 
 

@@ -34,7 +34,7 @@ class ClusteringSettings:
 class TrialSettings:
     """How a partition is tried."""
 
-    alpha: ProperFraction = setting(
+    alpha: Annotated[float, Bounds(gt=0, lt=1)] = setting(
         0.01,
         "Chance that a cohort is parted in its whole life although its members gain nothing by it; our choice.",
     )
@@ -45,11 +45,11 @@ class TrialSettings:
     most_rounds: AtLeastTwo = setting(32, "Rounds after which a trial ends that is not sure of anything; our choice.")
     judge_share: Fraction = setting(
         0.2,
-        "Share of the clients, always the same ones, that judge a partition on trial and train no branch meanwhile. "
-        "Our choice.",
+        "Least share of the clients, always the same ones, that judge a partition on trial and train no branch "
+        "meanwhile. Our choice.",
     )
     fewest_judges: PositiveInt = setting(
         60,
-        "With fewer judges than this among the clients that check in, everybody judges: by one half of its samples, "
-        "and trains on the other half while a partition is on trial. Our choice.",
+        "Judges that there must be: where clients are fewer, a larger share of them judges; where that were most of "
+        "them, everybody does, by one half of its samples, and trains on the other half meanwhile. Our choice.",
     )

@@ -46,6 +46,7 @@ class OnTrial:
     others: bool  # another view shows groups, too
     servers: tuple[ServerState, ...]  # of the branches
     evidence: Evidence
+    settlers: FloatArray  # (branches,) participants so far that liked each best
     rounds: int = 0
 
     @staticmethod
@@ -65,6 +66,7 @@ class OnTrial:
             others=any(1 < one.structure.shown < math.inf for one in rest),
             servers=(server,) * first.clusters,
             evidence=Evidence.begin(1 + first.clusters, everybody=pooling.everybody),
+            settlers=np.zeros(first.clusters),
         )
 
     def held_servers(self) -> tuple[ServerState, ...]:
@@ -90,11 +92,11 @@ class OnTrial:
         """Return whether what has been heard after the next round is looked at: after 2, 4, 8 ... rounds."""
         return self.rounds >= _FIRST_LOOK and self.rounds & (self.rounds - 1) == 0
 
-    def plan(self, opening: Opening, plan: Plan, settings: TrialSettings) -> Plan:
+    def plan(self, opening: Opening, plan: Plan) -> Plan:
         """Return who trains what: judges and half of the others the cohort's own model, the rest the best branch."""
         asks, clients, offered = plan.asks, opening.selected.clients[plan.rows], len(plan.offered)
         here = asks.model == OWN  # others are about to leave
-        judges = here & (self.evidence.everybody | are_judges(clients, settings.judge_share))
+        judges = here & are_judges(clients, self.resumes.share)
         tries = here & ~are_controls(clients, opening.state.round)
         if not self.evidence.everybody:
             tries &= ~judges
@@ -127,10 +129,11 @@ class OnTrial:
         places = np.arange(len(self.centres))
         return np.where(branch[:, None] >= 0, (branch[:, None] == places[None, :]).astype(np.float64), np.nan)
 
-    def moved(self, servers: tuple[ServerState, ...], said: Said) -> "OnTrial":
-        """Return the trial after a round."""
+    def moved(self, servers: tuple[ServerState, ...], said: Said, branches: IntArray) -> "OnTrial":
+        """Return the trial after a round, with the branches that participants have trained in it."""
         evidence = self.evidence.after(said, is_look=self.is_look)
-        return replace(self, servers=servers, evidence=evidence, rounds=self.rounds + 1)
+        settlers = self.settlers + np.bincount(branches, minlength=len(servers))
+        return replace(self, servers=servers, evidence=evidence, settlers=settlers, rounds=self.rounds + 1)
 
     def said(self, closing: Closing, gathered: Gathered) -> Said:
         """Return what a round's judges have said.
@@ -192,16 +195,21 @@ class OnTrial:
             return None
         if np.isfinite(better).any() and not np.nanmean(better) > 0:  # a smaller loss may be calibration alone
             return None
-        chosen = choices(heard.other_losses, kept)
-        weights = np.array([(chosen == one).sum() for one in kept], dtype=np.float64)
-        if (weights == 0).any():
+        routes, weights = (
+            self._routes(heard, kept),
+            np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept))),
+        )
+        if len(weights) < len(kept) or (weights == 0).any():
             return None
+        if OWN not in kept:  # which participants did not have to choose among, and they are more than judges
+            weights = weights + np.bincount(routes[: len(self.servers)], self.settlers, len(kept))
         servers = (own_server, *self.servers)
         return Partition(
-            routes=self._routes(heard, kept),
+            routes=routes,
             weights=tuple((weights / weights.sum()).tolist()),
             generation=self.generation,
-            servers=tuple(servers[one] for one in kept),
+            # An adaptive optimiser that has seen the few participants of a branch makes smaller steps for many rounds.
+            servers=tuple(replace(servers[one], slots=own_server.slots, steps=own_server.steps) for one in kept),
         )
 
     @property
@@ -231,7 +239,7 @@ class OnTrial:
 
 @dataclass(frozen=True)
 class ToBranches:
-    """Has updates of the cohort's own model move the branch, too, that they are nearest to, in a trial's first round."""
+    """Has updates of the cohort's own model move the nearest branch, too, in a trial's first round."""
 
     trial: OnTrial
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
@@ -248,9 +256,9 @@ class ToBranches:
         return model if branch < 0 else (model, self.offered + branch)
 
 
-def to_branches(trial: OnTrial, closing: Closing, settings: TrialSettings) -> ToBranches:
+def to_branches(trial: OnTrial, closing: Closing) -> ToBranches:
     """Return who decides which models the updates of a round on trial move."""
-    judges = are_judges(closing.participants.clients, settings.judge_share)
+    judges = are_judges(closing.participants.clients, trial.resumes.share)
     return ToBranches(trial, len(closing.models), judges & ~np.array(trial.evidence.everybody))
 
 

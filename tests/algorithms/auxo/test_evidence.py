@@ -1,0 +1,258 @@
+"""Bets on what judges gain: sure no more often than they may be in error, and soon where much is to be gained."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
+from auxo.core.rng import stream
+from auxo.core.types import FloatArray
+from tests.algorithms.auxo.made_trials import heard, said_of, two_groups
+
+ALPHA = 0.05
+
+
+# How often it errs.
+
+
+def errors(rng: np.random.Generator, clients: int, models: int, samples: int) -> FloatArray:
+    """Return (clients, models) shares of held-out samples that models get wrong, every one of which is as good."""
+    return rng.binomial(samples, 0.5, (clients, models)) / samples
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("samples", [3, 40])
+def test_sampled_judges_are_sure_of_nothing_more_often_than_alpha_says_however_often_one_looks(
+    samples: int, both: bool
+) -> None:
+    trials, sure = 400, 0
+    for number in range(trials):
+        rng = stream(number, "no gain", samples)
+        evidence = Evidence.begin(4, everybody=False)
+        for round_ in range(12):
+            told, others = errors(rng, 15, 4, samples), errors(rng, 15, 4, samples)
+            evidence = evidence.after(said_of(told, others, first=15 * round_, both=both), is_look=True)
+            if evidence.is_sure(ALPHA):
+                sure += 1
+                break
+
+    assert sure / trials <= ALPHA
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.9, 1.0], ids=["models change", "models change a little", "models stay"])
+@pytest.mark.parametrize("clients", [4, 12])
+def test_everybody_with_the_same_samples_at_each_look_is_sure_no_more_often_than_alpha_says(
+    clients: int, kept: float
+) -> None:
+    trials, samples, sure = 600, 40, 0
+    for number in range(trials):
+        rng = stream(number, "no gain for anybody")
+        wrong = rng.random((2, clients, 3, samples)) < 0.5
+        evidence = Evidence.begin(3, everybody=True)
+        for round_ in (2, 4, 8, 16, 32):
+            new = rng.random(wrong.shape) < 0.5
+            wrong = np.where(rng.random(wrong.shape) < kept, wrong, new)
+            told, others = wrong.mean(axis=3)
+            evidence = evidence.after(said_of(told, others, round_=round_, samples=samples), is_look=True)
+            if evidence.is_sure(ALPHA):
+                sure += 1
+                break
+
+    assert sure / trials <= ALPHA
+
+
+def test_who_looks_by_the_samples_that_it_chooses_by_would_be_sure_of_nothing_at_all() -> None:
+    # What the two tests above would miss if the halves were one.
+    rng = stream(0, "one half")
+    one_half = np.concatenate([errors(rng, 60, 4, 10) for _ in range(2)])
+
+    assert heard(said_of(one_half)).is_sure(ALPHA)
+    assert not heard(said_of(one_half, errors(rng, 120, 4, 10))).is_sure(ALPHA)
+
+
+def test_trials_and_looks_share_one_chance_of_an_error() -> None:
+    assert sum(share_of(ALPHA, number) for number in range(1, 100_000)) == pytest.approx(ALPHA, rel=1e-4)
+    assert share_of(ALPHA, 1) > share_of(ALPHA, 2) > 0
+
+
+# How soon it is sure.
+
+
+@pytest.mark.parametrize(("gain", "judges"), [(0.5, 20), (0.2, 40), (0.05, 160)])
+def test_judges_with_large_gains_are_sure_when_few_have_been_heard(gain: float, judges: int) -> None:
+    evidence = heard(said_of(two_groups(judges, gain)))
+
+    assert evidence.is_sure(0.01)
+    assert not heard(said_of(two_groups(2, gain))).is_sure(0.01)
+
+
+@pytest.mark.parametrize(("clients", "samples"), [(4, 30.0), (8, 20.0), (2, 80.0), (40, 2.0)])
+def test_few_clients_are_sure_at_the_first_look_where_they_gain_much_by_enough_samples(
+    clients: int, samples: float
+) -> None:
+    assert heard(said_of(two_groups(clients, 0.7), samples=samples), everybody=True).is_sure(0.01)
+    assert not heard(said_of(two_groups(clients, 0.0), samples=samples), everybody=True).is_sure(0.01)
+
+
+def test_four_clients_of_a_sample_each_are_sure_of_nothing() -> None:
+    assert not heard(said_of(two_groups(4, 0.7), samples=1.0), everybody=True).is_sure(0.01)
+
+
+def test_a_later_look_has_to_show_more() -> None:
+    said = said_of(two_groups(6, 0.5), samples=11)
+    evidence = Evidence.begin(3, everybody=True).after(said, is_look=True)
+    assert evidence.is_sure(0.02)
+    for _ in range(4):
+        evidence = evidence.after(said, is_look=True)
+
+    assert not evidence.is_sure(0.02)
+    assert evidence.looks == 5
+
+
+def test_everybody_is_sure_of_nothing_before_a_look() -> None:
+    evidence = Evidence.begin(3, everybody=True).after(said_of(two_groups(30, 0.9)), is_look=False)
+
+    assert not evidence.is_sure(0.01)
+
+
+def test_nobody_heard_is_no_evidence() -> None:
+    for everybody in (False, True):
+        evidence = Evidence.begin(3, everybody=everybody)
+        assert evidence.after(Said.none(3), is_look=True) == evidence
+        assert not evidence.is_sure(0.5)
+        assert not evidence.is_hopeless(0.5)
+
+
+def test_what_is_hopeless_is_told_with_a_deviation_to_spare() -> None:
+    # One half of them gains .06 and loses .04 in turn, the other half nothing.
+    turn = np.arange(80) % 4
+    own = np.where(turn < 2, 0.5, 1.5)
+    branch = own - np.choose(turn, [0.06, -0.04, 0.0, 0.0])
+    little = heard(said_of(np.column_stack([own, branch]), np.tile([1.0, 0.0], (80, 1))))
+
+    assert little.recent.gains(little.usual).mean() == pytest.approx(0.005)
+    assert little.is_hopeless(0.02)
+    assert not little.is_hopeless(0.006)
+    assert not heard(said_of(two_groups(100, 0.1))).is_hopeless(0.02)
+    assert not heard(said_of(two_groups(1, 0.0))).is_hopeless(0.02)  # a single one may be any
+
+
+# What counts.
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(12)), everybody=st.booleans(), seed=st.integers(0, 100))
+def test_the_order_of_judges_and_rows_does_not_matter(order: list[int], everybody: bool, seed: int) -> None:
+    rng = stream(seed, "order")
+    said = said_of(rng.random((12, 4)), rng.random((12, 4)), both=rng.random(12) < 0.5)
+    one, other = (heard(some, everybody=everybody) for some in (said, said.take(np.array(order))))
+
+    np.testing.assert_allclose(one.log_stakes, other.log_stakes, atol=1e-12)
+    assert one.usual == pytest.approx(other.usual)
+    assert one.is_sure(0.3) == other.is_sure(0.3)
+    assert one.is_hopeless(0.1) == other.is_hopeless(0.1)
+    assert one.fewest() == other.fewest()
+
+
+def test_a_judge_that_is_heard_again_counts_once_and_by_what_it_said_last() -> None:
+    first = said_of(two_groups(10, 0.1), round_=2)
+    again = said_of(two_groups(4, 0.5), first=6, round_=3)
+    evidence = heard(first, everybody=True).after(again, is_look=True)
+
+    assert sorted(evidence.said.seals.tolist()) == list(range(10))
+    assert evidence.said.gains(1.0).tolist() == pytest.approx([0.1] * 6 + [0.5] * 4)
+
+
+def test_only_what_was_heard_lately_tells_of_the_models_as_they_are() -> None:
+    sampled = heard(said_of(two_groups(100, 0.0))).after(said_of(two_groups(100, 0.5), first=100), is_look=True)
+    assert sampled.recent.seals.tolist() == list(range(100, 200))
+    few = heard(said_of(two_groups(30, 0.0))).after(said_of(two_groups(40, 0.5), first=30), is_look=True)
+    assert few.recent.seals.tolist() == list(range(10, 70))  # sixty at least
+
+    everybody = heard(said_of(two_groups(6, 0.0), round_=4), everybody=True)
+    everybody = everybody.after(said_of(two_groups(5, 0.5), round_=8), is_look=True)
+    assert everybody.recent.seals.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_losses_beyond_the_usual_count_no_more_than_it() -> None:
+    losses = np.array([[1.0, 0.5], [1.0, 1e9], [50.0, 0.5], [50.0, 60.0]])
+    chosen = np.array([[1.0, 0.0]] * 4)  # all choose the branch
+
+    assert said_of(losses, chosen).gains(1.0).tolist() == pytest.approx([0.5, 0.0, 0.5, 0.0])
+    assert (np.abs(said_of(1e6 * losses, chosen).gains(3.0)) <= 1).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_model_that_has_diverged_is_nobodys_choice_and_harms_nobody(bad: float) -> None:
+    sane = two_groups(20, 0.3)
+    diverged = np.column_stack([sane, np.full(20, bad)])
+    by = np.column_stack([sane, np.full(20, np.inf)])  # a trial makes NaN infinite where judges choose by it
+    with_it, without = heard(said_of(diverged, by)), heard(said_of(sane))
+
+    assert choices(by).max() < 3
+    np.testing.assert_array_equal(with_it.log_stakes, without.log_stakes)
+    assert with_it.usual == without.usual
+    assert with_it.fewest() == without.fewest()
+
+
+def test_who_chooses_a_model_that_has_diverged_on_other_samples_loses_what_is_usual_and_no_more() -> None:
+    on = np.array([[0.8, np.nan], [0.8, np.inf]])
+    by = np.array([[0.9, 0.1], [0.9, 0.1]])
+
+    assert said_of(on, by).gains(1.0).tolist() == pytest.approx([-0.2, -0.2])
+
+
+def test_where_the_own_model_has_no_loss_there_is_nothing_to_gain() -> None:
+    evidence = heard(said_of(np.zeros((40, 3))))
+
+    assert evidence.usual == 0
+    assert not evidence.is_sure(0.5)
+
+
+def test_halves_that_may_change_places_count_both_ways() -> None:
+    on, by = np.array([[1.0, 0.6]]), np.array([[1.0, 0.8]])
+
+    assert said_of(on, by).gains(1.0).tolist() == pytest.approx([0.4])
+    assert said_of(on, by, both=True).gains(1.0).tolist() == pytest.approx([0.3])
+
+
+def test_scores_are_those_of_the_choice_and_missing_where_none_are_told() -> None:
+    scores = np.array([[0.5, 0.9, 0.1], [0.5, 0.9, 0.1], [np.nan, np.nan, np.nan]])
+    losses = np.array([[1.0, 0.5, 0.7], [1.0, 0.7, 0.5], [1.0, 0.5, 0.7]])
+
+    np.testing.assert_allclose(
+        said_of(losses, scores=scores).better_scores(np.array([0, 1, 2])), [0.4, -0.4, np.nan], atol=1e-12
+    )
+    np.testing.assert_allclose(said_of(losses, scores=scores).better_scores(np.array([0, 1]))[:2], [0.4, 0.4])
+
+
+# Which models are missed.
+
+
+def test_a_model_that_is_like_another_is_dropped_and_only_one_of_them() -> None:
+    losses = two_groups(80, 0.4, models=4)
+    losses[:, 3] = losses[:, 2]
+
+    fewest = heard(said_of(losses)).fewest()
+
+    assert fewest in {(1, 2), (1, 3)}
+
+
+def test_a_model_that_a_minority_needs_is_kept() -> None:
+    losses = two_groups(100, 0.4, models=4)
+    losses[::12] = 1.0
+    losses[::12, 3] = 0.2
+
+    assert heard(said_of(losses)).fewest() == (1, 2, 3)
+
+
+def test_the_own_model_stays_if_it_serves_those_who_have_no_branch() -> None:
+    losses = np.tile([0.4, 0.9, 0.9], (60, 1))  # a half that it serves well
+    losses[:30] = two_groups(30, 0.8)
+
+    assert heard(said_of(losses)).fewest() == (OWN, 1, 2)
+
+
+def test_two_models_are_the_fewest() -> None:
+    assert len(heard(said_of(np.ones((40, 5)))).fewest()) == 2

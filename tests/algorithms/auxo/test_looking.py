@@ -1,0 +1,88 @@
+"""Planted groups are found in the view that shows them, as many as there are."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.views import ViewName
+from auxo.core.rng import stream
+from auxo.core.types import IntArray
+from tests.algorithms.auxo.made_prints import Seen, of_updates, seen
+
+CLUSTERS = 6
+
+
+def looked(at: Seen, most: int = CLUSTERS) -> tuple[Candidate, ...]:
+    return look(at.prints, at.blocks, CLUSTERS, most, at.first_half, stream(0, "cluster"))
+
+
+def nearest(candidate: Candidate, at: Seen) -> IntArray:
+    near = candidate.view.nearness(candidate.view.points(at.prints, at.blocks), candidate.centres)
+    return np.asarray(np.where(np.isnan(near), -np.inf, near).argmax(axis=1))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "view"), [("classes", "plain"), ("turned", "without frequencies"), ("units", "input energies")]
+)
+def test_the_view_that_shows_the_planted_groups_comes_first_with_as_many_clusters(
+    kind: str, view: ViewName, groups: int, seed: int
+) -> None:
+    at = seen(kind, groups, seed=seed)
+    best = looked(at)[0]
+
+    assert best.view.name == view
+    assert best.clusters == groups
+    assert adjusted_rand_score(at.groups, nearest(best, at)) > 0.95
+    assert best.centres.shape[0] == CLUSTERS
+    assert best.centres.any(axis=1).tolist() == [True] * groups + [False] * (CLUSTERS - groups)
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_where_updates_are_too_few_to_tell_views_are_taken_as_they_come(groups: int) -> None:
+    at = seen("classes", groups, clients=30)
+    found = looked(at)
+
+    assert [one.view.name for one in found] == ["plain", "without frequencies", "input energies"]
+    assert {one.structure.shown for one in found} == {np.inf}
+    assert found[0].clusters == groups
+    assert adjusted_rand_score(at.groups, nearest(found[0], at)) == 1
+
+
+def test_no_more_clusters_are_looked_for_than_may_be() -> None:
+    assert {one.clusters for one in looked(seen("classes", 3), most=2)} == {2}
+
+
+@pytest.mark.parametrize("clients", [3, 8, 200])
+def test_equal_updates_give_no_candidate(clients: int) -> None:
+    update = np.arange(1, 55, dtype=np.float32)
+
+    assert looked(of_updates(np.tile(update, (clients, 1)), np.zeros(clients, dtype=np.int64))) == ()
+
+
+def test_zero_updates_give_no_candidate() -> None:
+    assert looked(of_updates(np.zeros((40, 54), dtype=np.float32), np.zeros(40, dtype=np.int64))) == ()
+
+
+def test_updates_of_few_kinds_are_so_many_clusters_and_no_more() -> None:
+    kinds = stream(0, "kinds").standard_normal((3, 54)).astype(np.float32)
+    at = of_updates(kinds[np.arange(240) % 3], np.arange(240) % 3)
+
+    plain = next(one for one in looked(at) if one.view.name == "plain")
+
+    assert plain.clusters == 3
+    assert np.isfinite(plain.centres).all()
+    assert adjusted_rand_score(at.groups, nearest(plain, at)) == 1
+
+
+def test_the_same_generator_gives_the_same_bits_and_nothing_is_changed() -> None:
+    at = seen("turned", 2, clients=60)
+    before = at.prints.directions.copy()
+    one, other = looked(at), looked(at)
+
+    assert [a.view.name for a in one] == [b.view.name for b in other]
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a.centres, b.centres)
+    np.testing.assert_array_equal(at.prints.directions, before)

@@ -1,0 +1,203 @@
+"""A cohort pools fingerprints, looks early, and when nothing came of it again after a rest, at twice as many."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auxo.algorithms.auxo import ClusteringSettings, Pooling, TrialSettings
+from auxo.algorithms.auxo.pooling import are_in_first_half, first_look
+from auxo.algorithms.auxo.views import Prints, ViewName
+from auxo.core.rng import stream
+from tests.algorithms.auxo.made_prints import Seen, seen
+
+SETTINGS = ClusteringSettings(clusters=4, pool_rounds=3, pool_most=100)
+
+
+def prints_of(count: int, seed: int = 0) -> Prints:
+    rng = stream(seed, "prints")
+    return Prints(rng.standard_normal((count, 6)) + 3, rng.standard_normal((count, 2)), rng.standard_normal((count, 0)))
+
+
+def pooled(*counts: int, settings: ClusteringSettings = SETTINGS, start: Pooling | None = None) -> Pooling:
+    """Return a pool after rounds of so many participants each, always the first ones."""
+    pool = start or Pooling()
+    for number, count in enumerate(counts):
+        pool = pool.after(prints_of(count, number), np.arange(count), np.arange(count), settings)
+    return pool
+
+
+def pooled_from(at: Seen, settings: ClusteringSettings, start: Pooling | None = None) -> Pooling:
+    """Return a pool with a round of these, and so many clients."""
+    who = np.arange(len(at.groups))
+    pool = replace(start or Pooling(), rounds=(), common=None).after(at.prints, who, who, settings)
+    return replace(pool, clients=float(len(who)))
+
+
+def test_it_looks_after_so_many_rounds_and_not_before() -> None:
+    assert [pooled(*[10] * rounds).is_full(SETTINGS) for rounds in range(5)] == [False, False, False, True, True]
+
+
+def test_with_very_few_participants_it_waits_for_enough_updates() -> None:
+    assert [pooled(*[2] * rounds).is_full(SETTINGS) for rounds in range(6)] == [False] * 4 + [True] * 2
+
+
+def test_with_very_many_participants_it_looks_as_soon_as_no_more_are_kept() -> None:
+    assert [pooled(*[60] * rounds).is_full(SETTINGS) for rounds in range(3)] == [False, False, True]
+
+
+@given(st.integers(2, 300), st.integers(1, 6), st.integers(1, 300))
+def test_the_first_look_is_after_the_round_that_is_told(participants: int, rounds: int, most: int) -> None:
+    settings = ClusteringSettings(pool_rounds=rounds, pool_most=most)
+    told = first_look(participants, settings)
+
+    assert pooled(*[participants] * told, settings=settings).is_full(settings)
+    assert not pooled(*[participants] * (told - 1), settings=settings).is_full(settings)
+
+
+@given(st.lists(st.integers(0, 60), max_size=12))
+def test_memory_is_bounded(counts: list[int]) -> None:
+    pool = pooled(*counts)
+    kept = [len(one.first_half) for one in pool.rounds]
+
+    assert sum(kept[1:]) < SETTINGS.pool_most
+    told = [count for count in counts if count >= 2]
+    assert kept == told[len(told) - len(kept) :]  # the last ones, each of them whole
+    assert sum(kept) >= min(SETTINGS.pool_most, sum(told))
+    for one in pool.rounds:
+        assert one.directions.dtype == one.outputs.dtype == one.inputs.dtype == np.float32
+
+
+def test_a_round_is_kept_without_what_its_participants_shared_and_a_single_one_tells_nothing() -> None:
+    pool = pooled(10)
+    (only,) = pool.rounds
+
+    np.testing.assert_allclose(only.directions.mean(axis=0), 0, atol=1e-6)
+    assert pool.common is not None
+    np.testing.assert_allclose(pool.common.directions[0], prints_of(10).directions.mean(axis=0))
+    assert pooled(1, 0) == Pooling()
+
+
+def test_after_a_look_in_vain_it_rests_as_long_as_it_has_been_and_needs_twice_as_many() -> None:
+    again = pooled(10, 10, 10).failed(3, None, False, SETTINGS)
+
+    assert (again.rests_until, again.needs, again.rounds) == (6, 6, ())
+    assert [again.pools(number) for number in (4, 6, 7)] == [False, False, True]
+    assert [pooled(*[10] * rounds, start=again).is_full(SETTINGS) for rounds in (5, 6)] == [False, True]
+    third = again.failed(12, None, False, SETTINGS)
+    assert (third.rests_until, third.needs) == (24, 12)
+
+
+def test_where_everybody_has_been_seen_more_of_the_same_is_not_waited_for() -> None:
+    again = replace(pooled(10, 10, 10), share=1.0).failed(3, None, False, SETTINGS)
+
+    assert (again.rests_until, again.needs) == (6, 3)
+
+
+def test_where_another_view_shows_groups_it_has_its_turn_at_once() -> None:
+    tried = replace(pooled(10), trials=2, needs=6).failed(20, "plain", True, SETTINGS)
+
+    assert (tried.rests_until, tried.needs, tried.trials, tried.tried) == (20, 6, 2, ("plain",))
+    assert tried.pools(21)
+
+
+@pytest.mark.parametrize("kind", ["classes", "units"])
+def test_views_are_tried_in_turn_and_from_the_first_again(kind: str) -> None:
+    at = seen(kind, 2, clients=60)
+    settings = ClusteringSettings(clusters=3)
+    state, order = Pooling(), []
+    for number in range(9):
+        state = pooled_from(at, settings, state)
+        found = state.look(at.blocks, settings, stream(0, "cluster"))
+        order.append(found[0].view.name)
+        state = state.failed(number, order[-1], len(found) > 1, settings)
+
+    assert len(set(order[:3])) == 3
+    assert order == order[:3] * 3
+    assert state.rests_until == 16  # there is a rest when all of them have had their turn
+
+
+def test_no_more_clusters_are_looked_for_than_pairs_of_clients() -> None:
+    at = seen("classes", 3, clients=60)
+    settings = ClusteringSettings(clusters=8)
+    pool = pooled_from(at, settings)
+
+    def most(clients: float) -> int:
+        counted = replace(pool, clients=clients)
+        return max(one.clusters for one in counted.look(at.blocks, settings, stream(0, "cluster")))
+
+    assert (most(4.0), most(5.0)) == (2, 2)
+    assert most(60.0) >= 3
+
+
+@pytest.mark.parametrize(("clients", "everybody"), [(4, True), (119, True), (120, False), (5000, False)])
+def test_where_too_few_would_train_branches_everybody_judges(clients: int, everybody: bool) -> None:
+    assert Pooling().with_clients(clients, TrialSettings(fewest_judges=60)).everybody is everybody
+
+
+def test_how_many_clients_there_are_is_told_when_it_begins_to_pool_and_not_in_between() -> None:
+    begun = pooled(10, start=Pooling().with_clients(1000, TrialSettings()))
+
+    assert begun.with_clients(3, TrialSettings()) is begun
+    again = Pooling(clients=1000.0).with_clients(3, TrialSettings())  # it has been counted before
+    assert not again.everybody
+
+
+@pytest.mark.parametrize("clients", [30, 300, 3000])
+def test_clients_are_counted_by_who_comes_again(clients: int) -> None:
+    found = []
+    for seed in range(40):
+        pool, rng = Pooling(), stream(seed, "draws", clients)
+        for number in range(4):
+            who = rng.permutation(clients)[: min(clients, 60)]
+            pool = pool.after(prints_of(len(who), number), who, 7 * who, replace(SETTINGS, pool_most=1000))
+        found.append(pool.counted(5.0, TrialSettings()).clients)
+
+    assert np.median(found) == pytest.approx(clients, rel=0.25)
+
+
+def test_there_are_as_many_clients_as_check_in_at_least_and_very_many_where_nobody_comes_again() -> None:
+    assert pooled(10, 10, 10).counted(5.0, TrialSettings()).clients == 10.0
+    assert pooled(10, 10, 10).counted(25.0, TrialSettings()).clients == 25.0
+    strangers = Pooling()
+    for number in range(3):
+        who = 10 * number + np.arange(10)
+        strangers = strangers.after(prints_of(10, number), who, who, SETTINGS)
+    counted = strangers.counted(25.0, TrialSettings())
+    assert counted.clients > 1e6
+    assert counted.share == TrialSettings().judge_share
+    assert pooled(10, 10, 10).counted(25.0, TrialSettings()).everybody
+
+
+def test_a_single_round_tells_nothing_of_who_comes_again() -> None:
+    assert pooled(10).counted(25.0, TrialSettings()).clients == 25.0
+    assert pooled(10, start=Pooling(clients=500.0)).counted(25.0, TrialSettings()).clients == 500.0
+
+
+def test_what_was_counted_is_kept_when_a_look_or_a_trial_came_to_nothing_but_a_child_has_fewer() -> None:
+    counted = replace(pooled(10, 10, 10), trials=2).counted(25.0, TrialSettings())
+
+    assert counted.failed(3, None, False, SETTINGS).clients == 25.0
+    assert Pooling.of_child(counted, 7) == Pooling(rests_until=14, trials=2)
+    assert Pooling.of_child(replace(counted, clients=1e9), 7).clients == 1e9
+
+
+def test_the_first_half_of_clients_is_always_the_same_and_a_half() -> None:
+    clients = np.arange(5000)
+    half = are_in_first_half(clients)
+
+    assert half.mean() == pytest.approx(0.5, abs=0.03)
+    np.testing.assert_array_equal(are_in_first_half(clients[::-1])[::-1], half)
+    np.testing.assert_array_equal(are_in_first_half(clients[100:200]), half[100:200])
+
+
+def test_a_view_that_was_tried_in_vain_gives_way_to_one_that_was_not() -> None:
+    at = seen("classes", 2, clients=60)
+    tried: tuple[ViewName, ...] = ("plain",)
+    pool = pooled_from(at, SETTINGS, Pooling(tried=tried))
+
+    names = {one.view.name for one in pool.look(at.blocks, SETTINGS, stream(0, "cluster"))}
+
+    assert names == {"without frequencies", "input energies"}
