@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory, ClusteringSettings
-from auxo.algorithms.auxo.dendrogram import Dendrogram
-from auxo.algorithms.auxo.search import Search
-from auxo.algorithms.auxo.trial import Trial
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, OnTrial, Pooling
+from auxo.algorithms.auxo.evidence import Evidence
+from auxo.algorithms.auxo.views import Prints, View
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedYogi
-from auxo.core.asking import Asks
+from auxo.core.asking import BEST_ON_TRIAL, LEAST_LOSS, Asks
 from auxo.core.claims import Claims
-from auxo.core.clustering import ClusteringState
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
 from auxo.core.partition import Outlook
@@ -43,7 +41,7 @@ def round_of(weights: Float32Array, jobs: list[Job], number: int = 6) -> Round:
         label=np.full(n, -1),
         generation=np.full(n, -1),
     )
-    state = CohortState(server=FedYogi().initial(weights), round=number - 1, memory=AuxoMemory())
+    state = CohortState(server=FedYogi().initial(weights), round=number - 1, memory=Pooling())
     rules = Federation(Auxo(), FedYogi(), len(weights), total_participants=max(2 * n, 1), total_rounds=20, seed=5)
     outlook = Outlook(progress=0.3, total_participants=2 * n, cohorts=2, check_ins=10.0 * n)
     closing = Closing(ROOT, (state,), _participants((ROOT,), jobs, claims), outlook, share=n)
@@ -66,23 +64,32 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
     method = Auxo(clustering=ClusteringSettings(clusters=clusters))
     rules = Federation(method, FedYogi(), len(weights), total_participants=max(n, 1), total_rounds=20, seed=5)
     width, server = rules.fingerprint.width, FedYogi().initial(weights)
-    trial = Trial.begin(Dendrogram((0, 1, 2), ((0, 1), (2, 3))), np.array([1.0, 2.0, 1.0]), server)
-    servers = tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5))
-    search = Search(
-        clustering=ClusteringState(1, stream(0, "centres").standard_normal((clusters, width))),
-        mean=np.zeros(width),
+    trial = OnTrial(
+        resumes=Pooling(trials=1),
+        generation=1,
+        view=View(),
+        centres=stream(0, "centres").standard_normal((clusters, width)),
+        common=Prints(*(np.zeros((1, size)) for size in (width, 0, 0))),
         blocks=rules.fingerprint.blocks,
-        trial=replace(trial, servers=servers),
+        others=False,
+        servers=tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5)),
+        evidence=Evidence.begin(1 + clusters, everybody=True),
+        rounds=2,
     )
-    labels = np.arange(n) % 4 - 1  # every fourth has none, and trains the cohort's own
-    asks = [labels[place] >= 0 and job.ask.fold is not None for place, job in enumerate(jobs)]
-    nodes = (1, 2, 3, 4, 0)  # 1 to 3: the branches', 4: of two of them together, 0: the cohort's own
-    asked = np.array([nodes if one else (-1,) * len(nodes) for one in asks]).reshape(n, len(nodes))
+    tries = np.arange(n) % 2 == 1  # these train the best branch, and the others the cohort's own model
+    models = range(1 + clusters)
+    asked = np.array([models if job.ask.fold is not None else (-1,) * len(models) for job in jobs]).reshape(
+        n, len(models)
+    )
     jobs = [
         replace(
             job,
             ask=replace(
-                job.ask, model=int(labels[place]) + 1, judges=tuple(int(one) for one in asked[place] if one >= 0)
+                job.ask,
+                model=LEAST_LOSS if tries[place] else 0,
+                first=1 if tries[place] else 0,
+                choices=clusters if tries[place] else 1,
+                judges=tuple(int(one) for one in asked[place] if one >= 0),
             ),
         )
         for place, job in enumerate(jobs)
@@ -90,13 +97,15 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
     claims = Claims(
         vouched=np.ones(n, dtype=np.bool_),
         known=np.ones(n, dtype=np.bool_),
-        label=labels,
-        generation=np.full(n, 1),
+        label=np.full(n, -1),
+        generation=np.full(n, -1),
     )
-    state = CohortState(server=server, round=number - 1, memory=AuxoMemory(search=search))
+    state = CohortState(server=server, round=number - 1, memory=trial)
     outlook = Outlook(progress=0.3, total_participants=n, cohorts=1, check_ins=10.0 * n)
     participants = _participants((ROOT,), jobs, claims)
-    participants = replace(participants, asks=replace(participants.asks, judges=asked))
+    model = np.where(tries, BEST_ON_TRIAL, 0)
+    asks = replace(participants.asks, model=model, judges=asked, on_trial=clusters)
+    participants = replace(participants, asks=asks)
     closing = Closing(ROOT, (state,), participants, outlook, share=n)
     return Round(rules, closing, _training(models_of(closing), jobs))
 

@@ -57,19 +57,12 @@ participants = 40
 learning_rate = 0.1
 batch_size = 10
 
-[auxo]
-judge_share = 0.5
-
 [auxo.clustering]
 clusters = 2
 pool_rounds = 2
-pool_per_cluster = 20
 
 [auxo.trial]
-rounds = 4
-most_rounds = 4
-patience = 3
-looks_from = 12
+judge_share = 0.5
 
 [ifca]
 cohorts = 2

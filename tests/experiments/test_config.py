@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, TrialSettings
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
@@ -47,11 +47,11 @@ def test_an_override_is_toml_or_else_a_plain_string() -> None:
         ("training.evaluate_evry=3", "run.evaluate_every"),
         ("sed=3", "seed"),
         ("trainig.rounds=3", "[training]"),
-        ("auxxo.judge_share=0.3", "[auxo]"),
-        ("auxo.judgeshare=0.3", "auxo.judge_share"),
+        ("auxxo.sharing=equal", "[auxo]"),
+        ("auxo.trial.judgeshare=0.3", "auxo.trial.judge_share"),
         ("auxo.min_gain=0.5", "auxo.trial.min_gain"),
         ("paper.criterion.begin=0.5", "paper.criterion.limits.begin"),
-        ("judge_share=0.3", "auxo.judge_share"),
+        ("judge_share=0.3", "auxo.trial.judge_share"),
         ("training.rate_scaling=none", "auxo.rate_scaling"),
         ("training.server_learning_rate=1", "fedyogi.server_learning_rate"),
     ],
@@ -231,7 +231,9 @@ configs = st.builds(
     parts=st.fixed_dictionaries(
         {},
         optional={
-            "auxo": st.builds(Auxo, judge_share=st.floats(0, 1)),
+            "auxo": st.builds(
+                Auxo, late_feedback=st.booleans(), trial=st.builds(TrialSettings, judge_share=st.floats(0, 1))
+            ),
             "paper": st.builds(lambda alpha: {"criterion": {"alpha": alpha}}, positive),
             "ifca": st.builds(Ifca, cohorts=st.integers(1, 9)),
             "fedavg": st.builds(FedAvg, server_learning_rate=positive),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo
+from auxo.algorithms.auxo import Auxo, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
@@ -62,10 +62,10 @@ def test_a_method_runs_once_with_the_parts_that_all_share(method: str, kind: typ
 
 
 def test_settings_of_parts_reach_the_federation(data: FederatedData) -> None:
-    config = small("training.aggregator=fedavg", "fedavg.server_learning_rate=0.5", "auxo.judge_share=0.9")
+    config = small("training.aggregator=fedavg", "fedavg.server_learning_rate=0.5", "auxo.trial.judge_share=0.9")
     made = rules("auxo", config, data)
     assert made.aggregator == FedAvg(server_learning_rate=0.5)
-    assert made.algorithm == Auxo(judge_share=0.9)
+    assert made.algorithm == Auxo(trial=TrialSettings(judge_share=0.9))
 
 
 @pytest.mark.parametrize(

@@ -114,14 +114,14 @@ def test_the_papers_method_differs_only_in_the_rules() -> None:
             replace(OURS, affinity=AffinitySettings(accumulate_predictions=True)),
         ),
         ("clustering.clusters=3", replace(OURS, clustering=ClusteringSettings(clusters=3))),
-        ("clustering.centre_memory=0", replace(OURS, clustering=ClusteringSettings(centre_memory=0.0))),
-        ("clustering.leave_one_out=false", replace(OURS, clustering=ClusteringSettings(leave_one_out=False))),
+        ("clustering.pool_rounds=5", replace(OURS, clustering=ClusteringSettings(pool_rounds=5))),
+        ("clustering.pool_most=500", replace(OURS, clustering=ClusteringSettings(pool_most=500))),
         ("rewards.leave_one_out=false", replace(OURS, rewards=RewardSettings(leave_one_out=False))),
         ("rewards.scale_by_known=false", replace(OURS, rewards=RewardSettings(scale_by_known=False))),
         ("rewards.weigh_length=false", replace(OURS, rewards=RewardSettings(weigh_length=False))),
         ("trial.min_gain=0.5", replace(OURS, trial=TrialSettings(min_gain=0.5))),
-        ("trial.judges_choose=false", replace(OURS, trial=TrialSettings(judges_choose=False))),
-        ("judge_share=0.3", replace(OURS, judge_share=0.3)),
+        ("trial.alpha=0.1", replace(OURS, trial=TrialSettings(alpha=0.1))),
+        ("trial.judge_share=0.3", replace(OURS, trial=TrialSettings(judge_share=0.3))),
         ("late_feedback=false", replace(OURS, late_feedback=False)),
         ("admit_misfits=true", replace(OURS, admit_misfits=True)),
         ("rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),
@@ -177,10 +177,10 @@ def test_a_departure_can_be_had_in_the_papers_method() -> None:
 
 
 def test_parts_go_in_as_they_are_from_python_and_as_tables() -> None:
-    given = Auxo(judge_share=1.0)
+    given = Auxo(late_feedback=False)
     assert Config(parts={"auxo": given}).maker.make(METHODS, "auxo") is given
-    assert Config(parts={"auxo": {"judge_share": 1.0}}).maker.make(METHODS, "auxo") == Auxo(judge_share=1.0)
-    assert part_maker({"auxo": {"judge_share": 1.0}}).make(METHODS, "auxo") == Auxo(judge_share=1.0)
+    assert Config(parts={"auxo": {"late_feedback": False}}).maker.make(METHODS, "auxo") == given
+    assert part_maker({"auxo": {"late_feedback": False}}).make(METHODS, "auxo") == given
     with pytest.raises(ValueError, match=r"auxo: expected a section \[auxo\], got "):
         Config(parts={"auxo": Ifca()})
 
@@ -216,7 +216,7 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
         methods=METHODS.names,
         training=Config().training.model_copy(update={"aggregator": "fedavg", "client": "fedprox"}),
         parts={
-            "auxo": Auxo(judge_share=0.3, trial=TrialSettings(rounds=3)),
+            "auxo": Auxo(late_feedback=False, trial=TrialSettings(most_rounds=3)),
             "paper": Paper(criterion=Lemma(PartitionLimits(end=0.9), alpha=0.5, rounds=2), start_round=3),
             "ifca": Ifca(cohorts=3, warm_start=7),
             "oracle": Oracle(starts=(0.0, 0.5, 0.75)),
@@ -492,7 +492,7 @@ def test_a_setting_within_a_part_cannot_be_called_as_what_names_the_part(files: 
 
 
 def test_sections_without_effect_are_known_with_what_would_use_them() -> None:
-    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.judge_share=0.3"])
+    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.trial.judge_share=0.3"])
     assert config.unused_sections() == {"fedprox": CLIENTS, "ifca": METHODS}
     assert parse_config(to_toml(config)).unused_sections() == {}
 

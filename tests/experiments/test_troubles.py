@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from auxo.algorithms.auxo import Auxo, TrialSettings
+from auxo.algorithms.auxo import Auxo
 from auxo.cli import app
 from auxo.core.rng import stream
 from auxo.datasets.client_samples import ClientSamples, SampleSource
@@ -166,27 +166,31 @@ def test_an_accuracy_is_held_against_that_of_the_most_common_class() -> None:
 
 # Partitions that cannot be.
 
+FIRST = 6  # round after which the first partition can be made: three rounds are pooled, and three are a trial's least
+
 
 @pytest.mark.parametrize(
     ("participants", "rounds", "words"),
     [
-        (10, 200, "a cohort looks for groups from"),
-        (100, 19, "the first can be made after round 20, and there are 19; raise training.rounds"),
-        (100, 20, None),
-        (40, 19, "after round 20"),
-        (20, 29, "after round 30"),
-        (20, 30, None),
+        (1, 200, "two cohorts need two participants a round, and there is 1; raise training.participants"),
+        (2, 200, None),
+        (
+            100,
+            FIRST - 1,
+            f"the first can be made after round {FIRST}, and there are {FIRST - 1}; raise training.rounds",
+        ),
+        (100, FIRST, None),
+        (4, FIRST, None),
     ],
 )
 def test_auxo_says_beforehand_that_it_will_partition_nothing(participants: int, rounds: int, words: str | None) -> None:
-    auxo = Auxo(trial=TrialSettings(looks_from=20))
-    said = auxo.why_no_partition(participants, rounds)
+    said = Auxo().why_no_partition(participants, rounds)
     assert (said is None) if words is None else (said is not None and words in said)
 
 
 def test_a_run_in_which_no_partition_is_possible_says_so_at_the_start_and_in_its_summary(tmp_path: Path) -> None:
-    config = CONFIG.model_copy(update={"methods": ("auxo",)})
-    summary, notes = run_into(tmp_path / "run", config)
+    few = CONFIG.training.model_copy(update={"rounds": FIRST - 1})
+    summary, notes = run_into(tmp_path / "run", CONFIG.model_copy(update={"methods": ("auxo",), "training": few}))
     assert len(notes) == 1
     assert notes[0].startswith("auxo: no partition is possible: ")
     assert summary.methods["auxo"].troubles == (notes[0].removeprefix("auxo: "),)

@@ -1,4 +1,4 @@
-"""A federation so small that tests can run it, with limits that suit so few."""
+"""A federation so small that tests can run it."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,7 +7,7 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
+from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.result import AuxoResult
 from auxo.flower.roll_call import CheckInBy
@@ -18,12 +18,6 @@ from tests.flower.local_grid import LocalGrid
 
 NODES = 8
 
-FEW = Auxo(
-    judge_share=1.0,
-    clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=8),
-    trial=TrialSettings(rounds=4, looks_from=6, min_participants=2, patience=5),
-)
-
 
 def federation(  # noqa: PLR0913 - by name
     *,
@@ -33,7 +27,7 @@ def federation(  # noqa: PLR0913 - by name
     change: Callable[[Message], Iterable[Message]] = lambda reply: [reply],
     check_in: CheckInBy = "piggyback",
     directory: Path | None = None,
-    method: Auxo = FEW,
+    method: CohortAlgorithm | None = None,
     grid: LocalGrid | None = None,
     timeout: float = 5.0,
 ) -> tuple[AuxoResult, list[Event], LocalGrid]:

@@ -20,7 +20,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
-from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
 from auxo.core.asking import Answer
 from auxo.core.cohort_algorithm import CohortAlgorithm
@@ -37,12 +37,6 @@ from tests.flower.linear_app import auxo_app, initial
 NODES, GROUPS, ROUNDS = 12, 2, 5
 BAD = 3  # the partition that misbehaves
 Change = Callable[[Message, Context], Message]
-
-FEW = Auxo(
-    judge_share=1.0,
-    clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=6),
-    trial=TrialSettings(rounds=3, min_participants=2, looks_from=8, deviations=2.0),
-)
 
 
 class EverybodyInOrder(FedAvg):
@@ -332,7 +326,7 @@ def asking_for(cohort: str, cluster: int = 0, reward: float = 1.0) -> str:
     ids=lambda text: text[:40],
 )
 def test_fault_18_a_request_for_what_does_not_exist_is_no_preference(request_text: str) -> None:
-    ran = run(tampered(auxo_app(GROUPS, halves=True), check_in_with(request_text), is_bad), FEW, rounds=12)
+    ran = run(tampered(auxo_app(GROUPS, halves=True), check_in_with(request_text), is_bad), Auxo(), rounds=12)
     assert len(ran.result.cohorts) == GROUPS
     assert max(event.round for event in ran.events if isinstance(event, RoundClosed)) == 12
 
@@ -358,7 +352,7 @@ def test_fault_19_a_node_with_a_record_from_before_a_partition_finds_its_leaf() 
         if isinstance(event, Partitioned):
             parted.append(event)
 
-    ran = run(forgetful, FEW, rounds=14, on_event=hear)
+    ran = run(forgetful, Auxo(), rounds=14, on_event=hear)
     assert back == {BAD}
     assert len(parted) == 1
     known = [event for event in ran.events if isinstance(event, RoundClosed) and event.round > parted[0].round + 2]
@@ -395,7 +389,7 @@ def test_fault_25_a_cohort_whose_nodes_vanish_waits_and_goes_on_when_they_are_ba
             grid.absent.clear()
             seen.append("back")
 
-    ran = run(auxo_app(GROUPS, halves=True), FEW, rounds=16, on_event=hear, timeout=30.0)
+    ran = run(auxo_app(GROUPS, halves=True), Auxo(), rounds=16, on_event=hear, timeout=30.0)
     assert seen == ["gone", "back"]
     assert [event for event in ran.events if isinstance(event, EmptyRound)]
     last = {event.cohort: event.round for event in ran.events if isinstance(event, RoundClosed)}

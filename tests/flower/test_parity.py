@@ -31,7 +31,7 @@ from flwr.serverapp.strategy import (
     Strategy,
 )
 
-from auxo.algorithms.auxo import Auxo, TrialSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
 from auxo.algorithms.base import OneCohort
 from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.flower.client import AuxoClientApp
@@ -73,7 +73,9 @@ WITH_NOISE: dict[str, tuple[Callable[[], Strategy], list[Mod]]] = {
 
 NEVER: dict[str, CohortAlgorithm] = {
     "one cohort": OneCohort(),
-    "Auxo that never looks": Auxo(judge_share=0.0, trial=TrialSettings(looks_from=10_000)),
+    "Auxo that never looks": Auxo(
+        clustering=ClusteringSettings(pool_rounds=10_000), trial=TrialSettings(fewest_judges=1)
+    ),
 }
 
 

@@ -30,15 +30,10 @@ import numpy as np
 from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
-from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo import Auxo
 from auxo.flower import AuxoStrategy
 from tests.flower.linear_app import auxo_app, initial
 
-FEW = Auxo(
-    judge_share=1.0,
-    clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=6),
-    trial=TrialSettings(rounds=3, min_participants=2, looks_from=8, deviations=2.0),
-)
 
 class EverybodyInOrder(FedAvg):
     def configure_train(self, server_round, arrays, config, grid):
@@ -53,7 +48,7 @@ server = ServerApp()
 def main(grid, context):
     config = context.run_config
     base = lambda: EverybodyInOrder(fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1)
-    strategy = AuxoStrategy(base, participants=8, method=FEW, directory=config["directory"])
+    strategy = AuxoStrategy(base, participants=8, method=Auxo(), directory=config["directory"])
     found = strategy.start(grid, initial(), num_rounds=int(config["rounds"]), timeout=30.0)
     cohorts = found.cohorts.items()
     models = {f"{name}/{key}": array.numpy() for name, one in cohorts for key, array in one.arrays.items()}

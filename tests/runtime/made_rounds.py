@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo import Auxo, AuxoMemory
+from auxo.algorithms.auxo import Auxo, Pooling
 from auxo.core.affinity import FeedbackColumns
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer, Asks
@@ -37,6 +37,10 @@ LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 SETTINGS = replace(FOLLOWS, sharing="equal")
 SAME_SECRET = "of all servers in tests"  # noqa: S105 - or their bytes would not be the same
 RULES = Federation(SETTINGS, FedAvg(), N_PARAMS, total_participants=10, total_rounds=4, seed=1, overcommit=0.25)
+
+
+LABELS = replace(RULES, algorithm=PlannedPartitions((), HALVES, SETTINGS))
+"""Rules by which labels are given out, and no cohort is partitioned."""
 
 
 def initial(weights: Float32Array = WEIGHTS) -> InitialModel:
@@ -133,8 +137,8 @@ def weights_of(state: CoordinatorState, cohort: CohortId = ROOT) -> Float32Array
     return state.cohorts[cohort].server.weights
 
 
-def memory_of(state: CohortState) -> AuxoMemory:
-    return own(AuxoMemory, state.memory)
+def memory_of(state: CohortState) -> Pooling:
+    return own(Pooling, state.memory)
 
 
 def with_auxo(auxo: Auxo, rules: Federation = RULES) -> Federation:

@@ -21,11 +21,11 @@ from auxo.runtime.closing import Closed, Training, _offered_now, close_round, cl
 from auxo.runtime.coordinator import act, start
 from auxo.runtime.rounds import end_round
 from auxo.training.trainer import Job
-from tests.algorithms.planned_partitions import CLUSTERS
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     HALVES,
+    LABELS,
     LEFT,
     N_PARAMS,
     RIGHT,
@@ -190,8 +190,8 @@ def test_a_rejected_update_counts_as_no_answer_and_has_a_reason(
 
 def test_a_late_update_is_answered_but_moves_nothing() -> None:
     good = answers(updates(12), late=[11])
-    closed = close(RULES, begun(), good)
-    without = close(RULES, begun(), good[:-1], brought=claims(12))
+    closed = close(LABELS, begun(), good)
+    without = close(LABELS, begun(), good[:-1], brought=claims(12))
 
     np.testing.assert_array_equal(weights_of(closed.state), weights_of(without.state))
     assert closed.gathered.used == 11
@@ -246,15 +246,14 @@ def test_rewards_say_nothing_while_there_is_one_cohort_and_are_bounded_afterward
 
 @pytest.mark.parametrize("folds", [1, 3])
 def test_each_participant_is_told_its_own_cluster_whoever_else_answers_and_in_whatever_order(folds: int) -> None:
-    forgetful = with_auxo(replace(SETTINGS, clustering=replace(CLUSTERS, centre_memory=0.0)))
-    first = close(forgetful, begun(), answers(updates(16)))
+    first = close(LABELS, begun(), answers(updates(16)))
     labels = first.similarity.argmax(axis=1)
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
 
     order = stream(0, "order").permutation(16)[:11]
     fold = np.arange(16) % folds - 1
     some = [Returned(int(row), Answer(updates(16, seed=1)[row], 1)) for row in order]
-    later = close(forgetful, first.state, some, brought=claims(16, label=labels), fold=fold)
+    later = close(LABELS, first.state, some, brought=claims(16, label=labels), fold=fold)
 
     assert first.told.generation == later.told.generation == 1
     np.testing.assert_array_equal(later.gathered.rows, order)
@@ -272,13 +271,11 @@ def test_a_member_that_comes_late_does_not_move_what_the_others_are_told() -> No
     assert together.told.instant_reward[5] < 0
 
 
-def test_before_clustering_begins_no_cluster_is_told() -> None:
-    waiting = with_auxo(replace(SETTINGS, clustering=replace(CLUSTERS, pool_rounds=2)))
-    first = close(waiting, begun(), answers(updates(12)))
-    second = close(waiting, first.state, answers(updates(12)))
+def test_before_branches_are_on_trial_no_cluster_is_told() -> None:
+    closed = close(RULES, begun(), answers(updates(12)))
 
-    assert np.isnan(first.told.similarity).all()
-    assert not np.isnan(second.told.similarity).any()
+    assert closed.told.similarity.shape == (12, 2)
+    assert np.isnan(closed.told.similarity).all()
 
 
 @pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("sqrt", np.sqrt(0.5)), ("linear", 0.5)])

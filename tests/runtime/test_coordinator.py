@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import AuxoMemory
+from auxo.algorithms.auxo import Pooling
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.oracle import KnownGroups
 from auxo.core.aggregators import FedYogi
@@ -15,6 +15,7 @@ from auxo.core.types import ROOT, CohortId, IntArray
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import closing_of
 from auxo.runtime.coordinator import act, start
+from tests.algorithms.planned_partitions import GENERATION
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
     HALVES,
@@ -45,7 +46,7 @@ def test_before_the_first_round_there_is_one_cohort_with_the_initial_weights() -
     assert state.tree.leaves == (ROOT,)
     np.testing.assert_array_equal(weights_of(state), WEIGHTS)
     assert RULES.progress(state, ROOT) == 0.25  # once the first of four rounds has closed
-    assert memory_of(state.cohorts[ROOT]) == AuxoMemory()
+    assert memory_of(state.cohorts[ROOT]) == Pooling()
     assert (state.cohorts[ROOT].selection, state.table) == (NOTHING, NOTHING)
 
 
@@ -85,13 +86,13 @@ def test_children_start_from_their_parents_weights_and_optimiser_slots() -> None
     second = close(rules, first.state, answers(updates(12, seed=1)))
     state = second.state
 
-    assert second.outcome.decision == HALVES
+    assert second.outcome.decision == replace(HALVES, generation=GENERATION)
     assert state.tree.leaves == tuple(state.cohorts) == (LEFT, RIGHT)
     assert second.told.tree == state.tree
     for child, weight in zip((LEFT, RIGHT), HALVES.weights, strict=True):
         assert to_bytes(state.cohorts[child].server) == to_bytes(kept.state.cohorts[ROOT].server)
         assert state.cohorts[child].round == 2
-        assert memory_of(state.cohorts[child]).search.clustering.centres is None
+        assert memory_of(state.cohorts[child]).rounds == ()
         assert state.cohorts[child].check_ins == pytest.approx(40 * weight)
 
 
@@ -117,8 +118,7 @@ def test_the_partition_remembers_which_clustering_its_routes_number() -> None:
     rules = partitioned_at(0.25)
     closed = close(rules, begun(rules), answers(updates(12)))
 
-    generation = memory_of(closed.outcome.states[0]).search.clustering.generation
-    assert closed.state.tree.branches[0].generation == generation == 1
+    assert closed.state.tree.branches[0].generation == closed.told.generation == GENERATION
 
 
 def test_leaves_partition_again_below_themselves() -> None:

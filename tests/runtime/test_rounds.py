@@ -27,6 +27,7 @@ from tests.core.made_updates import alike, gathered, saying
 from tests.core.made_updates import answers as plain_answers
 from tests.core.selectors_of_our_own import FewestTurns, Turns
 from tests.runtime.made_rounds import (
+    LABELS,
     LEFT,
     N_PARAMS,
     RIGHT,
@@ -262,7 +263,8 @@ def test_what_a_selector_remembers_goes_through_bytes_and_on_from_there(rounds: 
     assert first + second == everybody
     assert to_bytes(again) == to_bytes(whole)
     with pytest.raises(
-        CodecError, match=r"CoordinatorState.*selection: expected the state of one of Nothing, AuxoMemory, Claims, but"
+        CodecError,
+        match=r"CoordinatorState.*selection: expected the state of one of Nothing, Pooling, OnTrial",
     ):
         from_bytes(CoordinatorState, data, own=RULES.own_states)
 
@@ -352,7 +354,7 @@ def test_a_round_that_was_of_use_moves_the_model_and_its_participants_hear_of_it
 def test_feedback_has_a_row_for_each_valid_update_in_the_order_of_its_participant() -> None:
     spoilt = answers(updates(12))
     spoilt[4] = saying(spoilt[4], update=None)
-    closed = close(RULES, begun(), spoilt, fold=np.arange(12) % 2)
+    closed = close(LABELS, begun(), spoilt, fold=np.arange(12) % 2)
 
     assert closed.gathered.rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
     assert closed.told.fold.tolist() == [row % 2 for row in closed.gathered.rows]

@@ -42,7 +42,7 @@ from auxo.core.validation import Reason
 from auxo.protocol.codec import CodecError, from_bytes
 from auxo.runtime.checked_in import CheckedIn
 from auxo.runtime.server_record import ServerRecord
-from tests.algorithms.planned_partitions import CLUSTERS, FOLLOWS, PlannedPartitions
+from tests.algorithms.planned_partitions import FOLLOWS, PlannedPartitions
 from tests.core.made_updates import saying
 from tests.core.selectors_of_our_own import FewestTurns
 from tests.runtime.made_rounds import SAME_SECRET
@@ -51,9 +51,8 @@ N_PARAMS, CLIENTS, ROUNDS, PARTICIPANTS = 6, 40, 10, 12
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 LEAVES = (CohortId("0.1"), CohortId("0.0.0"), CohortId("0.0.1"))  # after both partitions
 HALVES = Partition((0, 1), (0.5, 0.5))
-# The root after 3 of 10 rounds, and whichever cohort closes its 6th first. Everybody is a judge: who is one follows
-# from the client's name, and names are changed below.
-TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal", judge_share=1.0))
+# The root after 3 of 10 rounds, and whichever cohort closes its 6th first.
+TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal"))
 
 
 def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
@@ -191,7 +190,7 @@ def test_cohorts_appear_while_the_loop_goes_on_and_every_one_trains_its_rounds()
 def test_updates_are_compared_by_unit_where_shapes_are_given(shapes: list[tuple[int, ...]] | list[Layer]) -> None:
     def similarities(shapes: list[tuple[int, ...]] | list[Layer]) -> list[tuple[float | None, ...]]:
         weights = np.zeros(N_PARAMS, dtype=np.float32)
-        method = replace(FOLLOWS, clustering=replace(CLUSTERS, clusters=4))
+        method = PlannedPartitions(())
         server = Server(weights, participants=12, rounds=10, method=method, shapes=shapes)
         tasks = server.open_round(ROOT, [CheckIn(client) for client in range(12)])
         return [feedback.similarity for feedback in server.close_round(ROOT, everybody(tasks))]

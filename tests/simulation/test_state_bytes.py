@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo import Auxo, ClusteringSettings
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
@@ -68,11 +68,7 @@ class Case:
 TWICE = PlannedPartitions(
     (0.2, 0.5), auxo=replace(FOLLOWS, affinity=AffinitySettings(exploration=0.3, confirmations=0))
 )
-TRIES = Auxo(
-    clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
-    trial=TrialSettings(rounds=4, deviations=1.0, min_participants=4, looks_from=8, waits_for=0.4),
-    judge_share=0.5,
-)
+TRIES = Auxo(clustering=ClusteringSettings(clusters=2, pool_rounds=2))
 PAPER = Paper(criterion=Lemma(PartitionLimits(begin=0.0, end=0.9, min_participants=4), alpha=0.1), start_round=2)
 GROUPS_FOUND: dict[str, Case] = {
     "many rounds open at once": Case(TWICE, FedYogi(), ABUNDANT),
@@ -233,5 +229,5 @@ def test_a_run_that_is_interrupted_at_every_event_ends_with_the_same_bits() -> N
 
 def test_a_state_of_other_parts_is_refused_by_naming_the_kind() -> None:
     found = to_bytes(finished("a partition that was found").states[-1])
-    with pytest.raises(CodecError, match="AuxoMemory"):
+    with pytest.raises(CodecError, match="Pooling"):
         from_bytes(SimulationState, found, OneCohort().own_states)

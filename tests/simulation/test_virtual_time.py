@@ -775,9 +775,7 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
 
 
 TRIED = Auxo(
-    clustering=ClusteringSettings(clusters=3, pool_rounds=2, pool_per_cluster=4),
-    trial=TrialSettings(rounds=4, min_participants=4, looks_from=8, waits_for=0.3, patience=2),
-    judge_share=0.5,
+    clustering=ClusteringSettings(clusters=3, pool_rounds=2), trial=TrialSettings(judge_share=0.5, fewest_judges=1)
 )
 
 

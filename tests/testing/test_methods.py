@@ -18,7 +18,7 @@ from auxo.algorithms.oracle import Oracle
 from auxo.algorithms.paper import Lemma, Paper, PartitionLimits
 from auxo.algorithms.random_groups import RandomGroups
 from auxo.core.aggregators import Aggregator, ServerState
-from auxo.core.asking import NEAREST, PreTraining
+from auxo.core.asking import BEST_ON_TRIAL, NEAREST, PreTraining
 from auxo.core.cohort_algorithm import (
     Circumstances,
     ClientHalf,
@@ -50,11 +50,7 @@ EARLY = PartitionLimits(begin=0.0, end=0.9, min_participants=3)
 EAGER: Mapping[
     str, CohortAlgorithm
 ] = {  # settings with which cohorts are partitioned within the few rounds of the suite
-    "auxo": Auxo(
-        clustering=ClusteringSettings(clusters=2, pool_rounds=2, pool_per_cluster=4),
-        trial=TrialSettings(rounds=5, deviations=0.0, min_participants=3, looks_from=6, waits_for=0.0),
-        judge_share=1.0,
-    ),
+    "auxo": Auxo(clustering=ClusteringSettings(clusters=2, pool_rounds=1), trial=TrialSettings(alpha=0.9)),
     "paper": Paper(criterion=Lemma(EARLY, alpha=0.1), start_round=2),
     "cfl": Cfl(eps_1=1e6, eps_2=0.0, first_split=2),
     "fl+hc": FlHc(after=2, threshold=0.9),
@@ -107,7 +103,7 @@ def test_the_eager_auxo_is_interrupted_in_a_trial_that_judges_report_from() -> N
     ]
 
     assert any(on_trial[number] for number in methods.INTERRUPTED_AT)
-    assert any((seen.plan.asks.model > 0).any() for seen in witness.seen.plans)
+    assert any((seen.plan.asks.model == BEST_ON_TRIAL).any() for seen in witness.seen.plans)
     assert any(np.isfinite(seen.gathered.judged.loss).any() for seen in witness.seen.closes)
 
 

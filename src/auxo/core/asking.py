@@ -213,6 +213,7 @@ class Answer:
     loss: float | None = None  # mean over the samples it trained on, at that model before; None: nobody asked
     squared_loss: float | None = None  # mean of the squares of the same losses; None: not worked out
     judged: tuple[Judgement, ...] = ()  # of the models that it was asked to judge, in that order; (): it has not
+    judged_by: int | None = None  # samples that it judges by; None: it does not say
     centres: FloatArray | None = None  # (centres, width) of its samples, in place of an update; None: nobody asked
     on_all: bool = False  # it has trained on all its samples, although it was asked for one half
     took_s: float | None = None  # seconds from the ask to the answer; None: nobody has measured
@@ -232,6 +233,7 @@ class Losses:
 
     mean: FloatArray
     mean_square: FloatArray | None = None  # None: not worked out
+    samples: IntArray | None = None  # behind each; None: nobody says
 
 
 class Device(Protocol):
@@ -304,7 +306,9 @@ def do(asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
             continue
         square = look.squares.get((row, ask.fold, choice or 0), answer.squared_loss)
         model = None if ask.named(device.models) == 0 else choice  # as where nobody in the batch is asked for more
-        yield replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=judged.get(row, ()))
+        said = judged.get(row, ())
+        by = look.judged_by.get(row) if said else None
+        yield replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=said, judged_by=by)
 
 
 class _Look:
@@ -313,6 +317,7 @@ class _Look:
     def __init__(self, asks: Sequence[Ask], device: Device) -> None:
         self.asks, self.device = asks, device
         self.squares: dict[tuple[int, int | None, int], float] = {}  # mean squared losses, by row, half and model
+        self.judged_by: dict[int, int] = {}  # samples, by row
 
     def losses(self, wanted: Mapping[int, Sequence[int]], part: Part) -> dict[int, list[float]]:
         """Return the mean losses of rows at the models that each wants; nothing of a row that cannot tell them all."""
@@ -323,6 +328,8 @@ class _Look:
             if found is not None and found.mean_square is not None:
                 keys = [(row, ask.half(part), model) for row, ask in zip(rows, some, strict=True)]
                 self.squares.update(zip(keys, found.mean_square.tolist(), strict=True))
+            if found is not None and found.samples is not None and part == "kept out":
+                self.judged_by.update(zip(rows, found.samples.tolist(), strict=True))
             return None if found is None else found.mean
 
         return _means(wanted, told)

@@ -95,6 +95,8 @@ class AdmitNone:
 class Judged:
     """What a round's judges say, (answers, most asked) in the order asked; NaN where nothing was said."""
 
+    samples: FloatArray  # (answers,) that each judges by; NaN: it does not say
+
     loss: FloatArray  # see `Judgement`, and so below
     score: FloatArray
     other_loss: FloatArray
@@ -108,11 +110,13 @@ class Judged:
             for place, one in enumerate(answer.judged):
                 numbers = (one.loss, one.score, one.other_loss, one.other_score)
                 said[:, row, place] = [np.nan if number is None else number for number in numbers]
-        return Judged(*said)
+        by = np.array([np.nan if one.judged_by is None else one.judged_by for one in answers], dtype=np.float64)
+        return Judged(by, *said)
 
     def take(self, mine: BoolArray) -> "Judged":
         """Return what some of them say."""
-        return Judged(self.loss[mine], self.score[mine], self.other_loss[mine], self.other_score[mine])
+        columns = (self.samples, self.loss, self.score, self.other_loss, self.other_score)
+        return Judged(*(column[mine] for column in columns))
 
 
 @dataclass(frozen=True)

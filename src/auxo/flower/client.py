@@ -34,6 +34,7 @@ SCORES = ("eval_accuracy", "val_accuracy", "test_accuracy", "accuracy", "eval_ac
 _CHECK_IN = f"{MessageType.QUERY}.{CHECK_IN_ACTION}"
 _HIDING = ("secaggplus_mod", "secagg_mod")
 _EXAMPLES = "num-examples"  # what Flower's strategies call them
+_MOST = 2**53  # examples: a float knows every one of them
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class _Tried:
 
     loss: float
     score: float | None
+    examples: int | None  # that it is the mean of; None: it does not say
 
 
 @dataclass
@@ -166,7 +168,9 @@ class _AppDevice:
     def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses | None:
         """Return the loss that the app's evaluation names; by halves only where the app honours them."""
         found = self._tried(model, asks[0], part)
-        return None if found is None else Losses(np.array([found.loss]))
+        if found is None:
+            return None
+        return Losses(np.array([found.loss]), samples=None if found.examples is None else np.array([found.examples]))
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
         """Return the score likewise, where the evaluation tells one."""
@@ -248,7 +252,8 @@ class _AppDevice:
         for record in reply.content.metric_records.values():
             loss, score = _first(record, names), _first(record, SCORES)
             if loss is not None:
-                return _Tried(loss, score)
+                examples = _first(record, (_EXAMPLES,))
+                return _Tried(loss, score, None if examples is None or not examples >= 1 else int(min(examples, _MOST)))
         log("loss", f"the app's evaluation names no loss (looked for {', '.join(names)})")
         return None
 

@@ -38,7 +38,6 @@ _WITHOUT_END = 10**9  # rounds of a federation that runs on: nothing waits for a
 _ARGUMENTS = {
     "training.participants": "participants of AuxoStrategy",
     "training.rounds": "num_rounds of start()",
-    "auxo.trial.looks_from": "looks_from of the method's TrialSettings",
 }  # by the settings of a configuration file
 _NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
 
@@ -71,8 +70,7 @@ class AuxoStrategy(Strategy):
                 (`CohortSeen`: its name and its participants), or a strategy, of which every cohort gets a copy.
             participants: updates wanted in a round over all cohorts together. The base samples; what it samples beyond
                 a cohort's share is left out.
-            method: how cohorts are found; None: `Auxo` in which every client judges models, for that costs no training
-                samples here.
+            method: how cohorts are found; None: `Auxo` as it is, which needs no other settings for a handful of nodes.
             seed: of matching and clustering. The base samples by itself.
             check_in: affinity requests ride on the replies to train messages (``"piggyback"``), or nodes are asked
                 before each round (``"query"``, as in the paper: fresher, and one more exchange a round).

@@ -96,8 +96,8 @@ def _missed(facts: RunFacts, after: float) -> str:
     if reached is None or reached < after + _WORTH_TELLING:
         return ""
     return (
-        f", while an oracle reaches {percent(reached)}: the evidence did not suffice in time, or branches would have "
-        "had too few participants (auxo.trial.min_participants); more rounds or participants may help"
+        f", while an oracle reaches {percent(reached)}: the judges of a trial were not sure of it in time; "
+        "more rounds (training.rounds) or more samples of each client may help"
     )
 
 

@@ -103,7 +103,8 @@ class _OwnDevice:
     def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses | None:
         """Return the mean loss of a part of the samples."""
         found = self._mean(self.loss, model, asks[0], part)
-        return None if found is None else Losses(found)
+        samples = np.array([len(self.validation[0])]) if self.validation and part == "kept out" else None
+        return None if found is None else Losses(found, samples=samples)
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
         """Return the mean score likewise."""

@@ -38,6 +38,7 @@ from auxo.runtime.rounds import Arrived, end_round, open_round, there_for
 from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
 
+_MOST_SAMPLES = 2**53  # that a judge may say it judges by: a float knows every one of them
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
 _MOST_SECRET_BYTES = 64  # of a key of blake2b
 _HELD = "~"  # between a cohort and the number of a model that it holds besides its own
@@ -455,8 +456,15 @@ def _possible(task: Task, answer: Answer, names: Sequence[CohortId], n_params: i
         loss=finite(answer.loss),
         squared_loss=finite(answer.squared_loss),
         judged=_judged(task.ask, answer.judged),
+        judged_by=_count(answer.judged_by),
         centres=None,
     )
+
+
+def _count(said: object) -> int | None:
+    """Return a number of samples; None where it cannot be."""
+    number = finite(said)
+    return None if number is None or not 1 <= number <= _MOST_SAMPLES else int(number)
 
 
 def _judged(ask: Ask, said: object) -> tuple[Judgement, ...]:
@@ -488,7 +496,9 @@ def _said(answer: Answer) -> tuple[object, ...]:
     """Return all that an answer says, so that what is no number equals itself; what is no array equals nothing."""
     update: object = answer.update
     array = (update.dtype, update.tobytes()) if isinstance(update, np.ndarray) else (object(),)
-    return *array, repr((answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged))
+    return *array, repr(
+        (answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged, answer.judged_by)
+    )
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:
@@ -530,6 +540,7 @@ def _trained(task: Task, answer: Answer) -> CohortId | None:
     """Return whose model a participant has trained; None: none that it was offered."""
     said: object = answer.model
     offered = task.models[: task.ask.choices]
-    if said is None and (len(offered) == 1 or task.cohort in offered):
+    # Who cannot compare trains the first: the cohort's own, or a branch on trial, which has to be trained by somebody.
+    if said is None and (len(offered) == 1 or task.cohort in offered or _HELD in offered[0]):
         return offered[0]
     return offered[said] if isinstance(said, int) and 0 <= said < len(offered) else None

@@ -25,10 +25,9 @@ MakeEngine = Callable[[InProcess], AbstractContextManager[Engine]]
 
 _MANY_JOBS = 100  # more than any engine of ours trains at a time
 _HALVES = Auxo(
-    clustering=ClusteringSettings(clusters=2, pool_rounds=1, pool_per_cluster=2, min_structure=0.0),
-    trial=TrialSettings(rounds=2, most_rounds=4, min_participants=2, looks_from=4, patience=1),
-    judge_share=1.0,
-)  # it tries a partition within a few rounds, and all train on the half that they do not judge by
+    clustering=ClusteringSettings(clusters=2, pool_rounds=1),
+    trial=TrialSettings(most_rounds=4),
+)  # it tries a partition after its first round, and since clients are few all judge, by a half that they do not train on
 
 
 def _name_of(make: MakeEngine) -> str:

@@ -10,7 +10,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from auxo.algorithms.auxo import Auxo, ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg
@@ -28,11 +28,6 @@ from auxo.traces.synthetic import synthetic_trace
 from tests.flower.linear_app import auxo_app, fill, initial
 
 CLIENTS, PARTICIPANTS, GROUPS = 24, 12, 2
-FEW = Auxo(
-    judge_share=1.0,
-    clustering=ClusteringSettings(clusters=2, pool_rounds=3, pool_per_cluster=8),
-    trial=TrialSettings(rounds=4, min_participants=2, looks_from=8, deviations=2.0),
-)
 
 
 def simulated(
@@ -82,7 +77,7 @@ def test_an_app_with_the_client_half_finds_its_groups_among_phones_that_come_and
     engine = AppTraining(auxo_app(GROUPS, halves=True), initial(), CLIENTS)
     trace = synthetic_trace(CLIENTS, seed=0, share=0.8).sessions
     assert trace is not None
-    state, events = simulated(engine, FEW, 30, draw_availability(trace, CLIENTS, seed=0))
+    state, events = simulated(engine, Auxo(), 30, draw_availability(trace, CLIENTS, seed=0))
     (partition,) = [event for event in events if isinstance(event, Partitioned)]
     assert len(partition.children) == GROUPS
     assert events[-1].time_s > 100  # of virtual time
@@ -92,14 +87,14 @@ def test_an_app_with_the_client_half_finds_its_groups_among_phones_that_come_and
 
 def test_a_plain_app_is_put_into_the_client_half_and_judges_by_its_own_evaluation() -> None:
     engine = AppTraining(fill(ClientApp(), GROUPS), initial(), CLIENTS)
-    state, events = simulated(engine, FEW, 30)
+    state, events = simulated(engine, Auxo(), 30)
     assert [event for event in events if isinstance(event, Partitioned)]
     assert len(state.coordinator.tree.leaves) == GROUPS
 
 
 def test_where_nodes_run_does_not_show_in_a_single_bit() -> None:
     found = [
-        to_bytes(simulated(AppTraining(auxo_app(GROUPS, halves=True), initial(), CLIENTS, workers), FEW, 12)[0])
+        to_bytes(simulated(AppTraining(auxo_app(GROUPS, halves=True), initial(), CLIENTS, workers), Auxo(), 12)[0])
         for workers in (1, 2)
     ]
     assert found[0] == found[1]

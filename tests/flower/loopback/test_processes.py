@@ -45,7 +45,7 @@ class Small:
         return max(rounds_in(self.directory).values(), default=0)
 
     def submit(self) -> None:
-        limits: dict[str, str | float] = {"nodes": NODES, "looks-from": NODES, "rounds": ENOUGH, "timeout": 20.0}
+        limits: dict[str, str | float] = {"nodes": NODES, "rounds": ENOUGH, "timeout": 20.0}
         self.run = self.federation.submit(APP, limits | {"directory": str(self.directory)})
 
     def wait_rounds(self, more: int) -> int:

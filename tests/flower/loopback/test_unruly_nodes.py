@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[2] / "examples" / "federation" / "app"
 NODES, STEP_S = 6, 300.0
-NEVER = 10_000  # participants a round from which on a cohort looks for groups
+LONG = 10_000  # rounds: more than there will be
 FOUR, FIVE = 4, 5  # the nodes that are given orders
 
 # What nodes 4 and 5 do in rounds 2 to 7, and the reason with which it is refused.
@@ -87,13 +87,13 @@ class Unruly:
         path = self.state_of(node) / "done.jsonl"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def submit(self, name: str, rounds: int, timeout_s: float, looks_from: int = NEVER) -> None:
+    def submit(self, name: str, rounds: int, timeout_s: float) -> None:
         """Begin a run that knows nothing of those before it."""
         self.name = name
         for node in self.nodes:
             shutil.rmtree(self.state_of(node), ignore_errors=True)
             self.state_of(node).mkdir()
-        config: dict[str, str | float] = {"rounds": rounds, "timeout": timeout_s, "looks-from": looks_from}
+        config: dict[str, str | float] = {"rounds": rounds, "timeout": timeout_s}
         self.run = self.federation.submit(self.app, config | {"nodes": NODES, "directory": str(self.directory)})
 
     def wait(self, what: str, happens: Callable[[], bool]) -> None:
@@ -172,12 +172,11 @@ def failing(app: ClientAppCallable, when: set[tuple[int, int]]) -> ClientAppCall
 
 def run_here(app: ClientAppCallable, directory: Path | None = None) -> ArrayRecord:
     """Return the model of a run in this process; of one that has all its rounds behind it: what it has come to."""
-    server_app, task = (sys.modules[f"opposites.{name}"] for name in ("server_app", "task"))  # have been loaded
+    task = sys.modules["opposites.task"]  # has been loaded
     with InProcessGrid(SimulatedNodes(app, NODES, partitions(NODES), {})) as grid:
         strategy = AuxoStrategy(
             lambda: FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
             participants=NODES,
-            method=server_app.for_few_nodes(NEVER),
             directory=directory,
         )
         return strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=ROUNDS).arrays
@@ -204,7 +203,7 @@ def test_faults_15_16_26_replies_that_come_again_in_another_name_or_late_are_not
 @pytest.fixture(scope="module")
 def parted(unruly: Unruly) -> Unruly:
     """Return the federation when it has found its groups, and each node knows its cohort."""
-    unruly.submit("parted", NEVER, timeout_s=60.0, looks_from=NODES)
+    unruly.submit("parted", LONG, timeout_s=60.0)
     node = unruly.nodes[3]
     unruly.wait("a record", lambda: participations_in(unruly.state_of(node)) > 0)
     old = unruly.federation.folder / "old-record"

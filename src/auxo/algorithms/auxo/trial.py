@@ -30,7 +30,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 _LAST_PART = 0.75  # of the rounds up to a power of two, after which judges are heard: few at first, more later
 _FIRST_LOOK = 2  # rounds after which judges are heard first; our choice
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
-_VALIDATION = 0.2  # of as many samples as a client trains on, that an app is taken to have held out; our choice
+_VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,8 @@ class OnTrial:
         usable = (claims.generation == self.generation) & (claims.label >= 0) & (claims.label < models - 1)
         by[is_untold] = _only(np.where(usable, claims.label + 1, OWN), models)[is_untold]
         heard = np.flatnonzero(~is_untold | usable)
-        samples = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows].astype(np.float64)
+        guessed = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows]
+        samples = np.where(np.isnan(judged.samples[rows]), guessed, judged.samples[rows])
         clients = closing.participants.clients[gathered.rows[rows]]
         return Said(
             seals=seals(clients, self.generation, closing.secret),
