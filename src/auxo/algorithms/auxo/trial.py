@@ -207,7 +207,8 @@ class OnTrial:
             routes=routes,
             weights=tuple((weights / weights.sum()).tolist()),
             generation=self.generation,
-            servers=tuple(servers[one] for one in kept),
+            # An adaptive optimiser that has seen the few participants of a branch makes smaller steps for many rounds.
+            servers=tuple(replace(servers[one], slots=own_server.slots, steps=own_server.steps) for one in kept),
         )
 
     @property
