@@ -341,6 +341,14 @@ def test_who_has_trained_a_branch_counts_as_its_member_as_judges_do() -> None:
     assert partition.weights == pytest.approx((120 / 180, 60 / 180))
 
 
+def test_children_go_on_with_the_optimiser_of_the_cohort() -> None:
+    parent = replace(server_at(0.0), slots=(np.ones(N_PARAMS),), steps=9)
+    partition = verdict(two_groups(60, 0.5)).partition(parent, 9, SETTINGS)
+
+    assert partition is not None
+    assert [(one.slots, one.steps) for one in partition.servers] == [(parent.slots, 9)] * 2
+
+
 def test_the_cohorts_own_model_may_be_one_child() -> None:
     losses = np.tile([0.4, 0.9], (60, 1))  # most are served well as it is
     losses[::4] = [2.0, 0.3]
