@@ -73,6 +73,7 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
         blocks=rules.fingerprint.blocks,
         others=False,
         servers=tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5)),
+        settlers=np.zeros(clusters),
         evidence=Evidence.begin(1 + clusters, everybody=True),
         rounds=2,
     )

@@ -8,8 +8,8 @@ import pytest
 from auxo.core.asking import BEST_ON_TRIAL, LEAST_LOSS, Asks
 from auxo.core.cohort_algorithm import Participants
 from auxo.core.types import ROOT, CohortId
+from auxo.simulation import costs
 from auxo.simulation.devices import Work
-from auxo.simulation.virtual_time import _work
 
 SAMPLES = np.array([7, 9, 10, 1])
 LEAVES = (CohortId("0.0"), CohortId("0.1"))
@@ -18,7 +18,7 @@ LEAVES = (CohortId("0.0"), CohortId("0.1"))
 def work_of(asks: Asks, offered: tuple[CohortId, ...] = (ROOT,), *, asks_for_loss: bool = False) -> Work:
     n = len(asks.model)
     asked = Participants(np.arange(n), offered, asks)
-    return _work(asked, SAMPLES[:n], np.ones(n, dtype=np.int64), asks_for_loss=asks_for_loss, batch_size=4)
+    return costs.work_of(asked, SAMPLES[:n], np.ones(n, dtype=np.int64), asks_for_loss=asks_for_loss, batch_size=4)
 
 
 def tries(n: int, on_trial: int) -> Asks:

@@ -27,7 +27,7 @@ _MANY_JOBS = 100  # more than any engine of ours trains at a time
 _HALVES = Auxo(
     clustering=ClusteringSettings(clusters=2, pool_rounds=1),
     trial=TrialSettings(most_rounds=4),
-)  # it tries a partition after its first round, and since clients are few all judge, by a half that they do not train on
+)  # it tries a partition after its first round, and clients are few: all judge, by a half that they do not train on
 
 
 def _name_of(make: MakeEngine) -> str:

@@ -179,7 +179,7 @@ class _WatchedAdmission:
     inner: Admission
     watch: Watch
 
-    def place(self, row: int, examined: Examined, model: int) -> int | Belongs | None:
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         with self.watch(examined):
             return self.inner.place(row, examined, model)
 

@@ -66,7 +66,7 @@ class Said:
     def gains(self, usual: float, models: IntArray | None = None) -> FloatArray:
         """Return what each gains by its choice among ``models`` over the cohort's own, in parts of the usual loss.
 
-        Losses count up to the usual one, so that a few can neither win nor hide everything. None: among all models.
+        Nobody gains or loses more than one of them, so that a few can neither win nor hide everything. None: among all.
         """
         one_way = _gains(self.other_losses, self.losses, usual, models)
         other_way = _gains(self.losses, self.other_losses, usual, models)
@@ -98,7 +98,7 @@ class Evidence:
         """Return the evidence after a round's judges have been heard."""
         if len(more.seals) == 0:
             return self
-        usual = self.usual or float(more.losses[:, OWN].mean())
+        usual = self.usual or float(np.median(more.losses[:, OWN]))
         if usual <= 0:  # there is nothing left to gain
             return self
         heard = replace(self, said=self.said.and_of(more), usual=usual, looks=self.looks + is_look)
@@ -169,8 +169,8 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
 def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray | None) -> FloatArray:
     if usual <= 0:
         return np.zeros(len(by))
-    losses = np.minimum(np.where(np.isnan(on), np.inf, on), usual) / usual
-    return np.asarray(losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)])
+    chosen = np.where(np.isnan(on), np.inf, on)[np.arange(len(on)), choices(by, models)]
+    return np.clip((on[:, OWN] - chosen) / usual, -1.0, 1.0)
 
 
 def _better(by: FloatArray, scores: FloatArray, models: IntArray) -> FloatArray:

@@ -15,7 +15,6 @@ from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, IntArray
 
-_MANY = 1e9  # clients of a cohort to which nobody has come twice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 
@@ -72,8 +71,7 @@ class Pooling:
     @staticmethod
     def of_child(parent: "Pooling", number: int) -> "Pooling":
         """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
-        clients = parent.clients if parent.clients >= _MANY else 0.0  # else it has fewer
-        return Pooling(rests_until=2 * number, trials=parent.trials, clients=clients)
+        return Pooling(rests_until=2 * number, trials=parent.trials)
 
     def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
         """Return it with one more round, of these clients; of too many the oldest ones go."""
@@ -102,8 +100,7 @@ class Pooling:
         pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
         _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
         again = float((times * (times - 1) / 2).sum())
-        clients = max(check_ins, pairs / again if again else _MANY)
-        return self.with_number(clients, settings)
+        return self.with_number(max(check_ins, pairs / max(again, 1.0)), settings)
 
     def with_number(self, clients: float, settings: TrialSettings) -> "Pooling":
         """Return it with so many clients, and the share of them that would judge."""

@@ -220,18 +220,21 @@ class OnTrial:
     def _routes(self, heard: Said, kept: IntArray) -> tuple[int, ...]:
         """Return which child each cluster goes to: of a branch that is not missed, where its judges would go."""
         first, child_of = choices(heard.other_losses), {int(one): child for child, one in enumerate(kept)}
+        largest = int(np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept))).argmax())
         routes = []
         for place in range(1, len(self.centres) + 1):
             mine = heard.take(first == place).other_losses
             if place not in child_of and len(mine):
                 routes.append(int(np.bincount(np.searchsorted(kept, choices(mine, kept))).argmax()))
             else:
-                routes.append(child_of.get(place, 0))
-        return tuple(routes)
+                routes.append(child_of.get(place, largest))
+        # No label leads to the cohort's own model by itself, and every child has to be reached by some number.
+        return (*routes, child_of[OWN]) if OWN in child_of else tuple(routes)
 
     def is_over(self, settings: TrialSettings) -> bool:
-        """Return whether it is given up: judges gain too little, or it has gone on for too long."""
-        if self.rounds > settings.most_rounds:
+        """Return whether it is given up: judges gain too little, or nobody judges, or it has gone on for too long."""
+        is_unheard = not len(self.evidence.said.seals) and self.rounds > 2 * _MAY_FAIL
+        if is_unheard or self.rounds > settings.most_rounds:
             return True
         looked = self._has_looked if self.evidence.everybody else True
         return looked and self.rounds > _MAY_FAIL and self.evidence.is_hopeless(settings.min_gain)
