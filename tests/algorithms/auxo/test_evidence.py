@@ -189,11 +189,11 @@ def test_only_what_was_heard_lately_tells_of_the_models_as_they_are() -> None:
     assert everybody.recent.seals.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_losses_beyond_the_usual_count_no_more_than_it() -> None:
+def test_nobody_gains_or_loses_more_than_the_usual_loss() -> None:
     losses = np.array([[1.0, 0.5], [1.0, 1e9], [50.0, 0.5], [50.0, 60.0]])
     chosen = np.array([[1.0, 0.0]] * 4)  # all choose the branch
 
-    assert said_of(losses, chosen).gains(1.0).tolist() == pytest.approx([0.5, 0.0, 0.5, 0.0])
+    assert said_of(losses, chosen).gains(1.0).tolist() == pytest.approx([0.5, -1.0, 1.0, -1.0])
     assert (np.abs(said_of(1e6 * losses, chosen).gains(3.0)) <= 1).all()
 
 
@@ -214,7 +214,19 @@ def test_who_chooses_a_model_that_has_diverged_on_other_samples_loses_what_is_us
     on = np.array([[0.8, np.nan], [0.8, np.inf]])
     by = np.array([[0.9, 0.1], [0.9, 0.1]])
 
-    assert said_of(on, by).gains(1.0).tolist() == pytest.approx([-0.2, -0.2])
+    assert said_of(on, by).gains(1.0).tolist() == pytest.approx([-1.0, -1.0])
+
+
+def test_noise_of_branches_alone_and_harm_to_half_of_the_judges_make_nobody_sure() -> None:
+    rng = stream(0, "noisy branches")
+    noisy = [
+        np.column_stack([1 + 0.02 * rng.standard_normal(200), 1 + 0.3 * rng.standard_normal((200, 2))]) for _ in "ab"
+    ]
+    assert not heard(said_of(noisy[0], noisy[1])).is_sure(0.05)
+
+    harmed = np.array([[1.0, 0.3, 3.0]] * 30 + [[1.0, 3.0, 3.0]] * 30)
+    chosen = np.array([[1.0, 0.0, 9.0]] * 60)  # by their other samples all like the first branch
+    assert heard(said_of(harmed, chosen)).recent.gains(1.0).mean() < 0
 
 
 def test_where_the_own_model_has_no_loss_there_is_nothing_to_gain() -> None:

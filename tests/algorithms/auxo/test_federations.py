@@ -22,7 +22,7 @@ from auxo.runtime.federation import Federation
 from auxo.simulation.availability import AlwaysOnline
 from auxo.simulation.devices import SyntheticDevices
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.training.softmax import SoftmaxTrainer
+from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import LocalTraining
 
 FEATURES, CLASSES = 8, 4

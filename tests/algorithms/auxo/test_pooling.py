@@ -158,7 +158,7 @@ def test_clients_are_counted_by_who_comes_again(clients: int) -> None:
     assert np.median(found) == pytest.approx(clients, rel=0.25)
 
 
-def test_there_are_as_many_clients_as_check_in_at_least_and_very_many_where_nobody_comes_again() -> None:
+def test_there_are_as_many_clients_as_check_in_at_least_and_many_where_nobody_comes_again() -> None:
     assert pooled(10, 10, 10).counted(5.0, TrialSettings()).clients == 10.0
     assert pooled(10, 10, 10).counted(25.0, TrialSettings()).clients == 25.0
     strangers = Pooling()
@@ -166,7 +166,7 @@ def test_there_are_as_many_clients_as_check_in_at_least_and_very_many_where_nobo
         who = 10 * number + np.arange(10)
         strangers = strangers.after(prints_of(10, number), who, who, SETTINGS)
     counted = strangers.counted(25.0, TrialSettings())
-    assert counted.clients > 1e6
+    assert counted.clients == 300  # with fewer, one of as many pairs would have been the same client twice
     assert counted.share == TrialSettings().judge_share
     assert pooled(10, 10, 10).counted(25.0, TrialSettings()).everybody
 
@@ -181,7 +181,6 @@ def test_what_was_counted_is_kept_when_a_look_or_a_trial_came_to_nothing_but_a_c
 
     assert counted.failed(3, None, False, SETTINGS).clients == 25.0
     assert Pooling.of_child(counted, 7) == Pooling(rests_until=14, trials=2)
-    assert Pooling.of_child(replace(counted, clients=1e9), 7).clients == 1e9
 
 
 def test_the_first_half_of_clients_is_always_the_same_and_a_half() -> None:

@@ -24,6 +24,7 @@ OWN = 0
 
 _BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
+_MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 _MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 
@@ -169,8 +170,8 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
 def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray | None) -> FloatArray:
     if usual <= 0:
         return np.zeros(len(by))
-    chosen = np.where(np.isnan(on), np.inf, on)[np.arange(len(on)), choices(by, models)]
-    return np.clip((on[:, OWN] - chosen) / usual, -1.0, 1.0)
+    losses = np.minimum(np.where(np.isnan(on), np.inf, on) / usual, _MOST_LOSS)  # or two that have diverged differ
+    return np.clip(losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)], -1.0, 1.0)
 
 
 def _better(by: FloatArray, scores: FloatArray, models: IntArray) -> FloatArray:
