@@ -70,7 +70,7 @@ class Ask:
 
         The first of them is the one that is trained by who cannot compare: ``first``, if it is among those offered.
 
-        >>> Ask(model=2, judges=(1, 2)).needed(4)
+        >>> Ask(model=2, judges=(1, 2)).needed(4)  # doctest: +ELLIPSIS
         ((2, 1), Ask(fold=None, model=0, choices=1, judges=(1, 0), ...))
         """
         offered = [self.model] if self.model >= 0 else [*range(models)[: self.choices]]
