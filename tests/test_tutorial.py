@@ -62,7 +62,7 @@ def test_every_step_of_the_tutorial_works_and_auxo_finds_what_nobody_wrote_down(
 
 @pytest.mark.slow
 def test_a_method_of_one_s_own_in_one_file_keeps_the_contract_and_finds_the_groups(tmp_path: Path) -> None:
-    assert len(follow("own-method.md", tmp_path)) == 3
+    assert len(follow("own-method.md", tmp_path)) == 2
 
     summary = RunDirectory.open(tmp_path / "runs" / "one-shot-0").read_summary()
     assert summary is not None

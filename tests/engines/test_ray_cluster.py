@@ -269,5 +269,5 @@ def test_a_process_is_connected_to_one_cluster_at_a_time() -> None:
 
 
 def test_no_workers_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="workers: expected at least 1, or none, got 0"):
         RayCluster(HERE, workers=0)

@@ -113,8 +113,8 @@ def test_a_summary_of_another_version_is_an_error_with_its_place(tmp_path: Path)
 
 def test_another_setting_of_a_part_is_another_configuration(tmp_path: Path) -> None:
     run_seeds(Config(), 1, tmp_path, Runs())
-    with pytest.raises(ConfigError, match=r"another configuration \(auxo\.trial\.rest: 1\.0, now 0\.5\)"):
-        run_seeds(Config(parts={"auxo": {"trial": {"rest": 0.5}}}), 1, tmp_path, Runs())
+    with pytest.raises(ConfigError, match=r"another configuration \(auxo\.trial\.min_gain: 0\.02, now 0\.5\)"):
+        run_seeds(Config(parts={"auxo": {"trial": {"min_gain": 0.5}}}), 1, tmp_path, Runs())
 
 
 def test_changed_code_of_ones_own_part_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

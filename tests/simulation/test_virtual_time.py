@@ -14,7 +14,7 @@ from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerState, WeightedMean
-from auxo.core.asking import LEAST_LOSS, Answer, Failure
+from auxo.core.asking import BEST_ON_TRIAL, LEAST_LOSS, Answer, Failure
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
@@ -790,12 +790,13 @@ def test_judges_pay_for_the_models_that_they_are_sent_and_the_samples_that_they_
         half = (samples + 1 - asked.asks.fold) // 2
         looked_at = np.where(asked.asks.fold < 0, samples, half)
         trained = np.where(asked.asks.fold < 0, samples, half)
-        compares = (asked.asks.model == LEAST_LOSS) & (len(asked.offered) > 1)
+        chooses = np.where(asked.asks.model == BEST_ON_TRIAL, asked.asks.on_trial, 1)
+        chooses = np.where(asked.asks.model == LEAST_LOSS, len(asked.offered), chooses)
         judged = np.zeros(len(samples)) if asked.asks.judges is None else (asked.asks.judges >= 0).sum(axis=1)
         judges += int((judged > 1).sum())
-        models = np.where(compares, len(asked.offered), np.maximum(judged, 1))
+        models = np.maximum(chooses, judged)
         downloads += int(models.sum())
-        compared = looked_at * models * compares + samples * judged  # by one half and by the other
+        compared = looked_at * np.where(chooses > 1, chooses, 0) + samples * judged  # by one half and by the other
         np.testing.assert_allclose(opened.spent_s, models * 0.01 + 0.1 * compared + 0.3 * trained + 0.02)
 
     assert finished.last.spent.downloads == downloads

@@ -79,7 +79,7 @@ class Ask:
 
         The first of them is the one that is trained by who cannot compare: ``first``, if it is among those offered.
 
-        >>> Ask(model=2, judges=(1, 2)).needed(4)
+        >>> Ask(model=2, judges=(1, 2)).needed(4)  # doctest: +ELLIPSIS
         ((2, 1), Ask(fold=None, model=0, choices=1, first=0, judges=(1, 0), ...))
         """
         offered = sorted(self.offered(models), key=lambda place: place != first)

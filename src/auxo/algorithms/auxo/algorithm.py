@@ -130,8 +130,7 @@ class Auxo:
         pooling = own(Pooling, phase).with_clients(opening.state.check_ins, self.trial)
         if not pooling.everybody or not pooling.pools(opening.state.round + 1):
             return plan
-        fold = np.where(plan.asks.model == 0, TRAINS_ON, plan.asks.fold)
-        return replace(plan, asks=replace(plan.asks, fold=fold))
+        return replace(plan, asks=replace(plan.asks, fold=np.full(len(plan.rows), TRAINS_ON)))
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""

@@ -100,7 +100,7 @@ class Pooling:
         pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
         _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
         again = float((times * (times - 1) / 2).sum())
-        return self.with_number(max(check_ins, pairs / max(again, 1.0)), settings)
+        return self.with_number(max(check_ins, float(pairs / max(again, 1.0))), settings)
 
     def with_number(self, clients: float, settings: TrialSettings) -> "Pooling":
         """Return it with so many clients, and the share of them that would judge."""

@@ -106,7 +106,7 @@ class OnTrial:
         asked = np.array([OWN, *range(offered, offered + len(self.servers))])
         model = np.where(tries, BEST_ON_TRIAL, asks.model)
         heard = np.where((judges & self.hears)[:, None], asked[None, :], -1) if self.hears else None
-        fold = np.where(here, TRAINS_ON, asks.fold) if self.evidence.everybody else asks.fold
+        fold = np.full(len(clients), TRAINS_ON) if self.evidence.everybody else asks.fold
         return replace(plan, asks=replace(asks, fold=fold, model=model, judges=heard, on_trial=len(self.servers)))
 
     def nearest(self, prints: Prints) -> IntArray:
