@@ -229,5 +229,5 @@ def test_a_run_that_is_interrupted_at_every_event_ends_with_the_same_bits() -> N
 
 def test_a_state_of_other_parts_is_refused_by_naming_the_kind() -> None:
     found = to_bytes(finished("a partition that was found").states[-1])
-    with pytest.raises(CodecError, match="Pooling|OnTrial"):
+    with pytest.raises(CodecError, match=r"Pooling|OnTrial"):
         from_bytes(SimulationState, found, OneCohort().own_states)

@@ -8,7 +8,7 @@ import pytest
 
 from auxo.algorithms.auxo import OnTrial, Pooling, TrialSettings
 from auxo.algorithms.auxo.evidence import OWN, Evidence, Said
-from auxo.algorithms.auxo.judges import are_controls, are_judges, seals
+from auxo.algorithms.auxo.judges import TRAINS_ON, are_controls, are_judges, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.number_of_clusters import Structure
 from auxo.algorithms.auxo.trial import to_branches
@@ -111,7 +111,7 @@ def test_who_compares_leaves_goes_on_doing_so_and_branches_are_numbered_after_th
     plan = planned(trial_of(2, everybody=True), HALVES, asks)
 
     assert (plan.asks.model[compares] == LEAST_LOSS).all()
-    assert (plan.asks.fold[compares] == -1).all()
+    assert (plan.asks.fold == TRAINS_ON).all()  # whatever they choose, their other half has to stay unseen
     assert set(plan.asks.model[~compares].tolist()) == {OWN, BEST_ON_TRIAL}
     assert plan.asks.judges is not None
     assert (plan.asks.judges[compares] == -1).all()

@@ -175,6 +175,8 @@ class Auxo:
         after: Pooling | OnTrial = phase
         if phase.pools(state.round):
             here = np.flatnonzero(~gathered.late & (gathered.model == 0))
+            # The order in which participants were selected decides nothing, not even how clusters are numbered.
+            here = here[np.argsort(closing.participants.clients[gathered.rows[here]], kind="stable")]
             clients = closing.participants.clients[gathered.rows[here]]
             pool = phase.with_clients(closing.outlook.check_ins, self.trial)
             marks = seals(clients, phase.trials, closing.secret)

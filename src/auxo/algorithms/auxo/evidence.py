@@ -171,7 +171,8 @@ def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray | None
     if usual <= 0:
         return np.zeros(len(by))
     losses = np.minimum(np.where(np.isnan(on), np.inf, on) / usual, _MOST_LOSS)  # or two that have diverged differ
-    return np.clip(losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)], -1.0, 1.0)
+    gains: FloatArray = losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)]
+    return np.clip(gains, -1.0, 1.0)
 
 
 def _better(by: FloatArray, scores: FloatArray, models: IntArray) -> FloatArray:

@@ -61,11 +61,15 @@ def look(
 
 
 def _centres(points: FloatArray, along: FloatArray, number: int, clusters: int, seed: int) -> FloatArray:
-    """Return K-means' centres in the space of the points; clusters that there are not have none."""
+    """Return K-means' centres in the space of the points; clusters that there are not have none.
+
+    They are numbered in the order in which they come first among the points: K-means numbers them by chance.
+    """
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
 
     labels = KMeans(number, n_init=_STARTS, random_state=seed).fit(along).labels_
     centres = np.zeros((clusters, points.shape[1]))
-    for cluster in np.unique(labels):
-        centres[cluster] = points[labels == cluster].mean(axis=0)
+    names, first = np.unique(labels, return_index=True)
+    for place, cluster in enumerate(names[np.argsort(first)]):
+        centres[place] = points[labels == cluster].mean(axis=0)
     return centres
