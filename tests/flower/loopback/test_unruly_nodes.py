@@ -23,6 +23,7 @@ from flwr.serverapp.strategy import FedAvg
 from loopback import LoopbackFederation, Node
 from loopback.looking import cohort_in, events_in, participations_in, partitions_in, rounds_in
 
+from auxo.algorithms.auxo import Auxo, ClusteringSettings
 from auxo.core.types import ROOT, CohortId
 from auxo.flower import AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
@@ -35,6 +36,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[2] / "examples" / "federation" / "app"
 NODES, STEP_S = 6, 300.0
+NEVER = 300  # rounds that are pooled before a cohort looks for groups
 LONG = 10_000  # rounds: more than there will be
 FOUR, FIVE = 4, 5  # the nodes that are given orders
 
@@ -87,13 +89,13 @@ class Unruly:
         path = self.state_of(node) / "done.jsonl"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def submit(self, name: str, rounds: int, timeout_s: float) -> None:
+    def submit(self, name: str, rounds: int, timeout_s: float, pool_rounds: int = NEVER) -> None:
         """Begin a run that knows nothing of those before it."""
         self.name = name
         for node in self.nodes:
             shutil.rmtree(self.state_of(node), ignore_errors=True)
             self.state_of(node).mkdir()
-        config: dict[str, str | float] = {"rounds": rounds, "timeout": timeout_s}
+        config: dict[str, str | float] = {"rounds": rounds, "timeout": timeout_s, "pool-rounds": pool_rounds}
         self.run = self.federation.submit(self.app, config | {"nodes": NODES, "directory": str(self.directory)})
 
     def wait(self, what: str, happens: Callable[[], bool]) -> None:
@@ -177,6 +179,7 @@ def run_here(app: ClientAppCallable, directory: Path | None = None) -> ArrayReco
         strategy = AuxoStrategy(
             lambda: FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
             participants=NODES,
+            method=Auxo(clustering=ClusteringSettings(pool_rounds=NEVER)),
             directory=directory,
         )
         return strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=ROUNDS).arrays
@@ -203,7 +206,7 @@ def test_faults_15_16_26_replies_that_come_again_in_another_name_or_late_are_not
 @pytest.fixture(scope="module")
 def parted(unruly: Unruly) -> Unruly:
     """Return the federation when it has found its groups, and each node knows its cohort."""
-    unruly.submit("parted", LONG, timeout_s=60.0)
+    unruly.submit("parted", LONG, timeout_s=60.0, pool_rounds=3)
     node = unruly.nodes[3]
     unruly.wait("a record", lambda: participations_in(unruly.state_of(node)) > 0)
     old = unruly.federation.folder / "old-record"

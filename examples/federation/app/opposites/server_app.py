@@ -4,6 +4,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from auxo.algorithms.auxo import Auxo, ClusteringSettings
 from auxo.flower import AuxoStrategy
 from opposites import task
 
@@ -17,6 +18,7 @@ def main(grid: Grid, context: Context) -> None:
     strategy = AuxoStrategy(
         lambda: FedAvg(fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1),
         participants=nodes,
+        method=Auxo(clustering=ClusteringSettings(pool_rounds=int(context.run_config["pool-rounds"]))),
         directory=str(context.run_config["directory"]) or None,
     )
     result = strategy.start(
