@@ -233,7 +233,7 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
     server = Server(np.zeros(2, np.float32), participants=10, rounds=1, method=OneCohort(), aggregator=by_loss)
     good, number = np.ones(2, np.float32), 1
     tasks = server.open_round(ROOT_COHORT, [CheckIn(client) for client in range(10)])
-    first, second, third, fourth, fifth, sixth, seventh, eighth, *others = (task.client for task in tasks)
+    first, second, third, fourth, fifth, sixth, seventh, *others = (task.client for task in tasks)
     server.close_round(
         ROOT_COHORT,
         [
@@ -243,8 +243,7 @@ def test_the_protocol_lists_exactly_the_reasons_for_which_results_are_refused() 
             TaskResult(fourth, CohortId("0.1"), number, Answer(good, 1)),
             TaskResult(fifth, ROOT_COHORT, number, Answer(np.full(2, 1e9, np.float32), 1, loss=1.0)),
             TaskResult(sixth, ROOT_COHORT, number, Answer(31 * good, 1, loss=1.0)),
-            TaskResult(seventh, ROOT_COHORT, number, Answer(good, 101, loss=1.0)),
-            TaskResult(eighth, ROOT_COHORT, number, Answer(good, 1, loss=float("nan"))),
+            TaskResult(seventh, ROOT_COHORT, number, Answer(good, 1, loss=float("nan"))),
             TaskResult(99, ROOT_COHORT, number, Answer(good, 1)),
             *(TaskResult(other, ROOT_COHORT, number, Answer(good, 1, loss=1.0)) for other in others),
         ],

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
     from auxo.core.selectors.oort import Oort
     from auxo.core.selectors.pyramidfl import PyramidFL
+    from auxo.datasets.tables import TableColumns
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
@@ -47,6 +48,7 @@ __all__ = [
     "QFedAvg",
     "Rejection",
     "Server",
+    "TableColumns",
     "Task",
     "TaskFailure",
     "TaskResult",
@@ -78,6 +80,7 @@ _PLACES = {
     "PyramidFL": "auxo.core.selectors.pyramidfl:PyramidFL",
     "Rejection": "auxo.runtime.server:Rejection",
     "Server": "auxo.runtime.server:Server",
+    "TableColumns": "auxo.datasets.tables:TableColumns",
     "Task": "auxo.protocol.messages:Task",
     "TaskFailure": "auxo.protocol.messages:TaskFailure",
     "TaskResult": "auxo.protocol.messages:TaskResult",

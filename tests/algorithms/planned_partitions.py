@@ -23,7 +23,7 @@ CLUSTERS = ClusteringSettings(clusters=2, pool_rounds=10**6, pool_most=10**9)
 FOLLOWS = Auxo(
     clustering=CLUSTERS,
     rewards=RewardSettings(min_known=3),
-    trial=TrialSettings(fewest_judges=1),  # all train on all their samples
+    trial=TrialSettings(judges=1),  # all train on all their samples
 )
 """Gathers updates, and tries nothing."""
 GENERATION = 1

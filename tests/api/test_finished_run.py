@@ -6,10 +6,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import auxo
 from auxo.api.client_data import population_from
 from auxo.api.finished_run import FinishedRun, Place
+from auxo.cli import app
 from auxo.core.types import CohortId
 from auxo.files.errors import FileError
 from auxo.protocol.messages import AffinityRequest, CheckIn
@@ -160,3 +162,13 @@ def test_a_run_that_is_none_or_has_no_end_is_refused(run: FinishedRun, tmp_path:
     (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     with pytest.raises(FileError, match="let the run finish"):
         auxo.load(tmp_path)
+    summary["methods"]["base"]["is_finished"] = True
+    summary["status"] = "interrupted"
+    (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    words = "expected the end of auxo, got a run that has come to that of base only; let it finish with `auxo resume"
+    with pytest.raises(FileError, match=words):
+        auxo.load(tmp_path)
+    assert auxo.load(tmp_path, method="base").method == "base"
+    done = CliRunner().invoke(app, ["predict", str(tmp_path), "new.csv"])
+    assert done.exit_code == 2
+    assert "--method base" in done.output

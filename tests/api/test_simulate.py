@@ -57,6 +57,7 @@ def test_a_class_is_trained_and_its_own_state_dict_takes_the_model_of_a_cohort(t
     assert np.array_equal(again.models[cohort].weights, run.models[cohort].weights)
 
 
+@pytest.mark.filterwarnings("ignore:base. accuracy .* is no better than chance")
 def test_what_has_no_name_of_its_own_can_be_trained_and_is_given_again_to_load_it(tmp_path: Path) -> None:
     class Within(MyNet):
         pass
@@ -71,6 +72,7 @@ def test_what_has_no_name_of_its_own_can_be_trained_and_is_given_again_to_load_i
     assert np.array_equal(auxo.load(tmp_path / "a", model=Within).models["0"].weights, first.models["0"].weights)
 
 
+@pytest.mark.filterwarnings("ignore:base. accuracy .* is no better than chance")
 def test_a_module_with_weights_is_started_from(tmp_path: Path) -> None:
     net = MyNet((FEATURES,), CLASSES)
     run = auxo.simulate(
@@ -155,3 +157,11 @@ def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_asked_f
     assert set(auxo.__all__) <= set(dir(auxo))
     with pytest.raises(AttributeError, match="no attribute 'simulat'"):
         auxo.simulat  # noqa: B018
+
+
+def test_what_has_to_be_known_is_warned_of_and_printed_with_the_run() -> None:
+    with pytest.warns(RuntimeWarning, match="auxo: no partition is possible: ") as warned:
+        run = auxo.simulate(clients(12), rounds=5, participants=1, methods=["auxo"], settings=QUICK)
+    words = [str(one.message) for one in warned]
+    assert any(one.endswith("raise training.participants, to at most the 12 clients that there are") for one in words)
+    assert repr(run).splitlines()[1:] == [f"note: {one}" for one in words]

@@ -19,8 +19,8 @@ def test_the_page_tells_every_fact_and_lists_groups_only_where_there_are_some(tm
         rows = [f"u{row % 4},{row},{row % 2}{(',a', ',b')[row % 2] if group else ''}" for row in range(24)]
         path = tmp_path / f"{name}.csv"
         path.write_text("\n".join([f"client,x,label{group}", *rows]) + "\n", encoding="utf-8")
-        opened = open_named(path)
-        described = describe(opened.data, opened.groups)
+        described = describe(*open_named(path))
+        assert ("samples a client", "6 to 6, quartiles 6, 6, 6") in facts(described)
         write_data_page(described, tmp_path / "page.html")
         html = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert f"<title>Data set: {name}</title>" in html

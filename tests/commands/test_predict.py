@@ -219,6 +219,29 @@ def test_rows_that_the_run_would_have_left_out_are_told_and_keep_the_others_in_t
     assert [int(row["row"]) for row in table(tmp_path / "out.csv")] == [row for row in range(800) if row % 40 != 7]
 
 
+def test_inputs_far_outside_of_what_was_trained_on_are_told(run: Path, tmp_path: Path) -> None:
+    write_clients(tmp_path / "new.csv", 100, 4, ("a", "wide", "c"))
+    usual = invoke("place", run, tmp_path / "new.csv")
+    assert "outside of what the run was trained on" not in usual.output
+    rows = table(tmp_path / "new.csv")
+    with (tmp_path / "other.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"wide": f"{float(row['wide']) * 1000 + 4e8}"} for row in rows)
+    for command in ("place", "predict"):
+        told = invoke(command, run, tmp_path / "other.csv")
+        assert told.exit_code == 0, told.output
+        assert "note: column 'wide': 160 of 160 values are outside of what the run was trained on (" in told.output
+        assert "check its units" in told.output
+        assert "column 'a'" not in told.output
+    finished = auxo.load(run)
+    far = np.array([[0.0, 5e8, 0.0]])
+    with pytest.warns(RuntimeWarning, match="column 'wide': 1 of 1 values are outside of .* such as 5e"):
+        finished.predict(far, finished.tree.leaves[0])
+    with pytest.warns(RuntimeWarning, match="column 'wide': 1 of 1"):
+        finished.place(far, ["hot"])
+
+
 def write_tasks(path: Path, first: int, count: int) -> None:
     """Write a table with a number and a set of labels to learn; in odd towns the number has another sign."""
     slope = stream(0, "slope").normal(size=4)
@@ -227,7 +250,10 @@ def write_tasks(path: Path, first: int, count: int) -> None:
         writer.writerow(("town", "a", "b", "c", "d", "price", "tags"))
         for number in range(first, first + count):
             for x in stream(5, "town", number).normal(size=(30, 4)):
-                tags = ";".join(name for name, value in zip(("low", "high"), (-x[0], x[1]), strict=True) if value > 0)
+                tags = (
+                    ";".join(name for name, value in zip(("low", "high"), (-x[0], x[1]), strict=True) if value > 0)
+                    or ";"
+                )
                 sign = 1 if number % 2 else -1
                 writer.writerow((f"town-{number}", *(f"{one:.5g}" for one in x), 500 + 50 * sign * (x @ slope), tags))
 
@@ -265,6 +291,12 @@ def test_numbers_and_several_labels_are_predicted_in_the_units_of_the_table(
     if task == "multi-label":
         assert {row["prediction"] for row in told[0]} == {"", "high", "low", "high;low"}
         assert [row["prediction"] for row in told[0]] == [row["prediction"] for row in told[1]]
+        lines = (tmp_path / "new.csv").read_text(encoding="utf-8").splitlines()
+        few = [line if place % 3 == 0 else line.rpartition(",")[0] + "," for place, line in enumerate(lines)]
+        (tmp_path / "few.csv").write_text("\n".join(few), encoding="utf-8")
+        done = invoke("predict", run, tmp_path / "few.csv")
+        assert done.exit_code == 0, done.output
+        assert "80 have none" in done.output
     else:
         for column in ("label", "prediction"):  # a converted file holds them in single precision
             one, other = (np.array([float(row[column]) for row in rows]) for rows in told)

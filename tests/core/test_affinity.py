@@ -16,10 +16,10 @@ from auxo.core.affinity import (
     label_margins,
     learn,
     request,
-    take_rows,
     widen,
 )
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.columns import take
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, FloatArray, IntArray
 
@@ -139,7 +139,7 @@ def put_rows(records: AffinityRecords, rows: IntArray, some: AffinityRecords) ->
 def tell(records: AffinityRecords, rows: IntArray, told: FeedbackColumns) -> AffinityRecords:
     """Tell some clients of a population."""
     records = widen(records, told.tree)
-    return put_rows(records, rows, learn(take_rows(records, rows), told, SETTINGS))
+    return put_rows(records, rows, learn(take(records, rows), told, SETTINGS))
 
 
 # A device and a population run the same code.
@@ -179,7 +179,7 @@ def test_the_order_of_rows_does_not_matter(history: list[tuple[IntArray, Feedbac
         straight = tell(straight, who, told)
         permuted = tell(permuted, place[who], told)
 
-    assert_same_records(take_rows(straight, rows), permuted)
+    assert_same_records(take(straight, rows), permuted)
 
 
 def test_records_of_another_tree_are_refused() -> None:
@@ -197,7 +197,7 @@ def test_learning_hearing_and_asking_leave_their_inputs_untouched(
     records = AffinityRecords.empty(4, CLUSTERS)
     for rows, told in history:
         wide = widen(records, told.tree)
-        some = take_rows(wide, rows)
+        some = take(wide, rows)
         watched = [getattr(held, name) for held in (records, wide, some) for name in COLUMNS]
         watched += [told.instant_reward, told.similarity, told.fold]
         before = [array.copy() for array in watched]

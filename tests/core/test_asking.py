@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from auxo.core.asking import (
-    BEST_ON_TRIAL,
     LEAST_LOSS,
     NEAREST,
     Answer,
@@ -238,15 +237,12 @@ def test_a_failure_is_handed_on_and_tells_nothing() -> None:
         (Ask(model=LEAST_LOSS, choices=3), 1, (1, 0, 2), Ask(model=LEAST_LOSS, choices=3)),
         (Ask(model=LEAST_LOSS, choices=1, judges=(3,)), 0, (0, 3), Ask(model=0, choices=1, judges=(1,))),
         (Ask(model=3), 0, (3,), Ask(model=0, choices=1)),
-        (Ask(model=LEAST_LOSS, choices=2, first=2), 0, (2, 3), Ask(model=LEAST_LOSS, choices=2)),
-        (Ask(model=LEAST_LOSS, choices=2, first=2), 3, (3, 2), Ask(model=LEAST_LOSS, choices=2)),
         (
-            Ask(model=LEAST_LOSS, choices=2, first=1, judges=(0, 1, 2)),
-            0,
-            (1, 2, 0),
-            Ask(model=LEAST_LOSS, choices=2, judges=(2, 0, 1)),
+            Ask(model=LEAST_LOSS, choices=2, judges=(0, 3), margin=0.05),
+            1,
+            (1, 0, 3),
+            Ask(model=LEAST_LOSS, choices=2, judges=(1, 2), margin=0.05),
         ),
-        (Ask(model=LEAST_LOSS, choices=1, first=3), 0, (3,), Ask(model=0, choices=1)),
     ],
 )
 def test_an_ask_is_sent_with_the_models_that_it_needs_and_no_other(
@@ -255,81 +251,87 @@ def test_an_ask_is_sent_with_the_models_that_it_needs_and_no_other(
     assert ask.needed(4, first) == (places, changed)
 
 
-# Models on trial.
-
-
-ON_TRIAL = replace(Asks.plain(4), model=np.array([0, LEAST_LOSS, BEST_ON_TRIAL, 2]), on_trial=2)
-
-
-def test_the_best_on_trial_is_looked_for_behind_the_models_that_are_offered() -> None:
-    named, compares, tries, _ = (ON_TRIAL.of(row, choices=2) for row in range(4))
-
-    assert named.offered(4) == range(1)
-    assert list(compares.offered(4)) == [0, 1]
-    assert list(tries.offered(4)) == [2, 3]
-    assert (tries.model, tries.first, tries.choices) == (LEAST_LOSS, 2, 2)
-    assert [one.named(4) for one in (named, compares, tries)] == [0, None, None]
-
-
 @pytest.mark.parametrize(
     ("ask", "models", "offered"),
     [
         (Ask(model=3), 5, [3]),
         (Ask(model=LEAST_LOSS), 3, [0, 1, 2]),
         (Ask(model=LEAST_LOSS, choices=2), 3, [0, 1]),
-        (Ask(model=LEAST_LOSS, choices=2, first=1), 5, [1, 2]),
-        (Ask(model=LEAST_LOSS, choices=9, first=1), 3, [1, 2]),
-        (Ask(model=LEAST_LOSS, first=1), 3, [1, 2]),
+        (Ask(model=LEAST_LOSS, choices=9), 3, [0, 1, 2]),
     ],
 )
-def test_what_is_offered_begins_with_the_first_and_ends_with_the_last_that_there_is(
-    ask: Ask, models: int, offered: list[int]
-) -> None:
+def test_what_is_offered_are_the_first_models_that_there_are(ask: Ask, models: int, offered: list[int]) -> None:
     assert list(ask.offered(models)) == offered
 
 
-def test_who_tries_branches_trains_the_best_of_them_even_if_another_model_is_better() -> None:
-    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=2, first=1)) for row in range(6)]
-    found = list(train_offered(MODELS, tries, train, nearest))
-
-    assert [answer.model for answer in found] == [1, 1, 2, 1, 1, 2]  # for rows 0 and 3 model 0 would be the best
-    assert [answer.loss for answer in found] == [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
-    np.testing.assert_allclose([answer.update[0] for answer in found], [20.0, 20.01, 30.02, 20.03, 20.04, 30.05])
+# Another model has to be clearly better.
 
 
-def test_an_only_branch_is_trained_without_a_look_at_losses() -> None:
-    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=1, first=2)) for row in range(2)]
+def chosen(losses: Sequence[float], margin: float, **changes: object) -> Answer:
+    """Return the answer of a client with these losses at the models, who is asked to compare them."""
+    by_model = {float(model[0]): loss for model, loss in zip(MODELS, losses, strict=True)}
+    ask = replace(Ask(model=LEAST_LOSS, margin=margin), **changes)  # type: ignore[arg-type]
+    (answer,) = train_offered(MODELS, [Job(4, 0, ask)], train, each(lambda weights, job: by_model[float(weights[0])]))
+    return answer
 
-    assert [answer.model for answer in train_offered(MODELS, tries, train, unasked)] == [2, 2]
+
+@pytest.mark.parametrize(
+    ("losses", "model"),
+    [
+        ((1.0, 0.96, 0.98), 0),  # better by four in a hundred is not enough
+        ((1.0, 0.94, 0.98), 1),
+        ((1.0, 0.94, 0.90), 2),  # among others the best one is taken, by however little
+        ((1.0, 0.97, 0.949), 2),
+        ((np.nan, 1.0, 2.0), 1),
+        ((np.inf, np.inf, 2.0), 2),
+        ((1.0, np.nan, np.inf), 0),
+    ],
+)
+def test_who_has_reason_to_stay_leaves_only_for_a_model_that_is_clearly_better(
+    losses: tuple[float, float, float], model: int
+) -> None:
+    answer = chosen(losses, margin=0.05)
+
+    assert answer.model == model
+    assert answer.loss == losses[model]  # as it is
+    assert answer.update[0] == pytest.approx(MODELS[model][0] + 0.04)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_branch_that_has_diverged_is_nobodys_choice(bad: float) -> None:
-    tries = [Job(row, 0, Ask(model=LEAST_LOSS, choices=2, first=1)) for row in range(3)]
+@pytest.mark.parametrize(("other", "model"), [(0.999, 1), (1.0, 0)])
+def test_who_has_no_reason_to_stay_leaves_for_any_that_is_better(other: float, model: int) -> None:
+    assert chosen((1.0, other, 1.5), margin=0.0).model == model
 
-    def loss(weights: Float32Array, job: Job) -> float:
-        return bad if weights[0] == 20 else 5.0
 
-    assert [answer.model for answer in train_offered(MODELS, tries, train, each(loss))] == [2, 2, 2]
+def test_margins_are_each_ones_own() -> None:
+    asks = replace(Asks.plain(3), model=np.full(3, LEAST_LOSS), margin=np.array([0.05, 0.0, 0.2]))
+
+    assert [asks.of(row, choices=2).margin for row in range(3)] == [0.05, 0.0, 0.2]
+    assert [Asks.plain(3).of(row, choices=2).margin for row in range(3)] == [0.0] * 3
+
+
+# All of a round's.
+
+
+ASKS = replace(Asks.plain(4), model=np.array([0, LEAST_LOSS, 1, 2]))
 
 
 def test_how_many_models_each_looks_at_is_counted() -> None:
-    assert ON_TRIAL.compared(3).tolist() == [1, 3, 2, 1]
-    assert ON_TRIAL.compared(1).tolist() == [1, 1, 2, 1]
-    nearest_one = replace(ON_TRIAL, model=np.full(4, NEAREST), pre_training=PreTraining(1, 0, (1, 2)))
+    assert ASKS.compared(3).tolist() == [1, 3, 1, 1]
+    assert ASKS.compared(1).tolist() == [1, 1, 1, 1]
+    nearest_one = replace(ASKS, model=np.full(4, NEAREST), pre_training=PreTraining(1, 0, (1, 2)))
     assert nearest_one.compared(2).tolist() == [1] * 4
 
 
-def test_asks_with_models_on_trial_are_checked() -> None:
-    ON_TRIAL.check(4, offered=1, models=3)
-    ON_TRIAL.check(4, offered=2, models=4)
-    for asks, offered, models in (
-        (replace(ON_TRIAL, on_trial=0), 1, 3),  # there is none to be the best
-        (replace(ON_TRIAL, on_trial=3), 1, 3),  # there are not so many
-        (replace(ON_TRIAL, on_trial=-1), 1, 3),
-        (replace(ON_TRIAL, model=np.array([0, 0, NEAREST, 0])), 1, 3),  # without pre-training
-        (replace(ON_TRIAL, model=np.array([0, 0, BEST_ON_TRIAL - 1, 0])), 1, 3),
-        (replace(ON_TRIAL, model=np.array([0, 0, 3, 0])), 1, 3),
-    ):
+def test_asks_of_models_that_there_are_not_are_refused() -> None:
+    ASKS.check(4, offered=1, models=3)
+    ASKS.check(4, offered=2, models=4)
+    for model in (NEAREST, NEAREST - 1, 3):  # without pre-training nobody can find the nearest
         with pytest.raises(ValueError, match=r"asks\.model: expected places among the 3 models"):
-            asks.check(4, offered, models)
+            replace(ASKS, model=np.array([0, 0, model, 0])).check(4, offered=1, models=3)
+
+
+@pytest.mark.parametrize("judges", [[[0, 3]] * 4, [[0, -2]] * 4, [[0, 1]] * 3])
+def test_judges_of_models_that_there_are_not_are_refused(judges: list[list[int]]) -> None:
+    replace(ASKS, judges=np.array([[0, 2]] * 3 + [[-1, -1]])).check(4, offered=1, models=3)
+    with pytest.raises(ValueError, match=r"asks\.judges: expected 4 rows of places among the 3 models"):
+        replace(ASKS, judges=np.array(judges)).check(4, offered=1, models=3)

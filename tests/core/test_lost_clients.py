@@ -83,7 +83,32 @@ def test_a_plan_in_another_order_keeps_it() -> None:
 
 @pytest.mark.parametrize("asked", [None, LEFT, ROOT], ids=str)
 def test_what_was_confirmed_of_another_cohort_confirms_nothing_here(asked: CohortId | None) -> None:
-    assert planned(opening([9, 9], asked)).asks.model.tolist() == [LEAST_LOSS] * 2
+    drawn = replace(opening([9, 9], asked), vouched=np.zeros(2, dtype=np.bool_))
+
+    assert planned(drawn).asks.model.tolist() == [LEAST_LOSS] * 2
+
+
+def test_who_comes_by_its_label_trains_at_its_first_visit_and_compares_at_its_second() -> None:
+    # Its record is of the cohort that was parted, and its label there names this one; then it has one of this.
+    first, second = opening([0, 0], ROOT), opening([0, 0], RIGHT)
+
+    assert planned(first).offered == (RIGHT,)
+    assert planned(first).asks.model.tolist() == [0, 0]
+    assert planned(second).asks.model.tolist() == [LEAST_LOSS] * 2
+
+
+def test_of_those_who_come_for_the_first_time_only_who_was_drawn_compares() -> None:
+    now = replace(opening([0, 0, 0], ROOT), vouched=np.array([True, False, True]))
+
+    assert planned(now).asks.model.tolist() == [0, LEAST_LOSS, 0]
+
+
+def test_who_has_reason_to_be_in_its_cohort_leaves_only_for_a_clearly_better_model_and_newcomers_for_any() -> None:
+    now = replace(opening([0, 1, 0]), vouched=np.array([True, True, False]))
+    asks = planned(now).asks
+
+    assert asks.model.tolist() == [LEAST_LOSS] * 3
+    assert [asks.of(row, choices=3).margin for row in range(3)] == [0.05, 0.05, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from auxo.core.aggregators import Report
 from auxo.core.rng import stream
-from auxo.core.usual_updates import LONGER, MORE_EXAMPLES, Move, UsualOnly, UsualUpdates
+from auxo.core.usual_updates import FEWEST_TIMES, LONGER, Move, UsualOnly, UsualUpdates, most_times
 from auxo.core.validation import Reason
 
 KNOWN = UsualUpdates((1.0, 1.2, 0.9), (20.0, 25.0, 30.0))
@@ -47,17 +47,53 @@ def test_honest_updates_move_models_in_the_order_in_which_they_came(usual: Usual
 
 @pytest.mark.parametrize("usual", [UsualUpdates(), KNOWN], ids=["first round", "later round"])
 @pytest.mark.parametrize("n", [2, 3, 8, 40])
-@pytest.mark.parametrize(
-    ("length", "examples", "reason"), [(HUGE, 20, "UNUSUAL_LENGTH"), (1.0, 10**9, "UNUSUAL_EXAMPLES")]
-)
-def test_one_that_is_far_beyond_the_others_moves_nothing_wherever_it_stands(
-    usual: UsualUpdates, n: int, length: float, examples: int, reason: Reason
-) -> None:
+def test_one_that_is_far_longer_than_the_others_moves_nothing_wherever_it_stands(usual: UsualUpdates, n: int) -> None:
     for place in range(n):
-        moves = [sent(row, length, examples) if row == place else sent(row) for row in range(n)]
+        moves = [sent(row, HUGE) if row == place else sent(row) for row in range(n)]
         moved, refused = moved_and_refused(usual, moves)
         assert sorted(moved) == [row for row in range(n) if row != place]
-        assert refused == [(place, reason)]
+        assert refused == [(place, "UNUSUAL_LENGTH")]
+
+
+def counted(usual: UsualUpdates, moves: Sequence[Move], most: float) -> tuple[dict[int, int], list[int]]:
+    """Return the examples that each row counts for, and the rows that count for fewer than they claim."""
+    counts: dict[int, int] = {}
+    usual_only = UsualOnly(usual, lambda move: counts.update({move.row: move.report.examples}), most)
+    for one in moves:
+        usual_only.offer(one)
+    usual_only.finish()
+    assert usual_only.refused == []
+    return counts, usual_only.capped
+
+
+@pytest.mark.parametrize("usual", [UsualUpdates(), UsualUpdates((1.0,), (20.0,))], ids=["first round", "later round"])
+@pytest.mark.parametrize("n", [2, 3, 8, 40, 300])
+@pytest.mark.parametrize("claimed", [20 * 167, 10**9])
+def test_one_that_claims_many_examples_counts_and_does_not_own_the_model(
+    usual: UsualUpdates, n: int, claimed: int
+) -> None:
+    most = most_times(0.5, n)
+    for place in range(min(n, 10)):
+        moves = [sent(row, examples=claimed if row == place else 20) for row in range(n)]
+        counts, capped = counted(usual, moves, most)
+        assert counts.pop(place) == min(claimed, 20 * max(10, n - 1))
+        assert capped == ([place] if claimed > 20 * max(10, n - 1) else [])
+        assert set(counts.values()) == {20}
+
+
+@pytest.mark.parametrize("usual", [UsualUpdates(), UsualUpdates((1.0,), (20.0,))], ids=["first round", "later round"])
+def test_where_examples_are_trusted_all_of_them_count(usual: UsualUpdates) -> None:
+    moves = [sent(row, examples=10**6 if row == 3 else 20) for row in range(12)]
+    counts, capped = counted(usual, moves, most_times(1.0, 12))
+    assert counts[3] == 10**6
+    assert capped == []
+
+
+def test_where_a_third_have_many_examples_nobody_counts_for_fewer() -> None:
+    moves = [sent(row, examples=10**6 if row % 3 == 0 else 20) for row in range(12)]
+    counts, capped = counted(UsualUpdates(), moves, most_times(0.5, 12))
+    assert counts[0] == 10**6
+    assert capped == []
 
 
 def test_alone_in_a_first_round_there_is_nothing_to_compare_with_and_later_there_is() -> None:
@@ -81,7 +117,8 @@ def test_when_everybody_sends_longer_updates_than_before_nobody_is_at_fault(n: i
 @pytest.mark.parametrize("usual", [UsualUpdates(), KNOWN], ids=["first round", "later round"])
 def test_a_client_with_fifty_times_the_samples_and_a_longer_update_for_it_counts(usual: UsualUpdates) -> None:
     moves = [sent(row, 7.0, 50 * 25) if row == 4 else sent(row, 1.0, 25) for row in range(10)]
-    assert moved_and_refused(usual, moves) == (list(range(10)), [])
+    moved, refused = moved_and_refused(usual, moves)
+    assert (sorted(moved), refused) == (list(range(10)), [])
 
 
 def test_what_is_usual_follows_the_last_rounds_and_one_strange_round_does_not_change_it() -> None:
@@ -121,6 +158,14 @@ def test_where_too_few_take_part_to_speak_for_themselves_the_last_rounds_bound_t
 ) -> None:
     moves = [sent(row, float(np.float32(length)), examples) for row, (length, examples) in enumerate(made)]
     moved, _ = moved_and_refused(KNOWN, moves)
-    assert moved == [
-        move.row for move in moves if move.length <= LONGER * 1.0 and move.report.examples <= MORE_EXAMPLES * 25
-    ]
+    assert sorted(moved) == [move.row for move in moves if move.length <= LONGER * 1.0]
+    assert max((counts for counts in counted_of(moves)), default=0) <= FEWEST_TIMES * 25
+
+
+def counted_of(moves: Sequence[Move]) -> list[int]:
+    counts: list[int] = []
+    usual_only = UsualOnly(KNOWN, lambda move: counts.append(move.report.examples))
+    for one in moves:
+        usual_only.offer(one)
+    usual_only.finish()
+    return counts

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
-from auxo.datasets.describe import Description, Quartiles, describe
+from auxo.datasets.describe import Description, describe
 from auxo.population.federated_data import FederatedData
 from auxo.population.from_arrays import population_of
 
@@ -65,10 +65,6 @@ def test_groups_are_counted_by_name_where_there_are_names() -> None:
     named = describe(data, ("left", "right")).groups
     assert [(group.name, group.clients, group.samples) for group in named] == [("left", 1, 2), ("right", 2, 6)]
     assert [group.name for group in describe(data).groups] == ["0", "1"]
-
-
-def test_quartiles_are_those_of_the_column() -> None:
-    assert Quartiles.of(np.arange(5)) == Quartiles(0, 1, 2, 3, 4)
 
 
 def test_a_hundred_thousand_clients_are_described_without_a_table_of_clients_by_classes() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.datasets.leaf import end_held_out, leaf_femnist, leaf_shakespeare
+from auxo.datasets.client_samples import end_held_out
+from auxo.datasets.leaf import leaf_femnist, leaf_shakespeare
 from auxo.datasets.text_features import BY_CHARACTER
 from auxo.files.errors import FileError
 from tests.datasets.made_files import Users, by_client, leaf_text, through_a_federated_file

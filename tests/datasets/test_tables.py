@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,13 @@ def test_parts_of_a_large_table_fit_together(tmp_path: Path) -> None:
         (as_csv, {"label": [0, 1, 0, 2.5, 0, 0]}, {}, r"line 5, label: .* got 2\.5"),
         (as_csv, {"label": ["a", "b", "", "a", "a", "a"]}, {}, r"line 4, label: .* \(label: 1\); leave these"),
         (as_parquet, {"height": [0.0, np.nan, 0, 0, 0, 0]}, {}, r"row 1, height: .* \(height: 1\); leave these"),
-        (as_csv, {"height": [0, 0, "inf", 0, 0, 0]}, {}, "line 4, height: expected finite numbers, got inf"),
-        (as_csv, {"height": [0, 0, "tall", 0, 0, 0]}, {}, "line 4, height: expected a number, got 'tall'"),
+        (as_csv, {"height": [0, 0, "inf", 0, 0, 0]}, {}, "line 4, height: expected a finite number, got 'inf'"),
+        (
+            as_csv,
+            {"height": [0, 0, "tall", 0, 0, 0]},
+            {},
+            "line 4, height: expected a finite number, got 'tall'.*--categories height",
+        ),
         (as_parquet, {"height": [1e300] * 6}, {}, "column 'height': expected numbers that fit float32"),
         (as_parquet, {"client": ["a", "", "a", "b", "a", "b"]}, {}, "row 1, client: .* got 1 of 6 rows have missing"),
         (as_parquet, {"client": [0.5] * 6}, {}, "row 0, client: expected names or whole numbers, got float64"),
@@ -486,13 +492,26 @@ def test_labels_of_a_sample_are_columns_of_flags_or_names_in_one(tmp_path: Path)
     table = {name: values for name, values in wide().items() if name != "label"}
     several = TableColumns(task="multi-label", label=("red", "tall"), features=("narrow", "wide"))
     by_flags = collect(table_source(as_csv(tmp_path, table | flags), several))
-    names = ["red; tall", "", "red", "tall"] * 10
+    names = ["red; tall", ";", "red", "tall"] * 10
     named = TableColumns(task="multi-label", label="tags", features=("narrow", "wide"))
     by_names = collect(table_source(as_csv(tmp_path, table | {"tags": names}), named))
     assert by_names.classes == by_flags.classes == ("red", "tall")
     assert by_flags.targets is not None
     assert by_names.targets is not None
     assert by_flags.targets.tolist() == by_names.targets.tolist()
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet])
+def test_an_empty_cell_is_no_label_rather_than_none_of_the_labels(tmp_path: Path, write: Write) -> None:
+    tags = ["a;b", ";", "", "b"] * 10
+    path = write(tmp_path, {name: values for name, values in wide().items() if name != "label"} | {"tags": tags})
+    named = TableColumns(task="multi-label", label="tags")
+    words = r"10 of 40 rows have missing values \(tags: 10\).*write ; for a sample that has none of the labels"
+    with pytest.raises(FileError, match=words):
+        collect(table_source(path, named))
+    kept = collect(table_source(path, replace(named, missing="drop")))
+    assert kept.targets is not None
+    assert (kept.targets.sum(axis=1) == 0).sum() == 10
 
 
 @pytest.mark.parametrize(
@@ -510,3 +529,100 @@ def test_targets_that_cannot_be_used_are_named(
     path = as_parquet(tmp_path, wide() | change)
     with pytest.raises(FileError, match=message):
         collect(table_source(path, TableColumns(**asked | {"features": "wide"})))
+
+
+def with_columns(**more: list[Any]) -> dict[str, Any]:
+    return PLAIN | {name: values * 2 for name, values in more.items()}
+
+
+def notes(path: Path, **asked: Any) -> tuple[str, ...]:
+    return collect(table_source(path, TableColumns(**asked))).preparation.notes
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet])
+def test_every_column_that_is_no_input_is_named_with_the_reason(tmp_path: Path, write: Write) -> None:
+    times = [f"2026-01-0{day}T08:00" for day in (1, 2, 3)]
+    when = times if write is as_csv else np.array(times, dtype="datetime64[s]").tolist()
+    told = notes(write(tmp_path, with_columns(city=["Rome", "Oslo", "Rome"], when=when)))
+    assert told == (
+        "column 'city' is no input: it holds text; --categories city makes an input of each of its values",
+        "column 'when' is no input: it holds times; make numbers of them first, such as hours or weekdays",
+    )
+    assert notes(tmp_path / ("table.csv" if write is as_csv else "table.parquet"), features=("height", "width")) == ()
+
+
+def test_numbers_beside_a_column_of_features_are_named(tmp_path: Path) -> None:
+    (told, _) = notes(as_parquet(tmp_path, with_columns(features=[[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])))
+    assert told.startswith("column 'height' is no input: 'features' is; name the columns")
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet])
+def test_categories_become_inputs_when_asked_and_gaps_in_them_are_gaps(tmp_path: Path, write: Write) -> None:
+    gap = "" if write is as_csv else None
+    path = write(tmp_path, with_columns(city=["Rome", gap, "Oslo"]))
+    with pytest.raises(FileError, match=r"2 of 6 rows have missing values \(city: 2\)"):
+        read(path, TableColumns(categories=("city",)))
+    made = read(path, TableColumns(categories=("city",), missing="drop"))
+    assert made.preparation.columns == ("height", "width", "city=Oslo", "city=Rome")
+    assert sorted(made.x.tolist()) == [[0.5, 0, 0, 1], [2.5, 2, 1, 0], [3.5, 3, 0, 1], [5.5, 5, 1, 0]]
+    again = through_a_file(path, TableColumns(categories=("city",), missing="mean"), tmp_path / "made.arrow")
+    assert again.preparation.categories == (("city", ("Oslo", "Rome")),)
+    with pytest.raises(FileError, match=r"column 'town': expected it, for categories.*--categories"):
+        read(path, TableColumns(categories=("town",)))
+
+
+def through_a_file(path: Path, columns: TableColumns, out: Path) -> Columns:
+    write_federated_file(table_source(path, columns), out)
+    return read_columns(out)
+
+
+def test_too_many_categories_are_no_categories(tmp_path: Path) -> None:
+    rows = 1200
+    columns = {
+        "client": ["a", "b"] * (rows // 2),
+        "label": [0, 1, 1, 0] * (rows // 4),
+        "name": list(map(str, range(rows))),
+    }
+    with pytest.raises(FileError, match="column 'name': expected at most 1,000 categories"):
+        table_source(as_parquet(tmp_path, columns), TableColumns(categories=("name",)))
+
+
+@pytest.mark.parametrize("write", [as_csv, as_parquet, as_npz])
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_booleans_are_numbers(tmp_path: Path, write: Write, has_gaps: bool) -> None:
+    if write is as_npz and has_gaps:
+        return
+    flags: list[Any] = [True, "NA" if write is as_csv else None, False] if has_gaps else [True, True, False]
+    made = read(write(tmp_path, with_columns(member=flags)), TableColumns(missing="drop"))
+    assert made.preparation.columns == ("height", "width", "member")
+    assert set(made.x[:, 2].tolist()) == {0.0, 1.0}
+    assert len(made.x) == (4 if has_gaps else 6)
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
+    decimals = pa.array([Decimal("1.5"), Decimal("2.5")] * 3)
+    assert read(as_parquet(tmp_path, PLAIN | {"price": decimals})).preparation.columns[-1] == "price"
+
+
+def test_semicolons_between_values_and_decimal_commas_are_understood(tmp_path: Path) -> None:
+    plain = read(as_csv(tmp_path, PLAIN))
+    text = (tmp_path / "table.csv").read_text(encoding="utf-8").replace(",", ";").replace(".", ",")
+    (tmp_path / "table.csv").write_text(text, encoding="utf-8")
+    other = read(tmp_path / "table.csv")
+    assert by_client(plain) == by_client(other)
+    assert plain.preparation == other.preparation
+    (tmp_path / "table.csv").write_text(text.replace("3,5", "3.5"), encoding="utf-8")
+    with pytest.raises(FileError, match=r"line 5, height: expected one decimal sign .* got '3\.5' and '0,5'"):
+        read(tmp_path / "table.csv")
+
+
+def test_commas_in_numbers_between_commas_are_refused(tmp_path: Path) -> None:
+    path = as_csv(tmp_path, with_columns(pay=['"1,500"', '"2,250"', '"1,750"']))
+    words = "column 'pay': expected numbers with a decimal point, got commas, which may stand for thousands; write them"
+    with pytest.raises(FileError, match=words):
+        read(path)
+
+
+def test_a_column_that_begins_with_na_is_a_column_of_numbers(tmp_path: Path) -> None:
+    made = read(as_csv(tmp_path, PLAIN | {"age": ["NA", 1, 2, 3, 4, 5]}), TableColumns(missing="drop"))
+    assert "age" in made.preparation.columns

@@ -7,10 +7,11 @@ import numpy as np
 
 from auxo.algorithms.auxo import Auxo, ClusteringSettings, OnTrial, Pooling
 from auxo.algorithms.auxo.evidence import Evidence
+from auxo.algorithms.auxo.trial import Shadow
 from auxo.algorithms.auxo.views import Prints, View
 from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedYogi
-from auxo.core.asking import BEST_ON_TRIAL, LEAST_LOSS, Asks
+from auxo.core.asking import Asks
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Participants
 from auxo.core.cohort_state import CohortState
@@ -59,26 +60,35 @@ def round_of_several(models: Sequence[Float32Array], jobs: list[Job], number: in
 
 
 def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> Round:
-    """Return a round in which three branches are on trial, and all that train on half of their samples judge."""
-    n, clusters = len(jobs), 3
-    method = Auxo(clustering=ClusteringSettings(clusters=clusters))
+    """Return a round in which two candidates are on trial, and all that train on half of their samples judge.
+
+    Every other participant trains a branch of the first, as where everybody judges; updates of the cohort's own model
+    move a branch of the second as well.
+    """
+    n, branches = len(jobs), (3, 2)
+    method = Auxo(clustering=ClusteringSettings(clusters=sum(branches)))
     rules = Federation(method, FedYogi(), len(weights), total_participants=max(n, 1), total_rounds=20, seed=5)
-    width, server = rules.fingerprint.width, FedYogi().initial(weights)
+    width, server, rng = rules.fingerprint.width, FedYogi().initial(weights), stream(0, "centres")
     trial = OnTrial(
-        resumes=Pooling(trials=1),
+        resumes=Pooling(trials=1, everybody=True),
         generation=1,
-        view=View(),
-        centres=stream(0, "centres").standard_normal((clusters, width)),
         common=Prints(*(np.zeros((1, size)) for size in (width, 0, 0))),
         blocks=rules.fingerprint.blocks,
         others=False,
-        servers=tuple(replace(server, weights=np.float32(factor) * weights) for factor in (0.5, 1, 1.5)),
-        settlers=np.zeros(clusters),
-        evidence=Evidence.begin(1 + clusters, everybody=True),
-        rounds=2,
+        shadows=tuple(
+            Shadow(
+                View(),
+                rng.standard_normal((count, width)),
+                tuple(replace(server, weights=np.float32(0.5 + branch / 2) * weights) for branch in range(count)),
+            )
+            for count in branches
+        ),
+        evidence=Evidence.begin(branches, everybody=True),
+        seen=np.zeros(0, dtype=np.int64),
+        rounds=3,
     )
-    tries = np.arange(n) % 2 == 1  # these train the best branch, and the others the cohort's own model
-    models = range(1 + clusters)
+    models = range(1 + sum(branches))
+    trained = np.where(np.arange(n) % 2 == 1, 1 + np.arange(n) // 2 % branches[0], 0)
     asked = np.array([models if job.ask.fold is not None else (-1,) * len(models) for job in jobs]).reshape(
         n, len(models)
     )
@@ -87,9 +97,8 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
             job,
             ask=replace(
                 job.ask,
-                model=LEAST_LOSS if tries[place] else 0,
-                first=1 if tries[place] else 0,
-                choices=clusters if tries[place] else 1,
+                model=int(trained[place]),
+                choices=1,
                 judges=tuple(int(one) for one in asked[place] if one >= 0),
             ),
         )
@@ -104,9 +113,7 @@ def round_on_trial(weights: Float32Array, jobs: list[Job], number: int = 6) -> R
     state = CohortState(server=server, round=number - 1, memory=trial)
     outlook = Outlook(progress=0.3, total_participants=n, cohorts=1, check_ins=10.0 * n)
     participants = _participants((ROOT,), jobs, claims)
-    model = np.where(tries, BEST_ON_TRIAL, 0)
-    asks = replace(participants.asks, model=model, judges=asked, on_trial=clusters)
-    participants = replace(participants, asks=asks)
+    participants = replace(participants, asks=replace(participants.asks, judges=asked))
     closing = Closing(ROOT, (state,), participants, outlook, share=n)
     return Round(rules, closing, _training(models_of(closing), jobs))
 

@@ -61,9 +61,6 @@ batch_size = 10
 clusters = 2
 pool_rounds = 2
 
-[auxo.trial]
-judge_share = 0.5
-
 [ifca]
 cohorts = 2
 warm_start = 2

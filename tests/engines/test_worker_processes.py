@@ -72,9 +72,9 @@ def test_a_trial_gives_the_bits_of_one_process() -> None:
             assert bits(run(engine, task)) == bits(run(ENGINE, task))
         assert bits(run(engine, modded)) != bits(run(engine, on_trial))
     closed = run(ENGINE, on_trial)
-    trained = set(closed.gathered.model.tolist())
-    assert {0} < trained <= {0, 1, 2, 3}  # the cohort's own model, and the branches that somebody likes best
-    assert [one is not None for one in closed.gathered.movements] == [place in trained for place in range(4)]
+    assert set(closed.gathered.model.tolist()) == {0, 1, 2, 3}  # the cohort's own model, and branches of the first
+    # Those of the second candidate move by updates of the own model that are nearest to them.
+    assert [one is not None for one in closed.gathered.movements] == [True] * 6
     asked = [len(job.ask.judges) for job in on_trial.training.jobs]
     np.testing.assert_array_equal(np.isfinite(closed.gathered.judged.loss).sum(axis=1), asked)
     assert closed.outcome is not None
@@ -272,15 +272,12 @@ def test_more_memory_than_there_is_is_refused_before_anything_starts() -> None:
 
 
 ORPHANS = """
-import os, signal, sys, time
-from auxo.engines.worker_processes import _end_with
-parent = os.getpid()
-child = os.fork()
-if child == 0:
-    _end_with(parent)
+import signal
+from auxo.runtime.forked import fork
+def work(connection):
     while True:  # as one that trains: it never looks at its pipe
         sum(range(1000))
-print(child, flush=True)
+print(fork(work).process.pid, flush=True)
 signal.pause()
 """
 

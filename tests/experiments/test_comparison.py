@@ -35,8 +35,8 @@ def test_differences_are_paired_by_seed_so_that_what_seeds_share_does_not_count(
     assert difference.mean == pytest.approx(2.0)
     assert difference.half_width is not None
     assert difference.half_width < 0.3  # of unpaired differences it would be beyond 40
-    assert difference.is_above_zero
-    assert not difference.is_below_zero
+    assert difference.is_beyond_chance
+    assert difference.mean > 0
 
 
 def test_every_other_method_is_held_against_the_base() -> None:

@@ -48,10 +48,10 @@ def test_an_override_is_toml_or_else_a_plain_string() -> None:
         ("sed=3", "seed"),
         ("trainig.rounds=3", "[training]"),
         ("auxxo.sharing=equal", "[auxo]"),
-        ("auxo.trial.judgeshare=0.3", "auxo.trial.judge_share"),
+        ("auxo.trial.mostrounds=3", "auxo.trial.most_rounds"),
         ("auxo.min_gain=0.5", "auxo.trial.min_gain"),
         ("paper.criterion.begin=0.5", "paper.criterion.limits.begin"),
-        ("judge_share=0.3", "auxo.trial.judge_share"),
+        ("most_rounds=3", "auxo.trial.most_rounds"),
         ("training.rate_scaling=none", "auxo.rate_scaling"),
         ("training.server_learning_rate=1", "fedyogi.server_learning_rate"),
     ],
@@ -232,7 +232,7 @@ configs = st.builds(
         {},
         optional={
             "auxo": st.builds(
-                Auxo, late_feedback=st.booleans(), trial=st.builds(TrialSettings, judge_share=st.floats(0, 1))
+                Auxo, late_feedback=st.booleans(), trial=st.builds(TrialSettings, min_gain=st.floats(0, 0.99))
             ),
             "paper": st.builds(lambda alpha: {"criterion": {"alpha": alpha}}, positive),
             "ifca": st.builds(Ifca, cohorts=st.integers(1, 9)),

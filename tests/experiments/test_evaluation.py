@@ -44,7 +44,7 @@ clusters = 2
 pool_rounds = 2
 
 [auxo.trial]
-judge_share = 0.5
+judges = 20
 
 [ifca]
 cohorts = 2

@@ -60,15 +60,17 @@ def reasons(result: MethodResult, data: FederatedData) -> set[str]:
     ("trouble", "reason"),
     [
         (culprit(lambda sent: replace(sent, update=-100 * sent.update)), "UNUSUAL_LENGTH"),
-        (culprit(lambda sent: replace(sent, examples=10**9)), "UNUSUAL_EXAMPLES"),
+        (culprit(lambda sent: replace(sent, examples=10**9)), None),
         (culprit(lambda sent: replace(sent, update=0 * sent.update + 9.9e7), only_first=True), "UNUSUAL_LENGTH"),
     ],
     ids=["-100 times its update", "a thousand million examples", "one update of 9.9e7"],
 )
 def test_one_hostile_client_of_two_hundred_costs_next_to_nothing(
-    data: FederatedData, method: str, trouble: MakesTrouble, reason: str
+    data: FederatedData, method: str, trouble: MakesTrouble, reason: str | None
 ) -> None:
     honest, attacked = run(method, data, none), run(method, data, trouble)
     assert reasons(honest, data) == set()
-    assert reasons(attacked, data) == {reason}
+    assert reasons(attacked, data) == ({reason} if reason else set())
+    if reason is None:
+        assert any("did not all count" in trouble.words for trouble in attacked.troubles)
     assert attacked.final.accuracy > honest.final.accuracy - LEAST_HARM

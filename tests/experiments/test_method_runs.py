@@ -62,10 +62,10 @@ def test_a_method_runs_once_with_the_parts_that_all_share(method: str, kind: typ
 
 
 def test_settings_of_parts_reach_the_federation(data: FederatedData) -> None:
-    config = small("training.aggregator=fedavg", "fedavg.server_learning_rate=0.5", "auxo.trial.judge_share=0.9")
+    config = small("training.aggregator=fedavg", "fedavg.server_learning_rate=0.5", "auxo.trial.judges=9")
     made = rules("auxo", config, data)
     assert made.aggregator == FedAvg(server_learning_rate=0.5)
-    assert made.algorithm == Auxo(trial=TrialSettings(judge_share=0.9))
+    assert made.algorithm == Auxo(trial=TrialSettings(judges=9))
 
 
 @pytest.mark.parametrize(

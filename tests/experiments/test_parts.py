@@ -121,7 +121,7 @@ def test_the_papers_method_differs_only_in_the_rules() -> None:
         ("rewards.weigh_length=false", replace(OURS, rewards=RewardSettings(weigh_length=False))),
         ("trial.min_gain=0.5", replace(OURS, trial=TrialSettings(min_gain=0.5))),
         ("trial.alpha=0.1", replace(OURS, trial=TrialSettings(alpha=0.1))),
-        ("trial.judge_share=0.3", replace(OURS, trial=TrialSettings(judge_share=0.3))),
+        ("trial.judges=30", replace(OURS, trial=TrialSettings(judges=30))),
         ("late_feedback=false", replace(OURS, late_feedback=False)),
         ("admit_misfits=true", replace(OURS, admit_misfits=True)),
         ("rate_scaling=sqrt", replace(OURS, rate_scaling="sqrt")),
@@ -216,7 +216,7 @@ def test_all_parts_read_back_from_toml_as_they_were(explain: bool) -> None:
         methods=METHODS.names,
         training=Config().training.model_copy(update={"aggregator": "fedavg", "client": "fedprox"}),
         parts={
-            "auxo": Auxo(late_feedback=False, trial=TrialSettings(most_rounds=3)),
+            "auxo": Auxo(late_feedback=False, trial=TrialSettings(most_rounds=5)),
             "paper": Paper(criterion=Lemma(PartitionLimits(end=0.9), alpha=0.5, rounds=2), start_round=3),
             "ifca": Ifca(cohorts=3, warm_start=7),
             "oracle": Oracle(starts=(0.0, 0.5, 0.75)),
@@ -492,7 +492,7 @@ def test_a_setting_within_a_part_cannot_be_called_as_what_names_the_part(files: 
 
 
 def test_sections_without_effect_are_known_with_what_would_use_them() -> None:
-    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.trial.judge_share=0.3"])
+    config = parse_config("", ["fedprox.mu=0.1", "ifca.cohorts=3", "auxo.trial.judges=30"])
     assert config.unused_sections() == {"fedprox": CLIENTS, "ifca": METHODS}
     assert parse_config(to_toml(config)).unused_sections() == {}
 

@@ -62,7 +62,7 @@ def test_runs_of_another_configuration_are_not_mixed_in(tmp_path: Path) -> None:
 def test_an_argument_that_is_gone_is_another_configuration(tmp_path: Path) -> None:
     model = {"model": "mlp", "model_args": {"hidden": 8}}
     run_seeds(Config.model_validate({"training": model}), 1, tmp_path, Runs())
-    with pytest.raises(ConfigError, match=r"training\.model_args\.hidden: 8, now None"):
+    with pytest.raises(ConfigError, match=r"training\.model_args\.hidden: 8, now none"):
         run_seeds(Config.model_validate({"training": {"model": "mlp"}}), 1, tmp_path, Runs())
 
 

@@ -28,7 +28,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for town in range(20):
         for _ in range(12):
             rooms, area = int(rng.integers(1, 8)), float(rng.normal(90, 30))
-            tags = ";".join(name for name, is_so in (("big", area > 90), ("full", rooms > 4)) if is_so)
+            tags = ";".join(name for name, is_so in (("big", area > 90), ("full", rooms > 4)) if is_so) or ";"
             lines.append(f"t{town},{rooms},{area:.1f},{1000 * area + 20_000 * rooms:.0f},{tags}")
     Path("homes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     Path("mine.py").write_text(

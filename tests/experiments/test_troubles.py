@@ -1,5 +1,6 @@
 """Runs that must not pass for good ones: what they say of themselves, and by which exit code they end."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from auxo.cli import app
 from auxo.core.rng import stream
 from auxo.datasets.client_samples import ClientSamples, SampleSource
 from auxo.datasets.federated_file import read_columns, write_columns, write_federated_file
+from auxo.experiments.comparison import compare
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.populations import make_population
@@ -21,8 +23,10 @@ from auxo.experiments.summary import Summary
 from auxo.experiments.troubles import at_chance, cause_of
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import RoundClosed, UpdateRejected
+from auxo.protocol.notes import ONE_SAMPLE
+from auxo.reporting.comparison_report import comparison_page
 from auxo.reporting.facts import gather_facts
-from auxo.reporting.progress import Budget, MethodProgress
+from auxo.reporting.progress import Budget, MethodProgress, PlainProgress
 from auxo.reporting.report import headline, write_report
 
 CONFIG = Config(
@@ -134,7 +138,7 @@ def test_updates_of_a_client_with_a_number_that_is_none_are_refused_and_its_data
     result = run_method("base", config, data)
     (trouble,) = result.troubles
     assert not trouble.is_failure
-    assert "updates of 1 clients were refused" in trouble.words
+    assert f"updates of 1 clients were refused, again and again those of {data.client_names[7]} (6" in trouble.words
     assert f"The training samples of client {data.client_names[7]} hold NaN or infinite numbers" in trouble.words
     assert sum(isinstance(event, RoundClosed) for event in result.events) == CONFIG.training.rounds
 
@@ -195,3 +199,29 @@ def test_a_run_in_which_no_partition_is_possible_says_so_at_the_start_and_in_its
     assert notes[0].startswith("auxo: no partition is possible: ")
     assert summary.methods["auxo"].troubles == (notes[0].removeprefix("auxo: "),)
     assert summary.status == "finished"
+
+
+def test_a_run_whose_clients_have_one_sample_each_says_that_nobody_judged(tmp_path: Path) -> None:
+    data = make_population(CONFIG)
+    first = data.train.offsets[:-1]
+    one_each = replace(
+        data.train, offsets=np.arange(data.n_clients + 1), x_rows=data.train.x_rows[first], y=data.train.y[first]
+    )
+    training = CONFIG.training.model_copy(update={"rounds": 14, "participants": 40})
+    config = CONFIG.model_copy(update={"methods": ("base", "auxo"), "training": training})
+    notes: list[str] = []
+    directory = RunDirectory.create(tmp_path / "run", "")
+    lines = io.StringIO()
+    progress = PlainProgress(Budget.of(config), lines)
+    summary = run_experiment(config, directory, progress.on_event, notes.append, replace(data, train=one_each))
+    words = next(words for words in summary.methods["auxo"].troubles if words.startswith("nobody judged"))
+    assert words == f"nobody judged a partition on trial, so that nobody knows what it would bring: {ONE_SAMPLE}"
+    assert f"auxo: {words}" in notes
+    page = write_report(directory, gather_facts(directory)).read_text()
+    assert "clients have one sample each, and to judge takes two" in page
+    assert "nobody judged what was on trial" in page
+    assert "no groups it saw were worth a partition" not in page
+    assert "nobody judged what cohort 0 had on trial, and it rests" in lines.getvalue()
+    assert "has found no groups worth a partition" not in lines.getvalue()
+    compared = comparison_page(compare([summary]), [])
+    assert "clients have one sample each, and to judge takes two" in compared

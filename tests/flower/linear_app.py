@@ -9,7 +9,7 @@ from flwr.clientapp.typing import Mod
 
 from auxo.core.client_mod import ClientMod
 from auxo.core.rng import stream
-from auxo.flower.client import AuxoClientApp, half_of
+from auxo.flower.client import AuxoClientApp, half_of, third_of
 from auxo.flower.wire import HALF
 
 FEATURES, OUTPUTS, SAMPLES = 6, 3, 24
@@ -69,6 +69,9 @@ def fill(
         if any(HALF in record for record in message.content.config_records.values()):
             some = half_of(message, len(trained_x))
             x, y = trained_x[some], trained_y[some]
+        else:
+            rest = third_of(message, len(x))
+            x, y = x[rest], y[rest]
         arrays = message.content.array_records["arrays"]
         loss = float(((x @ arrays["w"].numpy().T + arrays["b"].numpy() - y) ** 2).mean())
         metrics = MetricRecord({"eval_loss": loss, "num-examples": len(x)})
@@ -78,9 +81,14 @@ def fill(
 
 
 def auxo_app(
-    groups: int = 1, *, halves: bool = False, seen: Seen | None = None, client_mods: Sequence[ClientMod] = ()
+    groups: int = 1,
+    *,
+    halves: bool = False,
+    thirds: bool = False,
+    seen: Seen | None = None,
+    client_mods: Sequence[ClientMod] = (),
 ) -> AuxoClientApp:
-    app = AuxoClientApp(halves=halves, client_mods=client_mods)
+    app = AuxoClientApp(halves=halves, thirds=thirds, client_mods=client_mods)
     fill(app, groups, seen=seen)
     return app
 

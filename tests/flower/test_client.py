@@ -18,9 +18,9 @@ from auxo.core.asking import Ask
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId, Float32Array
 from auxo.flower.affinity_file import keep_client, load_client
-from auxo.flower.client import AuxoClientApp, half_of
+from auxo.flower.client import AuxoClientApp, half_of, third_of
 from auxo.flower.model_arrays import ModelArrays
-from auxo.flower.wire import FEEDBACK, HALF, KEY, Letterhead, Trying, ask, give, message_of, take_said
+from auxo.flower.wire import FEEDBACK, FOR_REPORT, HALF, KEY, Letterhead, Trying, ask, give, message_of, take_said
 from auxo.protocol.messages import AffinityFeedback, Task
 from auxo.runtime.client import Client
 from tests.core.made_mods import Careful
@@ -162,6 +162,16 @@ def test_halves_share_no_sample(half: int | None, rows: list[int]) -> None:
     config = ConfigRecord({} if half is None else {HALF: half})
     message = message_of(RecordDict({"config": config}), Metadata(1, "m", 1, 2, "", "", 0.0, 1e12, MessageType.TRAIN))
     assert list(range(5))[half_of(message, 5)] == rows
+
+
+@pytest.mark.parametrize(
+    ("part", "samples", "rows"),
+    [(0, 7, [0, 1, 3, 4, 6]), (1, 7, [2, 5]), (None, 4, [0, 1, 2, 3]), (7, 4, [0, 1, 2, 3]), (1, 2, [0, 1])],
+)
+def test_what_is_reported_shares_no_sample_with_what_decides(part: int | None, samples: int, rows: list[int]) -> None:
+    config = ConfigRecord({} if part is None else {FOR_REPORT: part})
+    message = message_of(RecordDict({"config": config}), Metadata(1, "m", 1, 2, "", "", 0.0, 1e12, "evaluate"))
+    assert third_of(message, samples).tolist() == rows
 
 
 def test_the_client_half_needs_no_more_than_numpy_and_flwr() -> None:

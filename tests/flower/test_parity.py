@@ -73,9 +73,7 @@ WITH_NOISE: dict[str, tuple[Callable[[], Strategy], list[Mod]]] = {
 
 NEVER: dict[str, CohortAlgorithm] = {
     "one cohort": OneCohort(),
-    "Auxo that never looks": Auxo(
-        clustering=ClusteringSettings(pool_rounds=10_000), trial=TrialSettings(fewest_judges=1)
-    ),
+    "Auxo that never looks": Auxo(clustering=ClusteringSettings(pool_rounds=10_000), trial=TrialSettings(judges=1)),
 }
 
 

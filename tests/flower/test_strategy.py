@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -31,13 +32,14 @@ from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.flower.client import AuxoClientApp, AuxoMod
 from auxo.flower.foreign_step import CohortSeen
+from auxo.flower.roll_call import CheckInBy
 from auxo.flower.strategy import AuxoStrategy
-from auxo.flower.wire import ANSWER, CHECK_IN
+from auxo.flower.wire import ANSWER, CHECK_IN, FOR_REPORT, HALF
 from auxo.protocol.codec import to_parts
 from auxo.protocol.event_log import EventLog, read_events
 from auxo.protocol.events import EmptyRound, Event, Measured, Partitioned, RoundClosed, UpdateRejected, from_json
 from auxo.protocol.messages import AffinityRequest, CheckIn
-from tests.flower.linear_app import auxo_app, fill, initial
+from tests.flower.linear_app import SAMPLES, auxo_app, fill, initial
 from tests.flower.local_grid import LocalGrid
 from tests.flower.small import NODES, federation, members
 
@@ -181,8 +183,47 @@ def test_the_log_says_by_what_models_are_judged(caplog: pytest.LogCaptureFixture
     silent = fill(AuxoClientApp(losses=("unheard-of",)), groups=2)
     result, _, _ = federation(app=silent)
     assert result.tree.leaves == ("0",)
-    assert caplog.text.count("no client says how models do") == 1
+    assert caplog.text.count("no client says how models do") == 2  # when it is seen, and when the trial is given up
+    assert "nobody judged a partition on trial, so that nobody knows what it would bring: no client says" in caplog.text
+    assert "a partition was judged by nobody, and is undone" in caplog.text
+    assert "did not pay" not in caplog.text
     assert "clients train on all their samples" not in caplog.text
+
+
+@pytest.mark.parametrize("check_in", ["piggyback", "query"])
+@pytest.mark.parametrize("halves", [False, True])
+def test_an_app_that_keeps_a_third_of_its_samples_for_the_report_decides_by_none_of_them(
+    check_in: CheckInBy, halves: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    parts: set[tuple[object, ...]] = set()
+
+    def note(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        config, kind = message.content.config_records["config"], message.metadata.message_type
+        reply = call_next(message, context)
+        examples = reply.content.metric_records["metrics"]["num-examples"]
+        if HALF not in config:  # halves are of other samples
+            parts.add((kind, config.get(FOR_REPORT), examples))
+        return reply
+
+    app = AuxoClientApp(halves=halves, thirds=True, mods=[note])
+    fill(app, groups=2)
+    result, _, _ = federation(app=app, check_in=check_in)
+    assert result.tree.leaves == ("0.0", "0.1")
+    assert parts == {("train", None, SAMPLES), ("evaluate", 0, 2 * SAMPLES // 3), ("evaluate", 1, SAMPLES // 3)}
+    assert "are of a third of their samples, by which nothing was decided" in caplog.text
+    assert "gains look better than they are" not in caplog.text
+
+
+def test_the_log_says_that_metrics_are_of_the_samples_that_have_decided(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    federation()
+    assert (
+        caplog.text.count("gains look better than they are. An app that takes its evaluation samples by third_of") == 1
+    )
+    caplog.clear()
+    federation(app=auxo_app(groups=1))
+    assert "gains look better" not in caplog.text
 
 
 def test_the_log_says_when_a_partition_is_tried_and_that_more_rounds_decide(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from auxo.core.layers import units_of
 from auxo.models.catalogue import MODELS, ModelArgument, inputs_of, make_trainer
-from auxo.testing import separable_population
+from auxo.testing import separable_population, trainers
 from auxo.testing.contract import Check
-from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
+from auxo.testing.trainers import TrainerTrial
 from auxo.training.trainer import Batching, LocalTraining
 from tests.models.token_windows import token_population
 
@@ -50,7 +50,7 @@ def trial(request: pytest.FixtureRequest) -> TrainerTrial:
     return TrainerTrial(make_trainer(model, data), data, enough.rounds, enough.training)
 
 
-@pytest.mark.parametrize("check", TRAINER_CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", trainers.CONTRACT.checks, ids=lambda check: check.name)
 def test_models_keep_the_contract_of_trainers(check: Check[TrainerTrial], trial: TrainerTrial) -> None:
     check(trial)
 

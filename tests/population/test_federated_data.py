@@ -66,6 +66,11 @@ def test_numbered_names_are_the_sequence_of_names_that_they_stand_for() -> None:
         names[12]
 
 
+def test_names_sort_in_the_order_of_the_clients() -> None:
+    names = NumberedNames(101)
+    assert sorted(set(names)) == list(names)
+
+
 def test_columns_may_be_maps_of_files(tmp_path: Path) -> None:
     data = population([0, 1, 2] * 20)
     np.save(tmp_path / "x.npy", data.x)

@@ -43,11 +43,6 @@ def test_the_order_of_clients_does_not_tell_their_groups() -> None:
     assert np.mean(groups[1:] == groups[:-1]) == pytest.approx(0.25, abs=0.05)
 
 
-def test_names_sort_in_the_order_of_the_clients() -> None:
-    names = draw_population(replace(PLAN, clients=101)).client_names()
-    assert sorted(set(names)) == list(names)
-
-
 def test_no_groups_makes_one_group_of_all() -> None:
     assert not draw_population(replace(PLAN, heterogeneity=NoGroups())).groups.any()
 

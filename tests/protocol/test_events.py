@@ -141,7 +141,7 @@ def test_an_unknown_field_is_an_error_that_names_it(event: Event) -> None:
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_a_missing_field_is_an_error_that_names_it(event: Event) -> None:
     for name in json.loads(to_json(event)):
-        if name != "type":
+        if name not in {"type", "capped"}:  # which events of before have not
             with pytest.raises(ValueError, match=f"event {type(event).__name__}: .*{name}"):
                 from_json(without(event, name))
 

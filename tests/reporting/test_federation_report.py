@@ -1,5 +1,6 @@
 """The page of a federation on Flower: what its events tell, and nothing that they do not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from auxo.protocol.events import (
     Measured,
     Partitioned,
     RoundClosed,
+    StoppedLooking,
     UpdateRejected,
     to_json,
 )
@@ -101,3 +103,12 @@ def test_the_command_knows_a_federation_by_its_files(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "report.html").is_file()
+
+
+def test_the_page_says_that_nobody_judged_and_who_is_refused_again_and_again(tmp_path: Path) -> None:
+    on_trial = [replace(closed("0", number), gain=0.0, gain_needed=0.0) for number in range(1, 10)]
+    refused = [UpdateRejected(20.0, "0", number, "7", "NON_FINITE") for number in range(1, 7)]
+    html = written(tmp_path, [*on_trial, *refused, StoppedLooking(99.0, "0", 9)])
+    assert "Nobody judged a partition on trial, so that nobody knows what it would bring: no client says how" in html
+    assert "6 updates of 1 clients were refused, again and again those of 7 (6 times)" in html
+    assert "worth a partition" not in html

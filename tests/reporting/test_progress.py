@@ -102,8 +102,8 @@ def test_rounds_done_counts_participations_of_all_cohorts() -> None:
 
 
 def test_a_partition_replaces_a_cohort_by_its_children() -> None:
-    assert after(BEFORE).leaves == {"0"}
-    assert after([*BEFORE, PARTITION]).leaves == {"0.0", "0.1"}
+    assert after(BEFORE).seen.leaves == {"0"}
+    assert after([*BEFORE, PARTITION]).seen.leaves == {"0.0", "0.1"}
 
 
 def test_a_run_is_done_once_every_cohort_has_ended_however_few_took_part() -> None:
@@ -192,7 +192,7 @@ def test_the_budget_is_the_configurations() -> None:
 def test_leaves_that_share_the_root_s_rounds_are_counted_and_end_with_it() -> None:
     used = tuple(CohortScore(cohort, 50, 0.5) for cohort in ("0.0", "0.2"))
     events: list[Event] = [closed("0", 1, 1), replace(evaluated(1, 0.5), cohorts=used)]
-    assert after(events).leaves == {"0.0", "0.2"}
+    assert after(events).seen.leaves == {"0.0", "0.2"}
     assert after(events).rounds_done(BUDGET) == pytest.approx(0.1)
     assert after([*events, CohortEnded(5.0, "0", 20)]).rounds_done(BUDGET) == 20
 

@@ -1,6 +1,7 @@
 """What a live server takes, refuses and says: ids and arrays as users have them, what comes twice, dead ends."""
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from auxo.core.types import ROOT, ClientId, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server_record import ServerRecord
+from auxo.runtime.singled_out import SingledOut
 from tests.core.made_updates import saying
 from tests.runtime.made_rounds import SAME_SECRET
 
@@ -212,7 +214,9 @@ def test_a_loop_in_which_every_result_is_refused_says_why_and_ends() -> None:
 
     with pytest.warns(RuntimeWarning) as warned:
         loop = Loop(NUMBERS, answer=wrong).play()
-    words = [str(one.message) for one in warned]
+    too_few, *words = [str(one.message) for one in warned]
+    assert too_few.startswith("no partition is possible: ")
+    assert too_few.endswith("and there are 4; raise rounds")
     assert len(words) == 100
     assert words[0].startswith("a round of cohort 0 came to nothing: all its results were refused, 8 x SCHEMA_MISMATCH")
     assert words[-1].startswith("cohort 0 is given up after 100 such rounds in a row")
@@ -337,3 +341,74 @@ def test_a_record_without_the_model_of_a_leaf_is_refused() -> None:
         ValueError, match=r"expected a model of each leaf of the tree \(0\.0, 0\.1\), got those of 0\.0;"
     ):
         new_server().restore(to_bytes(replace(record, state=replace(record.state, tree=tree, cohorts=left))))
+
+
+# Clients that stand out.
+
+
+def silo_and_clinics(most_weight: float, rounds: int = 20) -> tuple[float, list[str]]:
+    """Return the model of seven clients of 120 samples whose mean is -5 and one of 20,000 whose mean is 5."""
+    server = Server(
+        np.zeros(1), participants=8, rounds=rounds, method=OneCohort(), aggregator=FedAvg(), most_weight=most_weight
+    )
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        while not server.is_over:
+            tasks = server.open_round(ROOT, [CheckIn(name) for name in range(8)])
+            model = server.weights(ROOT)
+            server.close_round(
+                ROOT,
+                [
+                    TaskResult(
+                        task.client,
+                        ROOT,
+                        task.round,
+                        Answer(
+                            (np.float32(5 if task.client == 7 else -5) - model), 20_000 if task.client == 7 else 120
+                        ),
+                    )
+                    for task in tasks
+                ],
+            )
+            assert server.rejections == ()
+    return float(server.weights(ROOT)[0]), [str(one.message) for one in warned]
+
+
+def test_a_silo_with_many_examples_counts_and_is_told_of_once() -> None:
+    model, words = silo_and_clinics(0.5)
+    assert model == pytest.approx((1200 * 5 - 840 * 5) / 2040, abs=1e-5)  # ten times 120 examples of it count
+    assert len(words) == 1
+    assert words[0].startswith("client 7 claims 20000 examples, far more than is usual in its cohort")
+
+
+def test_a_silo_that_is_trusted_counts_by_its_examples() -> None:
+    model, words = silo_and_clinics(1.0)
+    assert model == pytest.approx(4.6, abs=0.01)
+    assert words == []
+
+
+def test_a_client_that_is_refused_again_and_again_is_told_of_once() -> None:
+    def one_is_bad(task: Task) -> TaskResult:
+        return saying(good(task), examples=0) if task.client == 3 else good(task)
+
+    server = new_server(rounds=30, method=OneCohort())
+    with pytest.warns(RuntimeWarning) as warned:
+        Loop(NUMBERS, server, one_is_bad).play()
+    (words,) = [str(one.message) for one in warned]
+    assert words.startswith("client 3 is refused again and again, now by 1 x BAD_WEIGHT (")
+
+
+def test_what_is_counted_of_clients_that_are_refused_is_bounded_and_finds_the_most_frequent() -> None:
+    singled_out, told = SingledOut(), []
+    for turn in range(20_000):
+        client = "culprit" if turn % 3 == 0 else f"stranger-{turn}"
+        told.append(singled_out.refused(client, "NON_FINITE"))
+    assert len([words for words in told if words]) == 1
+    assert len(singled_out._refused) <= 1000
+
+
+def test_a_server_that_can_partition_nothing_says_so_when_it_is_made() -> None:
+    with pytest.warns(RuntimeWarning, match="no partition is possible: .* and there is 1; raise participants$"):
+        new_server(participants=1)
+    with pytest.warns(RuntimeWarning, match="no partition is possible: .* and there are 2; raise rounds$"):
+        new_server(rounds=2)

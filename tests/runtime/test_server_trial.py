@@ -13,12 +13,12 @@ from auxo.algorithms.auxo.judges import seals
 from auxo.core.asking import Answer, Judgement
 from auxo.core.own_state import own
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId, Float32Array
+from auxo.core.types import ROOT, ClientId, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from tests.core.made_updates import saying
 from tests.runtime.made_rounds import SAME_SECRET
 
-N_PARAMS, CLIENTS, PARTICIPANTS, ROUNDS = 6, 60, 30, 24
+N_PARAMS, CLIENTS, PARTICIPANTS, ROUNDS = 6, 120, 30, 24
 Judge = Callable[[Server, Task], Any]
 
 
@@ -43,23 +43,23 @@ def silent(server: Server, task: Task) -> None:
     return None
 
 
+def server_of(trial: TrialSettings) -> Server:
+    """Return a server whose clients are many for these settings, unless they have most of them judge in a round."""
+    return Server(
+        np.zeros(N_PARAMS, dtype=np.float32),
+        secret=SAME_SECRET,
+        participants=PARTICIPANTS,
+        rounds=ROUNDS,
+        method=Auxo(clustering=ClusteringSettings(clusters=4, pool_rounds=3), trial=trial),
+    )
+
+
 @dataclass
 class Loop:
     """A server, its clients, a loop, and all tasks that there were."""
 
     judge: Judge = honest
-    server: Server = field(
-        default_factory=lambda: Server(
-            np.zeros(N_PARAMS, dtype=np.float32),
-            secret=SAME_SECRET,
-            participants=PARTICIPANTS,
-            rounds=ROUNDS,
-            method=Auxo(
-                clustering=ClusteringSettings(clusters=4, pool_rounds=3),
-                trial=TrialSettings(fewest_judges=1, most_rounds=10),  # clients are many enough to be drawn from
-            ),
-        )
-    )
+    server: Server = field(default_factory=lambda: server_of(TrialSettings(judges=12, most_rounds=10)))
     clients: list[Client] = field(default_factory=lambda: [Client(number) for number in range(CLIENTS)])
     tasks: list[Task] = field(default_factory=list)
 
@@ -115,29 +115,54 @@ def test_a_trial_that_pays_becomes_a_partition_into_the_groups() -> None:
     assert loop.server.rejections == ()
 
 
-def test_on_trial_one_half_trains_the_cohorts_model_and_the_other_the_best_branch_and_judges_judge_all() -> None:
+def test_on_trial_all_train_the_cohorts_model_and_some_who_are_there_for_the_first_time_judge_all() -> None:
     loop = Loop()
     tasks = loop.until_judged()
+    judges = [task for task in tasks if task.ask.judges]
     held = {name for task in tasks for name in task.models} - {ROOT}
 
     assert held
     assert all(name.startswith("0~") for name in held)
-    tries = [task for task in tasks if task.models[0] != ROOT]
-    assert 0 < len(tries) <= PARTICIPANTS / 2
-    for task in tries:
-        assert set(task.models) == held
-        assert task.ask.choices == len(held)
-        assert not task.ask.judges
+    assert 0 < len(judges) <= 12
     for task in tasks:
-        assert task.ask.fold is None  # few enough judge to train no branch, and then nobody keeps samples back
-        if task.ask.judges:
-            assert task.models[0] == ROOT
-            assert task.ask.choices == 1
-            assert set(judged_by(task)) == {ROOT, *held}
+        assert task.ask.fold is None  # clients are many, and nobody keeps samples back
+        assert task.models[: task.ask.choices] == (ROOT,)
+    for task in judges:
+        assert set(judged_by(task)) == set(task.models) == {ROOT, *held}
+    own = loop.server.weights(ROOT)
     for name in held:
         assert loop.server.weights(name).shape == (N_PARAMS,)
-    models = [loop.server.weights(name) for name in {task.models[0] for task in tasks}]
-    assert any(not np.array_equal(models[0], other) for other in models[1:])
+        assert not np.array_equal(loop.server.weights(name), own)
+
+
+def test_nobody_judges_a_trial_twice_or_after_it_has_trained_in_it() -> None:
+    loop = Loop()
+    been, judges = set[ClientId](), list[ClientId]()
+    while loop.server.cohorts == (ROOT,):
+        is_on_trial = isinstance(loop.server.record.state.cohorts[ROOT].memory, OnTrial)
+        (tasks,) = loop.opened().values()
+        if is_on_trial:
+            asked = [task.client for task in tasks if task.ask.judges]
+            assert not been & set(asked)
+            been |= {task.client for task in tasks}
+            judges += asked
+        loop.close(ROOT, [loop.answer(task) for task in tasks])
+
+    assert len(judges) == len(set(judges)) > 0
+
+
+def test_where_clients_are_few_half_of_them_train_the_branch_of_their_label_and_all_judge_by_the_other_half() -> None:
+    loop = Loop(server=server_of(TrialSettings(judges=CLIENTS)))
+    tasks = loop.until_judged()
+    trained = [task.models[0] for task in tasks]
+
+    assert {task.ask.fold for task in tasks} == {0}
+    assert all(task.ask.judges for task in tasks)
+    assert all(task.ask.choices == 1 for task in tasks)
+    assert trained.count(ROOT) >= PARTICIPANTS / 2
+    # Who has been there in the trial has a label, and the branches are of the groups.
+    branch_of = {(int(task.client) % 2, task.models[0]) for task in tasks if task.models[0] != ROOT}
+    assert len(branch_of) == len({name for _, name in branch_of}) == 2
 
 
 def test_a_models_weights_are_a_copy() -> None:
@@ -157,19 +182,23 @@ def test_a_model_that_does_not_exist_is_named_with_those_that_do(name: str) -> N
 
 
 def test_after_a_trial_its_models_are_gone() -> None:
-    server = Loop().until_over().server
-    with pytest.raises(KeyError, match=r"0~0: no model of this name; there are: 0\.0, 0\.1"):
-        server.weights(CohortId("0~0"))
+    loop = Loop()
+    loop.until_judged()
+    while loop.server.cohorts == (ROOT,):
+        loop.play()
+    with pytest.raises(KeyError, match=r"0~0: no model of this name; there are: 0\.0, 0\.1'"):
+        loop.server.weights(CohortId("0~0"))
 
 
 def test_a_trial_that_nobody_judges_ends_without_a_partition() -> None:
-    loop = Loop(judge=silent).until_over()
+    with pytest.warns(RuntimeWarning, match="nobody judged .* on trial, .* see Answer.judged") as warned:
+        loop = Loop(judge=silent).until_over()
 
+    assert len(warned) == len({str(one.message) for one in warned})
     assert loop.server.cohorts == (ROOT,)
     assert any(task.ask.judges for task in loop.tasks)
-    on_trial = {task.round for task in loop.tasks if task.models != (ROOT,)}
-    assert max(on_trial) - min(on_trial) <= 10
-    assert max(on_trial) < ROUNDS
+    judged = {task.round for task in loop.tasks if task.ask.judges}
+    assert all({one, one + 1, one + 2} - judged for one in judged)  # two rounds of silence end a trial
 
 
 IMPOSSIBLE: dict[str, Judge] = {
@@ -218,11 +247,11 @@ def test_huge_losses_break_nothing() -> None:
     assert loop.server.cohorts == (ROOT,)
 
 
-def test_who_does_not_say_what_it_has_trained_has_trained_the_first_model_that_it_was_offered() -> None:
-    said, unsaid = Loop(), Loop()
+def test_who_does_not_say_what_it_has_trained_has_trained_the_model_that_it_was_told_to() -> None:
+    said, unsaid = (Loop(server=server_of(TrialSettings(judges=CLIENTS))) for _ in range(2))
     for loop in (said, unsaid):
         tasks = loop.until_judged()
-        assert any(len(task.models[: task.ask.choices]) > 1 for task in tasks)
+        assert len({task.models[0] for task in tasks}) == 3  # the cohort's own, and a branch of each group
         results = [saying(loop.answer(task), model=0 if loop is said else None) for task in tasks]
         loop.close(ROOT, results)
         assert loop.server.rejections == ()

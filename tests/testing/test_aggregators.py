@@ -20,7 +20,6 @@ from auxo.core.aggregators.robust import Krum, Median, MultiKrum, TrimmedMean
 from auxo.core.types import Float32Array, FloatArray
 from auxo.experiments.parts import AGGREGATORS
 from auxo.testing import ContractBroken, aggregators, check_aggregator
-from auxo.testing.aggregators import AGGREGATOR_CHECKS
 from auxo.testing.contract import Check
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
@@ -45,7 +44,7 @@ def test_every_aggregator_that_has_a_name_keeps_the_contract() -> None:
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-@every(AGGREGATOR_CHECKS)
+@every(aggregators.CONTRACT.checks)
 def test_aggregators_keep_the_contract(check: Check[Aggregator], name: str) -> None:
     check(CONTRACT[name])
 
@@ -161,7 +160,7 @@ def test_broken_promises_are_caught_by_name(check: Check[Aggregator], part: Aggr
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(AGGREGATOR_CHECKS, BROKEN)
+    assert_all_can_fail(aggregators.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

@@ -9,7 +9,6 @@ from auxo.core.asking import Answer, Ask, Device, Failure
 from auxo.core.client_mod import ClientMod, Do
 from auxo.core.types import IntArray
 from auxo.testing import ContractBroken, check_client_mod, client_mods
-from auxo.testing.client_mods import CLIENT_MOD_CHECKS
 from auxo.testing.contract import Check
 from tests.core.made_mods import Careful
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
@@ -68,7 +67,7 @@ BROKEN: list[tuple[Check[ClientMod], ClientMod]] = [
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-@every(CLIENT_MOD_CHECKS)
+@every(client_mods.CONTRACT.checks)
 def test_client_mods_keep_the_contract(check: Check[ClientMod], name: str) -> None:
     check(CONTRACT[name])
 
@@ -79,7 +78,7 @@ def test_broken_promises_are_caught_by_name(check: Check[ClientMod], part: Clien
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(CLIENT_MOD_CHECKS, BROKEN)
+    assert_all_can_fail(client_mods.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

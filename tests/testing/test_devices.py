@@ -10,7 +10,6 @@ from auxo.simulation.availability import AlwaysOnline, Availability, DayNightPat
 from auxo.simulation.devices import Devices, DeviceSource, EqualDevices, SyntheticDevices
 from auxo.testing import ContractBroken, check_availability, check_devices, devices
 from auxo.testing.contract import Check
-from auxo.testing.devices import AVAILABILITY_CHECKS, DEVICE_CHECKS
 from auxo.traces.availability import draw_availability
 from auxo.traces.devices import TraceDevices
 from auxo.traces.synthetic import synthetic_trace
@@ -45,13 +44,13 @@ AVAILABILITIES: Mapping[str, Availability] = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@every(DEVICE_CHECKS)
+@every(devices.DEVICES.checks)
 def test_device_sources_keep_the_contract(check: Check[DeviceSource], name: str) -> None:
     check(SOURCES[name])
 
 
 @pytest.mark.parametrize("name", AVAILABILITIES)
-@every(AVAILABILITY_CHECKS)
+@every(devices.AVAILABILITY.checks)
 def test_availabilities_keep_the_contract(check: Check[Availability], name: str) -> None:
     check(AVAILABILITIES[name])
 
@@ -149,8 +148,8 @@ def test_broken_promises_of_availabilities_are_caught_by_name(check: Check[Avail
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(DEVICE_CHECKS, BROKEN_SOURCES)
-    assert_all_can_fail(AVAILABILITY_CHECKS, BROKEN_AVAILABILITIES)
+    assert_all_can_fail(devices.DEVICES.checks, BROKEN_SOURCES)
+    assert_all_can_fail(devices.AVAILABILITY.checks, BROKEN_AVAILABILITIES)
 
 
 def test_the_whole_contracts_are_one_call_each() -> None:

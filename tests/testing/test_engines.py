@@ -16,7 +16,7 @@ from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.testing import ContractBroken, check_engine, engines
 from auxo.testing.contract import Check
-from auxo.testing.engines import ENGINE_CHECKS, MakeEngine, heard_in_process, troubled_population
+from auxo.testing.engines import MakeEngine, heard_in_process, troubled_population
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
 
@@ -32,7 +32,7 @@ CONTRACT: Mapping[str, MakeEngine] = {"in process": in_process, "worker processe
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-@every(ENGINE_CHECKS)
+@every(engines.CONTRACT.checks)
 def test_engines_keep_the_contract(check: Check[MakeEngine], name: str) -> None:
     check(CONTRACT[name])
 
@@ -98,7 +98,7 @@ def test_broken_promises_are_caught_by_name(check: Check[MakeEngine], part: Make
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(ENGINE_CHECKS, BROKEN)
+    assert_all_can_fail(engines.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

@@ -11,7 +11,6 @@ from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.types import ROOT
 from auxo.testing import ContractBroken, check_guard, guards
 from auxo.testing.contract import Check
-from auxo.testing.guards import GUARD_CHECKS
 from tests.testing.bans import Banned, Bans
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
@@ -79,7 +78,7 @@ BROKEN: list[tuple[Check[Guard], Guard]] = [
 
 
 @pytest.mark.parametrize("guard", [Unguarded(), Bans(), Bans(1)], ids=["nobody", "bans", "bans for a round"])
-@every(GUARD_CHECKS)
+@every(guards.CONTRACT.checks)
 def test_guards_keep_the_contract(check: Check[Guard], guard: Guard) -> None:
     check(guard)
 
@@ -90,7 +89,7 @@ def test_a_guard_that_breaks_a_promise_is_told_which(check: Check[Guard], part: 
 
 
 def test_every_promise_of_a_guard_can_be_broken() -> None:
-    assert_all_can_fail(GUARD_CHECKS, BROKEN)
+    assert_all_can_fail(guards.CONTRACT.checks, BROKEN)
     with pytest.raises(ContractBroken, match="Wrong breaks a promise of a guard"):
         check_guard(Wrong("terse"))
 

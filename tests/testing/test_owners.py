@@ -14,7 +14,7 @@ from auxo.protocol.codec import to_bytes
 from auxo.runtime.coordinator import start
 from auxo.testing import ContractBroken, check_commit, check_shelf, owners
 from auxo.testing.contract import Check
-from auxo.testing.owners import COMMIT_CHECKS, LEFT, RIGHT, SHELF_CHECKS, MakeShelf
+from auxo.testing.owners import LEFT, RIGHT, MakeShelf
 from auxo.testing.small_federation import initial_model, rules_of
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
@@ -96,7 +96,7 @@ BROKEN: list[tuple[Check[Commit], Commit]] = [
 ]
 
 
-@every(COMMIT_CHECKS)
+@every(owners.COMMITS.checks)
 def test_the_commit_that_comes_with_auxo_keeps_the_contract(check: Check[Commit]) -> None:
     check(commit)
 
@@ -107,7 +107,7 @@ def test_a_commit_that_breaks_a_promise_is_told_which(check: Check[Commit], part
 
 
 def test_every_promise_of_a_commit_can_be_broken() -> None:
-    assert_all_can_fail(COMMIT_CHECKS, BROKEN)
+    assert_all_can_fail(owners.COMMITS.checks, BROKEN)
     with pytest.raises(ContractBroken, match="Commits breaks a promise of a commit"):
         check_commit(Commits("trusting"))
 
@@ -203,7 +203,7 @@ SHELVES: list[tuple[Check[MakeShelf], MakeShelf]] = [
 
 
 @pytest.mark.parametrize("make", [lambda state: state, shelf("")], ids=["the state", "copies"])
-@every(SHELF_CHECKS)
+@every(owners.SHELVES.checks)
 def test_shelves_keep_the_contract(check: Check[MakeShelf], make: MakeShelf) -> None:
     check(make)
 
@@ -214,6 +214,6 @@ def test_a_shelf_that_breaks_a_promise_is_told_which(check: Check[MakeShelf], pa
 
 
 def test_every_promise_of_a_shelf_can_be_broken() -> None:
-    assert_all_can_fail(SHELF_CHECKS, SHELVES)
+    assert_all_can_fail(owners.SHELVES.checks, SHELVES)
     with pytest.raises(ContractBroken, match="shelf_half breaks a promise of a shelf"):
         check_shelf(shelf("half"))

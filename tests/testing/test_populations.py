@@ -10,7 +10,6 @@ from auxo.population.heterogeneity import LabelPermutation, NoGroups
 from auxo.population.synthetic import synthetic_population
 from auxo.testing import ContractBroken, check_population, populations, separable_population
 from auxo.testing.contract import Check
-from auxo.testing.populations import POPULATION_CHECKS
 from tests.models.token_windows import token_population
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
@@ -25,7 +24,7 @@ CONTRACT: Mapping[str, FederatedData] = {
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-@every(POPULATION_CHECKS)
+@every(populations.CONTRACT.checks)
 def test_populations_keep_the_contract(check: Check[FederatedData], name: str) -> None:
     check(CONTRACT[name])
 
@@ -67,7 +66,7 @@ def test_broken_promises_are_caught_by_name(check: Check[FederatedData], part: F
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(POPULATION_CHECKS, BROKEN)
+    assert_all_can_fail(populations.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

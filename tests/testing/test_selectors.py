@@ -15,7 +15,6 @@ from auxo.core.types import IntArray
 from auxo.experiments.parts import SELECTORS
 from auxo.testing import ContractBroken, check_selector, selectors
 from auxo.testing.contract import Check
-from auxo.testing.selectors import SELECTOR_CHECKS
 from tests.testing.promises import assert_all_can_fail, assert_caught, each_broken, every
 
 TURNS = count()
@@ -133,7 +132,7 @@ def test_every_selector_that_has_a_name_keeps_the_contract() -> None:
 
 
 @pytest.mark.parametrize("selector", [*CONTRACT.values(), LeastOften(), Sets()], ids=str)
-@every(SELECTOR_CHECKS)
+@every(selectors.CONTRACT.checks)
 def test_selectors_keep_the_contract(check: Check[Selector], selector: Selector) -> None:
     check(selector)
 
@@ -144,7 +143,7 @@ def test_broken_promises_are_caught_by_name(check: Check[Selector], part: Select
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(SELECTOR_CHECKS, BROKEN)
+    assert_all_can_fail(selectors.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

@@ -13,7 +13,7 @@ from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.testing import ContractBroken, check_trainer, trainers
 from auxo.testing.contract import Check
-from auxo.testing.trainers import TRAINER_CHECKS, TrainerTrial
+from auxo.testing.trainers import TrainerTrial
 from auxo.training.job_losses import job_losses
 from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
@@ -133,7 +133,7 @@ BROKEN: list[tuple[Check[TrainerTrial], TrainerTrial]] = [
 ]
 
 
-@every(TRAINER_CHECKS)
+@every(trainers.CONTRACT.checks)
 def test_a_bent_trainer_that_is_not_bent_keeps_the_contract(check: Check[TrainerTrial]) -> None:
     check(trial("not at all"))
 
@@ -144,7 +144,7 @@ def test_broken_promises_are_caught_by_name(check: Check[TrainerTrial], part: Tr
 
 
 def test_every_promise_can_be_broken() -> None:
-    assert_all_can_fail(TRAINER_CHECKS, BROKEN)
+    assert_all_can_fail(trainers.CONTRACT.checks, BROKEN)
 
 
 def test_the_whole_contract_is_one_call() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auxo.simulation.availability import DAY_S, Availability
 from auxo.traces.availability import TraceAvailability, draw_availability
-from auxo.traces.trace import Sessions, check_sessions
+from auxo.traces.trace import Sessions, check_traced
 
 Device = tuple[int, list[tuple[int, int]]]  # span and intervals
 
@@ -150,4 +150,4 @@ def test_more_clients_do_not_change_the_first_ones() -> None:
 @given(devices())
 @settings(deadline=None, max_examples=50)
 def test_the_sessions_that_are_tested_with_are_valid(device: Device) -> None:
-    check_sessions("a.arrow", sessions_of([device]))
+    check_traced("a.arrow", sessions_of([device]))

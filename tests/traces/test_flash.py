@@ -13,7 +13,7 @@ from auxo.files.errors import FileError
 from auxo.simulation.availability import DAY_S
 from auxo.traces.figures import session_figures
 from auxo.traces.flash import from_midnight, read_flash
-from auxo.traces.trace import Sessions, check_sessions
+from auxo.traces.trace import Sessions, check_traced
 
 ARRAYS = {
     "device": np.array([7, 9], dtype=np.int32),
@@ -68,7 +68,7 @@ def test_the_same_seconds_are_on_line_at_another_time_of_day(gaps: list[int], st
         ("a",), np.array([span]), np.array([0, len(bounds) // 2]), bounds[::2].copy(), bounds[1::2].copy()
     )
     moved = from_midnight(sessions, np.array([starts_at_s]))
-    check_sessions("a.npz", moved)
+    check_traced("a.npz", moved)
 
     def seconds(of: Sessions, shift_s: int) -> set[int]:
         pairs = zip(of.start_s.tolist(), of.end_s.tolist(), strict=True)

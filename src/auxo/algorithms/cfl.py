@@ -15,30 +15,15 @@ import numpy as np
 from sklearn.cluster import AgglomerativeClustering
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import (
-    EVERYBODY,
-    Circumstances,
-    Closing,
-    InitialModel,
-    Opening,
-    Outcome,
-    Plan,
-    RoundNotes,
-    Start,
-    stepped,
-)
+from auxo.core.cohort_algorithm import EVERYBODY, Circumstances, Closing, Outcome, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
-from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, AdmitAll, Gathered
-from auxo.core.lost_clients import of_own_model
-from auxo.core.matching import Matching
+from auxo.core.cohort_table import CohortTable, with_newcomers
+from auxo.core.gathering import Gathered
 from auxo.core.own_state import OwnState, own
 from auxo.core.pairwise import sketched_updates, too_many
-from auxo.core.partition import Partition
 from auxo.core.settings import AtLeastTwo, Fraction, NonNegativeFloat, NonNegativeInt, checked, setting
-from auxo.core.shares import member_shares
-from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
+from auxo.core.table_cohorts import TableCohorts, parted
+from auxo.core.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -50,7 +35,7 @@ class LargestMean:
 
 @dataclass(frozen=True)
 @checked
-class Cfl:
+class Cfl(TableCohorts):
     """Bipartitions of cohorts at stationary points, with all clients in all rounds."""
 
     # The paper's rule of thumb is a tenth of the longest mean update for eps_1, and one to ten times that for eps_2.
@@ -78,12 +63,6 @@ class Cfl:
     )
 
     own_states = (CohortTable, LargestMean)
-    client_half = None
-
-    @property
-    def matching(self) -> Matching:
-        """Return that the table decides."""
-        return ByTable()
 
     def why_not(self, circumstances: Circumstances) -> str | None:
         """Return that it cannot do without anybody, or that there are too many."""
@@ -99,29 +78,9 @@ class Cfl:
         """Return that everybody takes part in every round."""
         return EVERYBODY
 
-    def begin(self, initial: InitialModel) -> Start:
-        """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=CohortTable.empty())
-
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return the longest mean update so far, which children inherit."""
         return LargestMean() if parent is None else parent.memory
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the leaves."""
-        return tree.leaves
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return each cohort's part of the clients; all of them take part."""
-        return member_shares(tree, openers)
-
-    def plan(self, opening: Opening) -> Plan:
-        """Return that all train the cohort's model on all their samples; strangers look which cohort fits them."""
-        return newcomers_compare(opening, Plan.plain(opening))
-
-    def admission(self, closing: Closing) -> Admission:
-        """Return that every valid update counts, but those of strangers who belong elsewhere."""
-        return of_own_model(closing, AdmitAll())
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -133,20 +92,12 @@ class Cfl:
         updates = sketched_updates(gathered, mine)
         mean = float(np.linalg.norm(updates.mean(axis=0)))
         largest = LargestMean(max(own(LargestMean, closing.states[0].memory).norm, mean))
-        table = with_newcomers(closing, gathered)
         cut = self._bipartition(closing, updates, mean, largest.norm)
         if cut is None:
             (after,) = stepped(closing, gathered, aggregator)
-            return Outcome((replace(after, memory=largest),), table=table)
-        first = replace(closing.states[0], memory=largest, round=closing.states[0].round + 1)
-        shares = np.bincount(cut) / len(cut)
-        children = len(closing.tree.cohorts) + cut  # they are made now
-        return Outcome(
-            (first,),
-            Partition((0, 1), tuple(shares.tolist())),
-            table=table.assigned(closing.participants.clients[gathered.rows[mine]], children),
-            notes=RoundNotes(children=2),
-        )
+            return Outcome((replace(after, memory=largest),), table=with_newcomers(closing, gathered))
+        outcome = parted(closing, gathered, gathered.rows[mine], cut)
+        return replace(outcome, states=(replace(outcome.states[0], memory=largest),))
 
     def _bipartition(self, closing: Closing, updates: FloatArray, mean: float, largest: float) -> IntArray | None:
         """Return the side of each member of a cohort that is to be cut; None: it is not."""

@@ -18,21 +18,19 @@ import numpy as np
 from auxo.core.aggregators import Aggregator
 from auxo.core.cohort_algorithm import EVERYBODY, Closing, InitialModel, Opening, Outcome, Plan, Start, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
-from auxo.core.cohort_tree import CohortTree
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable, with_members
 from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
 from auxo.core.matching import Matching
-from auxo.core.own_state import NOTHING, OwnState, own
-from auxo.core.partition import Partition
-from auxo.core.rng import random_bits
+from auxo.core.own_state import own
+from auxo.core.plain_cohorts import OneRoundForAll
+from auxo.core.rng import numbers_of
 from auxo.core.settings import NonNegativeInt, PositiveInt, checked, setting
-from auxo.core.shares import equal_shares
-from auxo.core.types import ROOT, CohortId, Float32Array
+from auxo.core.types import Float32Array
 
 
 @dataclass(frozen=True)
 @checked
-class FeSem:
+class FeSem(OneRoundForAll):
     """Stochastic expectation maximisation over a fixed number of centres, with one round for all of them."""
 
     cohorts: PositiveInt = setting(4, "Centres (K); the method has to be told.")
@@ -41,7 +39,6 @@ class FeSem:
     )
 
     own_states = (CohortTable,)
-    client_half = None
 
     def wants(self, state: CohortState, share: int) -> int:
         """Return that everybody takes part until centres stand apart, and later as many train as ever."""
@@ -54,30 +51,15 @@ class FeSem:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return the same model for all centres: the first participants, who are dealt to them, set them apart."""
-        if self.cohorts == 1:
-            return Start((initial(0),), table=CohortTable.empty())
-        alike = Partition(tuple(range(self.cohorts)), (1 / self.cohorts,) * self.cohorts)
-        return Start((initial(0),), alike, CohortTable.empty())
-
-    def memory(self, parent: CohortState | None) -> OwnState:
-        """Return that there is nothing to remember: the centres are the models."""
-        return NOTHING
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the root: one round is for all centres."""
-        return (ROOT,)
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return that there is one to have them all."""
-        return equal_shares(tree, openers)
+        return Start.in_equal_parts((initial(0),), self.cohorts, CohortTable.empty())
 
     def plan(self, opening: Opening) -> Plan:
         """Return that each trains the model of its centre, a newcomer of one that is drawn for it."""
         leaves, clients = opening.tree.leaves, opening.selected.clients
-        plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves)
+        plan = Plan.plain(opening, leaves)
         if self.cohorts == 1:
             return plan
-        drawn = (random_bits(0, "fesem", clients) % np.uint64(self.cohorts)).astype(np.int64)
+        drawn = numbers_of(clients, "fesem", self.cohorts)
         known = own(CohortTable, opening.table).of(clients)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
         model = np.where(known == UNKNOWN, drawn, known - first)
@@ -99,10 +81,7 @@ class FeSem:
         if self.cohorts == 1 or gathered.placed is None:
             return Outcome(states)
         said = gathered.placed >= 0
-        positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
-        clients = closing.participants.clients[gathered.rows[said]]
-        table = own(CohortTable, closing.table).assigned(clients, positions[gathered.placed[said]])
-        return Outcome(states, table=table)
+        return Outcome(states, table=with_members(closing, gathered.rows[said], gathered.placed[said]))
 
 
 @dataclass(frozen=True, eq=False)

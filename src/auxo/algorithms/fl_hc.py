@@ -10,7 +10,7 @@ see `auxo.core.pairwise`. A client that failed in the pass compares the cohorts'
 such clients.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,30 +18,13 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import (
-    EVERYBODY,
-    Circumstances,
-    Closing,
-    InitialModel,
-    Opening,
-    Outcome,
-    Plan,
-    RoundNotes,
-    Start,
-    stepped,
-)
+from auxo.core.cohort_algorithm import EVERYBODY, Circumstances, Closing, Outcome
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
-from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
-from auxo.core.lost_clients import of_own_model
-from auxo.core.matching import Matching
-from auxo.core.own_state import NOTHING, OwnState, own
+from auxo.core.gathering import Admission, AdmitNone, Gathered
 from auxo.core.pairwise import sketched_updates, too_many
-from auxo.core.partition import Partition
 from auxo.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked, setting
-from auxo.core.shares import member_shares
-from auxo.core.types import CohortId, FloatArray, IntArray
+from auxo.core.table_cohorts import TableCohorts, parted
+from auxo.core.types import FloatArray, IntArray
 
 Metric = Literal["cosine", "l2", "l1"]
 """How far apart two updates are: one minus their cosine, or the length of their difference."""
@@ -54,7 +37,7 @@ _METRICS = {"cosine": "cosine", "l2": "euclidean", "l1": "manhattan"}
 
 @dataclass(frozen=True)
 @checked
-class FlHc:
+class FlHc(TableCohorts):
     """Fixed cohorts by the dendrogram of everybody's updates after a few rounds."""
 
     after: NonNegativeInt = setting(
@@ -79,14 +62,6 @@ class FlHc:
         if self.linkage == "ward" and self.metric != "l2":
             raise ValueError(f'linkage: "ward" needs metric = "l2", got "{self.metric}"; change one of them')
 
-    own_states = (CohortTable,)
-    client_half = None
-
-    @property
-    def matching(self) -> Matching:
-        """Return that the table decides."""
-        return ByTable()
-
     def why_not(self, circumstances: Circumstances) -> str | None:
         """Return that there are too many clients, or too few rounds to come to the clustering."""
         if circumstances.rounds <= self.after:
@@ -100,31 +75,9 @@ class FlHc:
         """Return that everybody takes part in the pass, and in other rounds as many as ever."""
         return EVERYBODY if state.round == self.after else share
 
-    def begin(self, initial: InitialModel) -> Start:
-        """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=CohortTable.empty())
-
-    def memory(self, parent: CohortState | None) -> OwnState:
-        """Return that there is nothing to remember."""
-        return NOTHING
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the leaves."""
-        return tree.leaves
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return each cohort's part of the clients: the same fraction of each takes part."""
-        return member_shares(tree, openers)
-
-    def plan(self, opening: Opening) -> Plan:
-        """Return that all train the cohort's model on all their samples; strangers look which cohort fits them."""
-        return newcomers_compare(opening, Plan.plain(opening))
-
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update counts, but in the pass none does."""
-        if closing.states[0].round == self.after:
-            return AdmitNone()
-        return of_own_model(closing, AdmitAll())
+        return AdmitNone() if closing.states[0].round == self.after else super().admission(closing)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -132,27 +85,14 @@ class FlHc:
         """Move the model, or after the pass make the cohorts."""
         if closing.states[0].round == self.after:
             return self._cluster(closing, gathered)
-        if not gathered.used:
-            return None
-        return Outcome(stepped(closing, gathered, aggregator), table=with_newcomers(closing, gathered))
+        return super().close(closing, gathered, aggregator, rng)
 
     def _cluster(self, closing: Closing, gathered: Gathered) -> Outcome | None:
         in_time = ~gathered.late
         if not in_time.any():
             return None
-        states = tuple(replace(state, round=state.round + 1) for state in closing.states)
         found = self.cut(sketched_updates(gathered, in_time), closing.outlook.total_participants)
-        shares = np.bincount(found) / len(found)
-        if len(shares) == 1:
-            return Outcome(states)
-        children = len(closing.tree.cohorts) + found  # they are made now
-        clients = closing.participants.clients[gathered.rows[in_time]]
-        return Outcome(
-            states,
-            Partition(tuple(range(len(shares))), tuple(shares.tolist())),
-            table=own(CohortTable, closing.table).assigned(clients, children),
-            notes=RoundNotes(children=len(shares)),
-        )
+        return parted(closing, gathered, gathered.rows[in_time], found)
 
     def cut(self, updates: FloatArray, most: int) -> IntArray:
         """Return the cluster of each update, the largest first; at most ``most`` of them, or cohorts would starve.

@@ -25,15 +25,13 @@ from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.asking import MOST_STEPS, NEAREST, PreTraining
 from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, RoundNotes, Start, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
-from auxo.core.cohort_tree import CohortTree
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable, with_members
 from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
 from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
-from auxo.core.partition import Partition
+from auxo.core.plain_cohorts import OneRoundForAll
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveInt, checked, setting
-from auxo.core.shares import equal_shares
-from auxo.core.types import ROOT, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _ITERATIONS = 20  # of K-means, as in the authors' code
 _ROUNDING = 1e-12  # of the largest square; what is below is rounding of the arithmetic, and no direction
@@ -58,7 +56,7 @@ class Directions:
 
 @dataclass(frozen=True)
 @checked
-class FlexCfl:
+class FlexCfl(OneRoundForAll):
     """A fixed number of groups by pre-training, with one round for all of them."""
 
     groups: PositiveInt = setting(3, "Groups to make (m); the method has to be told. The authors have 3 or 5.")
@@ -71,7 +69,6 @@ class FlexCfl:
     )
 
     own_states = (CohortTable, Directions)
-    client_half = None
 
     @property
     def matching(self) -> Matching:
@@ -88,29 +85,18 @@ class FlexCfl:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return the initial model for each group, and a table of nobody."""
-        if self.groups == 1:
-            return Start((initial(0),), table=CohortTable.empty())
-        alike = Partition(tuple(range(self.groups)), (1 / self.groups,) * self.groups)
-        return Start((initial(0),), alike, CohortTable.empty())
+        return Start.in_equal_parts((initial(0),), self.groups, CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return the initial model, which newcomers pre-train; there are no directions yet."""
         return Directions(np.zeros(0, dtype=np.float32)) if parent is None else Directions(parent.server.weights)
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the root: one round is for all groups."""
-        return (ROOT,)
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return that there is one to have them all."""
-        return equal_shares(tree, openers)
 
     def plan(self, opening: Opening) -> Plan:
         """Return that all pre-train the initial model; once there are groups, that members train their group's."""
         leaves = opening.tree.leaves
         clients = opening.selected.clients
         # Who is too slow for the round has been assigned to a group all the same.
-        plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves, hears_late=True)
+        plan = replace(Plan.plain(opening, leaves), hears_late=True)
         if self._is_cold(opening.state):
             return replace(plan, asks=replace(plan.asks, steps=self.steps))
         if self.groups == 1:
@@ -170,12 +156,8 @@ def _mean(updates: Float32Array) -> Float32Array:
 
 def _assigned(closing: Closing, rows: IntArray, groups: IntArray) -> CohortTable:
     """Return the table in which participants that were in none belong to these groups."""
-    table, clients = own(CohortTable, closing.table), closing.participants.clients[rows]
-    new = table.of(clients) == UNKNOWN
-    if not new.any():
-        return table
-    positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
-    return table.assigned(clients[new], positions[groups[new]])
+    new = own(CohortTable, closing.table).of(closing.participants.clients[rows]) == UNKNOWN
+    return with_members(closing, rows[new], groups[new])
 
 
 def decomposed_cosines(updates: Float32Array | FloatArray, directions: int) -> FloatArray:

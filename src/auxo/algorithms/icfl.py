@@ -26,15 +26,13 @@ from sklearn.cluster import AgglomerativeClustering
 from auxo.core.aggregators import Aggregator
 from auxo.core.cohort_algorithm import Closing, InitialModel, Opening, Outcome, Plan, RoundNotes, Start, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable
-from auxo.core.cohort_tree import CohortTree
+from auxo.core.cohort_table import UNKNOWN, ByTable, CohortTable, with_members
 from auxo.core.gathering import Admission, AdmitAll, Belongs, Examined, Gathered
 from auxo.core.matching import Matching
 from auxo.core.own_state import OwnState, own
-from auxo.core.partition import Partition
+from auxo.core.plain_cohorts import OneRoundForAll
 from auxo.core.settings import AtLeastTwo, Bounds, PositiveInt, checked, setting
-from auxo.core.shares import equal_shares
-from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _UpToTwo = Annotated[float, Bounds(ge=0, le=2)]  # as far as cosines can be apart
 
@@ -59,7 +57,7 @@ class LeavesInUse:
 
 @dataclass(frozen=True)
 @checked
-class Icfl:
+class Icfl(OneRoundForAll):
     """Clusters that clients are attached to one by one, and that split and merge, with one round for all of them."""
 
     most: AtLeastTwo = setting(10, "Clusters at most.")
@@ -72,7 +70,6 @@ class Icfl:
     wait: PositiveInt = setting(5, "Rounds before a cluster can split or merge.")
 
     own_states = (CohortTable, LeavesInUse)
-    client_half = None
 
     @property
     def matching(self) -> Matching:
@@ -81,25 +78,16 @@ class Icfl:
 
     def begin(self, initial: InitialModel) -> Start:
         """Return leaves that are all alike; only the first is in use."""
-        alike = Partition(tuple(range(self.most)), (1 / self.most,) * self.most)
-        return Start((initial(0),), alike, CohortTable.empty())
+        return Start.in_equal_parts((initial(0),), self.most, CohortTable.empty())
 
     def memory(self, parent: CohortState | None) -> OwnState:
         """Return that there is one cluster."""
         return LeavesInUse()
 
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the root: one round is for all clusters."""
-        return (ROOT,)
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return that there is one to have them all."""
-        return equal_shares(tree, openers)
-
     def plan(self, opening: Opening) -> Plan:
         """Return that each trains the model of its cluster, a newcomer that of the largest."""
         leaves, table = opening.tree.leaves, own(CohortTable, opening.table)
-        plan = replace(Plan.plain(replace(opening, cohort=leaves[0])), offered=leaves)
+        plan = Plan.plain(opening, leaves)
         first = opening.tree.index[leaves[0]]  # the leaves were made together, and follow each other
         used = own(LeavesInUse, opening.state.memory).used
         members = np.bincount(table.cohort - first, minlength=self.most)
@@ -128,10 +116,9 @@ class Icfl:
             clusters = LeavesInUse((closing.states[0].server.weights, *(idle,) * (self.most - 1)), (0,) * self.most)
         said = gathered.placed >= 0
         number_of = gathered.placed.copy()
-        table = own(CohortTable, closing.table)
         states, clusters = self._split(states, clusters, gathered, number_of)
         first = closing.tree.index[closing.participants.offered[0]]
-        table = table.assigned(closing.participants.clients[gathered.rows[said]], first + number_of[said])
+        table = with_members(closing, gathered.rows[said], number_of[said])
         states, clusters, table = self._merge(states, clusters, table, first)
         states = (replace(states[0], memory=clusters), *states[1:])
         return Outcome(states, table=table, notes=RoundNotes(children=len(clusters.used)))

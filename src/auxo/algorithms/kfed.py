@@ -15,33 +15,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.aggregators import Aggregator
-from auxo.core.cohort_algorithm import (
-    EVERYBODY,
-    Closing,
-    InitialModel,
-    Opening,
-    Outcome,
-    Plan,
-    RoundNotes,
-    Start,
-    stepped,
-)
+from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Plan
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_table import ByTable, CohortTable, newcomers_compare, with_newcomers
-from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, AdmitAll, AdmitNone, Gathered
-from auxo.core.lost_clients import of_own_model
-from auxo.core.matching import Matching
-from auxo.core.own_state import NOTHING, OwnState, own
-from auxo.core.partition import Partition
+from auxo.core.gathering import Admission, AdmitNone, Gathered
 from auxo.core.settings import PositiveInt, checked, setting
-from auxo.core.shares import member_shares
-from auxo.core.types import CohortId, FloatArray, IntArray
+from auxo.core.table_cohorts import TableCohorts, parted
+from auxo.core.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 @checked
-class KFed:
+class KFed(TableCohorts):
     """Fixed cohorts by one-shot clustering of clients' inputs."""
 
     cohorts: PositiveInt = setting(4, "Clusters (k); the method has to be told.")
@@ -51,14 +35,6 @@ class KFed:
         "Most steps of K-means on the server, which ends when nothing changes; the default is the authors', paper: 1.",
     )
 
-    own_states = (CohortTable,)
-    client_half = None
-
-    @property
-    def matching(self) -> Matching:
-        """Return that the table decides."""
-        return ByTable()
-
     def wants(self, state: CohortState, share: int) -> int:
         """Return that everybody sends centres in the first round, and later as many train as ever."""
         return EVERYBODY if self._is_one_shot(state) else share
@@ -66,32 +42,15 @@ class KFed:
     def _is_one_shot(self, state: CohortState) -> bool:
         return state.round == 0 and self.cohorts > 1
 
-    def begin(self, initial: InitialModel) -> Start:
-        """Return one model, and a table of nobody."""
-        return Start((initial(0),), table=CohortTable.empty())
-
-    def memory(self, parent: CohortState | None) -> OwnState:
-        """Return that there is nothing to remember."""
-        return NOTHING
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the leaves."""
-        return tree.leaves
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return each cohort's part of the clients: the same fraction of each takes part."""
-        return member_shares(tree, openers)
-
     def plan(self, opening: Opening) -> Plan:
         """Return that all send centres, or that all train the cohort's model; strangers look which fits them."""
-        plan = Plan.plain(opening)
-        if self._is_one_shot(opening.state):
-            return replace(plan, asks=replace(plan.asks, centres=self.centres))
-        return newcomers_compare(opening, plan)
+        plan = super().plan(opening)
+        centres = self.centres if self._is_one_shot(opening.state) else None
+        return replace(plan, asks=replace(plan.asks, centres=centres))
 
     def admission(self, closing: Closing) -> Admission:
         """Return that every valid update counts; in the one shot there is none."""
-        return AdmitNone() if self._is_one_shot(closing.states[0]) else of_own_model(closing, AdmitAll())
+        return AdmitNone() if self._is_one_shot(closing.states[0]) else super().admission(closing)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -99,29 +58,17 @@ class KFed:
         """Make the cohorts, or move the model."""
         if self._is_one_shot(closing.states[0]):
             return self._one_shot(closing, gathered)
-        if not gathered.used:
-            return None
-        return Outcome(stepped(closing, gathered, aggregator), table=with_newcomers(closing, gathered))
+        return super().close(closing, gathered, aggregator, rng)
 
     def _one_shot(self, closing: Closing, gathered: Gathered) -> Outcome | None:
         answers = zip(gathered.rows, gathered.centres, gathered.late, strict=True)
         sent = [(row, one) for row, one, late in answers if one is not None and len(one) and not late]
         if not sent:
             return None
-        states = tuple(replace(state, round=state.round + 1) for state in closing.states)
         wanted = min(self.cohorts, closing.outlook.total_participants)
         found = cluster([one for _, one in sent], wanted, self.steps)
-        kinds, found = np.unique(found, return_inverse=True)  # a cluster that nobody belongs to is none
-        shares = np.bincount(found) / len(found)
-        if len(kinds) == 1:
-            return Outcome(states)
-        clients = closing.participants.clients[np.array([row for row, _ in sent])]
-        return Outcome(
-            states,
-            Partition(tuple(range(len(kinds))), tuple(shares.tolist())),
-            table=own(CohortTable, closing.table).assigned(clients, len(closing.tree.cohorts) + found),
-            notes=RoundNotes(children=len(kinds)),
-        )
+        _, found = np.unique(found, return_inverse=True)  # a cluster that nobody belongs to is none
+        return parted(closing, gathered, np.array([row for row, _ in sent]), found)
 
 
 def cluster(sent: list[FloatArray], clusters: int, steps: int = 1) -> IntArray:

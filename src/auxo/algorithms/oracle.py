@@ -23,12 +23,12 @@ from auxo.core.cohort_algorithm import (
     Start,
     stepped,
 )
-from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Admission, AdmitAll, Gathered
+from auxo.core.gathering import Gathered
 from auxo.core.matching import CheckIns, Matched, Matching
-from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.partition import Decision, Keep, Partition
+from auxo.core.plain_cohorts import PlainCohorts
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import setting
 from auxo.core.shares import Sharing, shares_by
@@ -66,7 +66,7 @@ class Oracle:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownGroups:
+class KnownGroups(PlainCohorts):
     """A cohort for each group, from a part of the run on."""
 
     groups: IntArray  # (clients,)
@@ -87,14 +87,6 @@ class KnownGroups:
         """Return one model, for one cohort or for each of the groups."""
         return Start((initial(0),), self._partition() if self.at == 0 else None)
 
-    def memory(self, parent: CohortState | None) -> OwnState:
-        """Return that there is nothing to remember."""
-        return NOTHING
-
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the leaves."""
-        return tree.leaves
-
     def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
         """Return each cohort's share by the setting."""
         return shares_by(self.sharing, tree, openers)
@@ -102,10 +94,6 @@ class KnownGroups:
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""
         return plan_members_first(opening)
-
-    def admission(self, closing: Closing) -> Admission:
-        """Return that every valid update counts."""
-        return AdmitAll()
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -147,6 +135,4 @@ class ByGroup:
         leaf = self.groups[check_ins.clients] + 1 if is_partitioned else np.zeros(len(check_ins), dtype=np.int64)
         return Matched(leaf, np.ones(len(check_ins), dtype=np.bool_))
 
-    def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
-        """Return the leaf of each client's group."""
-        return self.match(state, check_ins, rng)
+    place = match

@@ -16,29 +16,17 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
 from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
 from auxo.core.clustering import ClusteringState, Clusters, cluster_round, cluster_space
-from auxo.core.cohort_algorithm import (
-    Affinities,
-    ClientHalf,
-    Closing,
-    InitialModel,
-    Opening,
-    Outcome,
-    Plan,
-    RoundNotes,
-    Start,
-    stepped,
-)
+from auxo.core.cohort_algorithm import Affinities, ClientHalf, Closing, Opening, Outcome, Plan, RoundNotes, stepped
 from auxo.core.cohort_state import CohortState
-from auxo.core.cohort_tree import CohortTree
 from auxo.core.fingerprint import unit_rows
-from auxo.core.gathering import Admission, AdmitAll, Gathered, dispersion
+from auxo.core.gathering import Gathered, dispersion
 from auxo.core.matching import ByRequest, Matching
 from auxo.core.own_state import own
 from auxo.core.partition import Decision, Keep, Outlook, Partition
+from auxo.core.plain_cohorts import PlainCohorts
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import AtLeastTwo, Bounds, PositiveFloat, PositiveInt, checked, setting
-from auxo.core.shares import equal_shares
-from auxo.core.types import CohortId, FloatArray, IntArray
+from auxo.core.types import FloatArray, IntArray
 
 _AFFINITY = AffinitySettings(label_memory=0.0, label_trust=0.0, accumulate_predictions=True, confirmations=0)
 _REWARDS = RewardSettings(leave_one_out=False, scale_by_known=False, weigh_length=False)
@@ -188,7 +176,7 @@ class PaperMemory:
 
 @dataclass(frozen=True)
 @checked
-class Paper:
+class Paper(PlainCohorts):
     """Algorithm 1 and Lemma 1 as the paper prints them."""
 
     affinity: AffinitySettings = _AFFINITY
@@ -215,29 +203,13 @@ class Paper:
         """Return how clients weigh cohorts."""
         return ClientHalf(self.affinity, self.clustering.clusters)
 
-    def begin(self, initial: InitialModel) -> Start:
-        """Return one model for everybody."""
-        return Start((initial(0),))
-
     def memory(self, parent: CohortState | None) -> PaperMemory:
         """Return that nothing is known of a new cohort."""
         return PaperMemory()
 
-    def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
-        """Return the leaves: each cohort goes at its own pace."""
-        return tree.leaves
-
-    def shares(self, tree: CohortTree, openers: tuple[CohortId, ...]) -> tuple[float, ...]:
-        """Return that all cohorts have the same (section 4.4)."""
-        return equal_shares(tree, openers)
-
     def plan(self, opening: Opening) -> Plan:
         """Return that all train on all their samples, members first."""
         return plan_members_first(opening)
-
-    def admission(self, closing: Closing) -> Admission:
-        """Return that every valid update counts."""
-        return AdmitAll()
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator

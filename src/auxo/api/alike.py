@@ -1,5 +1,6 @@
 """New samples made alike to those that a run's models were trained on: the same columns, scaling and labels."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.api.new_clients import NewClients, read_new_clients
+from auxo.api.plain_arrays import is_frame, plain_array
 from auxo.core.types import Float32Array, InputArray, IntArray
-from auxo.datasets.open_dataset import TABLES, arrow_needed, open_dataset
+from auxo.datasets.open_dataset import NPZ, TABLES, arrow_needed, open_dataset
+from auxo.datasets.table_categories import categories_of
+from auxo.datasets.table_files import TableFile, open_table_file
+from auxo.datasets.tables import columns_in_use
 from auxo.experiments.model_inputs import ModelInputs
-from auxo.files.errors import FileError
+from auxo.files.errors import FileError, file_error
+from auxo.files.npz import read_arrays
 from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.from_arrays import population_from_arrays
 from auxo.population.preparation import Preparation
 
 
@@ -25,17 +32,19 @@ class Alike:
     done: Preparation
 
     def opened(self, path: Path) -> NewClients:
-        """Return the clients in a file, as the run's models take them; a table is read as the run's own was.
-
-        Raises:
-            FileError: the file cannot be used, or its samples are not such as the models take.
-        """
+        """Return the clients in a file, as the run's models take them; a table is read as the run's own was."""
         is_table = path.suffix.lower() in TABLES or path.is_dir()
-        if is_table and self.done.columns and path.exists():
+        if is_table and path.exists():
             with arrow_needed(path):
-                return read_new_clients(path, self.done)
+                found = self.of_table(open_table_file(path))
+                if found is not None:
+                    return found
         try:
-            return NewClients.all_labelled(self.population(open_dataset(path)))
+            if path.suffix.lower() == NPZ and path.exists():
+                made = population_from_arrays(read_arrays(path), path.stem, path, like=self.done)
+            else:
+                made = open_dataset(path)
+            return NewClients.all_labelled(self.population(made))
         except FileError as error:
             if not is_table or not path.exists():
                 raise
@@ -45,12 +54,25 @@ class Alike:
         except ValueError as error:
             raise FileError(f"{path}: {error}") from error
 
-    def population(self, data: FederatedData) -> FederatedData:
-        """Return a population as the run's models take it.
+    def of_table(self, table: TableFile) -> NewClients | None:
+        """Return the clients of a table; where the run's columns have no names, by the names in use.
 
-        Raises:
-            ValueError: its inputs or labels are others.
+        None: the run was trained on something else than columns.
         """
+        if self.done.columns:
+            return read_new_clients(table, self.done)
+        client, columns, label = columns_in_use(table) if self.done.by_column else ("", (), ())
+        if not columns:
+            return None
+        if len(columns) != self.inputs.features[0]:
+            expected = f"{self.inputs.features[0]} columns of inputs, as the run was trained on"
+            raise file_error(table.path, "columns", expected, ", ".join(columns), "leave out what is no input")
+        classes = self.done.classes or tuple(str(number) for number in range(self.inputs.classes))
+        done = replace(self.done, columns=columns, client=client, label=label, classes=classes)
+        return read_new_clients(table, done)
+
+    def population(self, data: FederatedData) -> FederatedData:
+        """Return a population as the run's models take it."""
         own = data.preparation
         x: Any = data.x
         if not data.has_tokens and (own.means, own.scales, own.columns) != (
@@ -58,7 +80,9 @@ class Alike:
             self.done.scales,
             self.done.columns,
         ):
-            x = self.done.apply(self._ordered(_undone(data), own.columns))
+            x = self._ordered(_undone(data), own.columns)
+            self._check_shape(x)
+            x = self.done.apply(x)
         elif not data.has_tokens:
             x = data.numbers(np.arange(len(data.x)))
         self._check(x)
@@ -79,12 +103,8 @@ class Alike:
         )
 
     def samples(self, x: object) -> InputArray:
-        """Return inputs as a user has them as the models take them, (samples, *features).
-
-        Raises:
-            ValueError: they are not such as the run was trained on.
-        """
-        values = np.asarray(x)
+        """Return inputs as a user has them as the models take them, (samples, *features); warn of what is far out."""
+        values = plain_array(x[list(self.done.columns)] if self.done.columns and is_frame(x) else x)
         if values.dtype.kind not in "biuf":
             raise ValueError(f"x: expected numbers, got {values.dtype}; give what the run was trained on")
         if values.ndim == 1 and self.inputs.features == (1,):
@@ -92,19 +112,18 @@ class Alike:
         if self.inputs.kind == "tokens":
             made: InputArray = values.astype(np.int32)
         else:
+            self._check_shape(values)
             made = self.done.apply(values)
             if not np.isfinite(made).all():
                 raise ValueError("x: expected finite numbers, got NaN or infinity; fill in or drop these samples")
         self._check(made)
+        for words in () if made.dtype == np.int32 else self.done.far_out(made):
+            warnings.warn(words, RuntimeWarning, stacklevel=4)
         return made
 
     def labels(self, y: object) -> IntArray:
-        """Return labels, by number or by name, as numbers.
-
-        Raises:
-            ValueError: there is one that the run does not know.
-        """
-        values = np.asarray(y)
+        """Return labels, by number or by name, as numbers."""
+        values = plain_array(y)
         if values.dtype.kind in "US":
             return self._by_name(values.tolist())
         if values.dtype.kind not in "biu":
@@ -114,11 +133,7 @@ class Alike:
         return numbers
 
     def answers(self, y: object) -> NDArray[Any]:
-        """Return what a loss is given for labels as a user has them: class numbers, or targets as they are learned.
-
-        Raises:
-            ValueError: there is a label that the run does not know, or they are not as many as the run learned.
-        """
+        """Return what a loss is given for labels as a user has them: class numbers, or targets as they are learned."""
         if self.inputs.task == "classification":
             return self.labels(y)
         values = np.asarray(y)
@@ -143,11 +158,14 @@ class Alike:
         """Return labels by their names, or as they are where the run knows none."""
         return np.array(self.done.classes)[numbers] if self.done.classes else numbers
 
-    def _check(self, x: NDArray[Any]) -> None:
+    def _check_shape(self, x: NDArray[Any]) -> None:
         if x.shape[1:] != self.inputs.features:
             raise ValueError(
                 f"x: expected inputs of shape {self.inputs.features}, as the run was trained on, got {x.shape[1:]}"
             )
+
+    def _check(self, x: NDArray[Any]) -> None:
+        self._check_shape(x)
         is_tokens = x.dtype == np.int32
         if is_tokens != (self.inputs.kind == "tokens"):
             got = "tokens" if is_tokens else "numbers"
@@ -159,13 +177,15 @@ class Alike:
         """Return the columns of a table in the order of the run's."""
         if not self.done.columns or not columns or columns == self.done.columns:
             return x
-        lacking = [name for name in self.done.columns if name not in columns]
+        made = {name for one in categories_of(self.done).values() for name in one.names}
+        lacking = [name for name in self.done.columns if name not in columns and name not in made]
         if lacking:
             raise ValueError(
                 f"columns: expected {', '.join(self.done.columns)}, as the run was trained on, but {lacking[0]!r} is "
                 "missing; convert the table with the same columns"
             )
-        return x[:, [columns.index(name) for name in self.done.columns]]
+        none = np.zeros(len(x))  # a category that nobody has
+        return np.stack([x[:, columns.index(name)] if name in columns else none for name in self.done.columns], axis=1)
 
     def _targets(self, targets: Float32Array, own: Preparation) -> Float32Array:
         """Return targets of a data set as the run's were: the same ones, in the same order and units."""
@@ -207,7 +227,7 @@ class Alike:
 def _undone(data: FederatedData) -> NDArray[Any]:
     """Return inputs as they were before a table's own columns were standardised; others are as they were stored."""
     own = data.preparation
-    if data.scaling is not None or (own.means and not own.columns):
+    if data.scaling is not None or (own.means and not own.columns and not own.by_column):
         made: Float32Array = data.numbers(np.arange(len(data.x)))
         return made * np.float32(own.scales[0]) + np.float32(own.means[0]) if own.means else made
     if not own.means:

@@ -1,6 +1,8 @@
 """A finished run as something to use: its models by cohort, who belongs where, predictions, scores and figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +13,13 @@ from numpy.typing import NDArray
 
 from auxo.api.alike import Alike
 from auxo.api.new_clients import NewClients
+from auxo.api.plain_arrays import is_frame
 from auxo.api.predictions import Predictions, predict_clients, predicted_by, scores_of
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
 from auxo.core.types import CohortId, Float32Array, IntArray
+from auxo.datasets.table_files import frame_table
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.method_runs import method_runs
@@ -31,11 +35,11 @@ from auxo.experiments.outcome_files import (
 from auxo.experiments.placing import MOST_SAMPLES, Placed, place_newcomers
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.stamp import Stamp
-from auxo.experiments.summary import BASE, ORACLE, Losers, Summary
+from auxo.experiments.summary import BASE, ORACLE, Losers, Summary, evaluations
 from auxo.files.errors import FileError, file_error
 from auxo.models.catalogue import make_trainer
-from auxo.population.federated_data import FederatedData, Samples
-from auxo.population.preparation import LearningTask
+from auxo.population.federated_data import FederatedData, samples_by_client
+from auxo.population.preparation import LearningTask, Preparation
 from auxo.protocol.messages import CheckIn
 from auxo.registry.import_path import path_of
 from auxo.registry.registry import short_name
@@ -140,13 +144,14 @@ class FinishedRun:
 
         Args:
             path: its directory.
-            method: whose models and cohorts are meant; None: Auxo, or else the first that is neither base nor oracle.
+            method: whose models and cohorts are meant; None: Auxo, or else the first that is neither base nor oracle,
+                which must have come to its end.
             model: the class or function that makes the model, where the configuration's path does not lead to it, as
                 after a run from a notebook; an import path will do, too.
 
         Raises:
             FileNotFoundError: there is no run.
-            FileError: a file of it is damaged, or no method has come to its end.
+            FileError: a file of it is damaged, or the method has not come to its end.
             ValueError: it has no such method.
         """
         self._directory = RunDirectory.open(Path(path))
@@ -159,12 +164,29 @@ class FinishedRun:
             raise file_error(path, "methods", "one that has come to its end", "none", "let the run finish")
         self.summary: Summary = found
         self.methods: tuple[str, ...] = finished
-        self.method = _featured(finished) if method is None else method
+        self.method = featured(self._expected()) if method is None else method
+        if method is None and self.method not in finished:
+            raise file_error(
+                path,
+                "methods",
+                f"the end of {self.method}",
+                f"a run that has come to that of {', '.join(finished)} only",
+                f"let it finish with `auxo resume {path}`, or name another (--method {finished[0]}; in Python method=)",
+            )
         if self.method not in finished:
             raise ValueError(f"method: expected one of {', '.join(finished)}, which have finished, got {method!r}")
 
+    def _expected(self) -> tuple[str, ...]:
+        """Return the methods that the run was to come to the end of; where it has, those that took part."""
+        if self.summary.status == "finished":
+            return self.methods
+        asked = tuple(short_name(method) for method in self.config.methods)
+        return tuple(method for method in asked if method not in self.summary.refused)
+
     def __repr__(self) -> str:
-        return f"run {self.path} of {self.summary.population}: {self.method}, {len(self.tree.leaves)} cohorts"
+        what = f"run {self.path} of {self.summary.population}: {self.method}, {len(self.tree.leaves)} cohorts"
+        done = filter(None, (what, self.preparation.words()))
+        return "\n".join(("; ".join(done), *(f"note: {words}" for words in self.summary.notes)))
 
     @property
     def path(self) -> Path:
@@ -227,9 +249,8 @@ class FinishedRun:
             FileError: it is missing or damaged.
         """
         weights = read_model(self._directory, self.method, cohort, self._trainer)
-        return CohortModel(
-            cohort, model_file(self._directory, self.method, cohort), weights, self._trainer, self._alike
-        )
+        path = model_file(self._directory, self.method, cohort)
+        return CohortModel(cohort, path, weights, self._trainer, self._alike)
 
     def scores(self) -> dict[str, NDArray[Any]]:
         """Return what clients.csv says as arrays by column, one entry a client; NaN where it says nothing."""
@@ -251,8 +272,6 @@ class FinishedRun:
 
     def curve(self, method: str | None = None) -> dict[str, NDArray[Any]]:
         """Return a method's evaluations as arrays: simulated time, rounds, participations and accuracies."""
-        from auxo.experiments.summary import evaluations  # noqa: PLC0415
-
         told = evaluations(self._directory.events(method or self.method).events)
         columns = ("time_s", "round", "participations", "accuracy", "worst_10", "best_10", "variance")
         return {name: np.array([getattr(one, name) for one in told]) for name in columns}
@@ -287,12 +306,8 @@ class FinishedRun:
             raise ValueError("y: expected the labels of the client's samples, to try models on, got none")
         placed = self.place_all(_one_client(self._alike, client, y), most_samples=most_samples)
         margin = float(placed.margin[0])
-        return Place(
-            placed.cohort[0],
-            int(placed.models[0]),
-            int(placed.samples[0]),
-            None if np.isnan(margin) else margin,
-        )
+        models, samples = int(placed.models[0]), int(placed.samples[0])
+        return Place(placed.cohort[0], models, samples, None if np.isnan(margin) else margin)
 
     def place_all(self, clients: NewClients, *, most_samples: int = MOST_SAMPLES) -> Placed:
         """Return the cohort of every client that `opened` has made alike to the run's, by its samples with labels.
@@ -316,21 +331,27 @@ class FinishedRun:
             return self._alike.opened(Path(data))
         from auxo.api.client_data import population_from  # noqa: PLC0415 - only who has such data needs it
 
-        return NewClients.all_labelled(self._alike.population(population_from(data)))
+        clients = self._alike.of_table(frame_table(data, "clients")) if is_frame(data) else None
+        if clients is None:
+            made = population_from(data, like=self._alike.done)
+            clients = NewClients.all_labelled(self._alike.population(made))
+        for words in clients.notes:
+            warnings.warn(words, RuntimeWarning, stacklevel=2)
+        return clients
 
     def predict(self, x: object, cohort: str | Place) -> NDArray[Any]:
         """Return the labels that a cohort's model predicts for inputs; see `CohortModel.predict`."""
         return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].predict(x)
 
     def predict_all(self, clients: NewClients, cohorts: Sequence[CohortId]) -> Predictions:
-        """Return what is predicted for every sample, by the model of its client's cohort.
-
-        Args:
-            clients: that `opened` has made alike to the run's.
-            cohorts: of the clients, in their order.
-        """
+        """Return what is predicted for every sample of clients that `opened` has returned, by their cohorts' models."""
         weights = {cohort: self.models[cohort].weights for cohort in dict.fromkeys(cohorts)}
         return predict_clients(clients, cohorts, weights, self._trainer)
+
+    @property
+    def preparation(self) -> Preparation:
+        """Return what was done to the inputs, and is done to those that are given."""
+        return self._alike.done
 
     @property
     def task(self) -> LearningTask:
@@ -387,26 +408,24 @@ def model_path(model: object) -> str:
         ValueError: it is nothing that makes a model.
     """
     if hasattr(model, "state_dict") and not isinstance(model, type):
-        return path_of(_Copies(model))
+        return path_of(_copies_of(model))
     if not callable(model):
         raise ValueError(f"model: expected a class or a function that makes a module, got {type(model).__name__}")
     return path_of(model)
 
 
-class _Copies:
-    """Makes copies of a module: the weights that it has are those a run starts from."""
+def _copies_of(module: object) -> Callable[[], object]:
+    """Return what makes copies of a module: the weights that it has are those a run starts from."""
 
-    def __init__(self, module: object) -> None:
-        self._module = module
-        self.__qualname__ = type(module).__name__
+    def copied() -> object:
+        return deepcopy(module)
 
-    def __call__(self) -> object:
-        from copy import deepcopy  # noqa: PLC0415
-
-        return deepcopy(self._module)
+    copied.__qualname__ = type(module).__name__
+    return copied
 
 
-def _featured(methods: tuple[str, ...]) -> str:
+def featured(methods: Sequence[str]) -> str:
+    """Return the method that a run is about: Auxo, or else the first that is neither base nor oracle."""
     others = [method for method in methods if method not in {BASE, ORACLE}]
     return next((one for one in ("auxo", *others) if one in methods), methods[0])
 
@@ -418,19 +437,10 @@ def _one_client(alike: Alike, x: object, y: object) -> NewClients:
         raise ValueError(f"y: expected a label for each of {len(inputs)} inputs, and one at least, got {len(answers)}")
     rows, is_class = np.arange(len(answers)), alike.inputs.task == "classification"
     labels = answers if is_class else rows
-    # In the order of their numbers the first might be all of one class.
-    order = stream(0, "population-file", "order").permutation(rows)
-    train = Samples(order, labels[order], np.array([0, len(rows)]))
-    nothing = Samples(rows[:0], labels[:0], np.array([0, 0]))
+    train, nothing = samples_by_client(np.zeros_like(rows), labels, np.zeros(len(rows), dtype=np.bool_), clients=1)
+    targets = None if is_class else answers
+    task, classes, done = alike.inputs.task, alike.inputs.classes, alike.done
     data = FederatedData(
-        "client",
-        inputs,
-        train,
-        nothing,
-        alike.inputs.classes,
-        ("client",),
-        task=alike.inputs.task,
-        targets=None if is_class else answers,
-        preparation=alike.done,
+        "client", inputs, train, nothing, classes, ("client",), task=task, targets=targets, preparation=done
     )
     return NewClients.all_labelled(data)

@@ -33,14 +33,7 @@ class Predictions:
 
 
 def predicted_by(trainer: Trainer, weights: Float32Array, x: InputArray, done: Preparation) -> NDArray[Any]:
-    """Return what a model predicts: class numbers (samples,), or numbers in their units or flags (samples, targets).
-
-    Args:
-        trainer: of the model.
-        weights: of the model.
-        x: inputs as models take them.
-        done: to the run's samples.
-    """
+    """Return what a model predicts: class numbers (samples,), or numbers in their units or flags (samples, targets)."""
     own = scoring(trainer)
     if done.task == "classification" or own is None:
         return trainer.predict(weights, x)
@@ -60,14 +53,7 @@ def scores_of(trainer: Trainer, weights: Float32Array, x: InputArray, answers: N
 def predict_clients(
     clients: NewClients, cohorts: Sequence[CohortId], models: Mapping[CohortId, Float32Array], trainer: Trainer
 ) -> Predictions:
-    """Return what is predicted for every sample, by the model of its client's cohort.
-
-    Args:
-        clients: as the run's models take them.
-        cohorts: of the clients, in their order.
-        models: by cohort.
-        trainer: of the models.
-    """
+    """Return what is predicted for every sample, by the model of its client's cohort."""
     data, done = clients.data, clients.data.preparation
     splits, everybody = (data.train, data.test), np.arange(data.n_clients)
     client = np.concatenate([np.repeat(everybody, split.counts()) for split in splits])

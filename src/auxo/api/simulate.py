@@ -2,27 +2,23 @@
 
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from auxo.api.client_data import DataColumns, population_from
-from auxo.api.finished_run import FinishedRun, model_path
-from auxo.experiments.config import Config
+from auxo.api.finished_run import FinishedRun, featured, model_path
+from auxo.datasets.tables import TableColumns
 from auxo.experiments.config_file import parse_config, to_toml
-from auxo.experiments.populations import check_participants
+from auxo.experiments.populations import check_participants, make_population
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
 from auxo.models.catalogue import ModelArgument
-from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Event, OnEvent
+from auxo.population.doubts import doubts
+from auxo.protocol.events import OnEvent
 from auxo.registry.expectation import toml_value
-
-
-def _ignore(label: str, event: Event) -> None:
-    """Let an event pass."""
 
 
 def simulate(  # noqa: PLR0913 - by name, all but the first
@@ -35,12 +31,12 @@ def simulate(  # noqa: PLR0913 - by name, all but the first
     participants: int | None = None,
     seed: int = 0,
     settings: Mapping[str, object] | None = None,
-    columns: DataColumns | None = None,
+    columns: DataColumns | TableColumns | None = None,
     standardise: bool = True,
     cohorts: "str | Path | FinishedRun | None" = None,
     out: str | Path | None = None,
     name: str = "clients",
-    on_event: OnEvent = _ignore,
+    on_event: OnEvent = lambda label, event: None,
 ) -> FinishedRun:
     """Train a federation of these clients, and return what it came to.
 
@@ -54,8 +50,8 @@ def simulate(  # noqa: PLR0913 - by name, all but the first
 
     Args:
         data: clients and their samples: a mapping or a list of clients, each with ``(x, y)``, ``(x, y, x_test,
-            y_test)``, a torch ``Dataset`` or two; a Hugging Face data set with a client column; a partitioner of
-            flwr-datasets; the path of a file; or a `FederatedData`.
+            y_test)``, a torch ``Dataset`` or two; a frame of pandas or a Hugging Face data set with a client column; a
+            partitioner of flwr-datasets; the path of a file; or a `FederatedData`.
         model: what clients train: a name, an import path, a class or a function that makes a ``torch.nn.Module`` (what
             it calls ``features`` or ``classes`` comes from the data), or a module, whose weights are started from.
         model_args: what the model is built with besides.
@@ -65,19 +61,24 @@ def simulate(  # noqa: PLR0913 - by name, all but the first
         seed: of all that is random.
         settings: of the configuration, by their names, such as ``{"training.learning_rate": 0.1}``; what
             `auxo config show --explain` lists.
-        columns: how data are read that do not say it themselves.
-        standardise: shift and scale inputs; what is done is done again at prediction.
+        columns: how data are read that do not say it themselves: `TableColumns` for tables, be they files or frames,
+            `DataColumns` for all.
+        standardise: shift and scale inputs, the columns of a table each by its own mean and deviation, images by one
+            of each; what is done is done again at prediction. A `FederatedData` stays as it is.
         cohorts: a finished run whose cohorts to start from.
         out: new or empty directory for the run; None: one that goes when the result does.
         name: of the population, in reports.
         on_event: is told what happens, with the name of the method it happens to.
+
+    Warns:
+        RuntimeWarning: what has to be known before the figures are believed, such as that labels begin at 1, or that no
+            partition is possible in so few rounds; ``print(run)`` says the latter again.
 
     Raises:
         ConfigError: a setting does not exist, or does not fit the data.
         ValueError: the data are of no form that is known, or do not fit together.
         FileError: the same of a file.
     """
-    given = _Given(data, model, columns, standardise, name)
     found = cohorts.path if isinstance(cohorts, FinishedRun) else cohorts
     wanted = {
         "seed": seed,
@@ -88,59 +89,39 @@ def simulate(  # noqa: PLR0913 - by name, all but the first
         **({} if found is None else {"training.cohorts": found}),
         **(settings or {}),
     }
-    config, population = given.resolved(wanted)
+    base: dict[str, object] = {
+        "name": "simulation",
+        "training.model": model if isinstance(model, str) else model_path(model),
+    }
+    population = None
+    if isinstance(data, str | Path) and columns is None:  # the run can then be resumed
+        base |= {"population.source": "file", "population.file": data, "population.standardise": standardise}
+    else:
+        is_file = isinstance(data, str | Path)
+        population = population_from(data, columns, Path(str(data)).stem if is_file else name, standardise=standardise)
+        base |= {"population.source": "given", "training.participants": min(200, population.n_clients)}
+    overrides = [f"{key}={toml_value(value)}" for key, value in {**base, **wanted}.items()]
+    config = parse_config("", overrides, source="settings")
+    if population is None:
+        population = make_population(config)
+    else:
+        check_participants(config, population)
     with _directory(out) as path:
         directory = RunDirectory.create(path, to_toml(config))
-        run_experiment(config, directory, on_event, data=population)
-        result = FinishedRun(path, model=None if isinstance(model, str) else model)
+        summary = run_experiment(config, directory, on_event, data=population)
+        # Of a run that has failed, which the warnings say, there may be something to look at all the same.
+        method = featured(list(summary.finished)) if summary.finished else None
+        result = FinishedRun(path, method=method, model=None if isinstance(model, str) else model)
     if out is None:
         weakref.finalize(result, shutil.rmtree, path, ignore_errors=True)
+    for words in (*population.preparation.notes, *doubts(population), *summary.notes):
+        warnings.warn(words, RuntimeWarning, stacklevel=2)
     return result
 
 
 def load(path: str | Path, *, method: str | None = None, model: object = None) -> FinishedRun:
-    """Return a finished run, to use its models and cohorts.
-
-    Args:
-        path: its directory.
-        method: whose; None: Auxo's, or else those of the first method that is neither the base nor the oracle.
-        model: the class or function that makes the model, where its configuration does not lead to it.
-
-    Raises:
-        FileNotFoundError: there is no run.
-        FileError: a file of it is damaged, or no method has come to its end.
-        ValueError: it has no such method.
-    """
+    """Return a finished run, to use its models and cohorts; arguments and errors are those of `FinishedRun`."""
     return FinishedRun(path, method=method, model=model)
-
-
-@dataclass(frozen=True)
-class _Given:
-    data: object
-    model: object
-    columns: DataColumns | None
-    standardise: bool
-    name: str
-
-    def resolved(self, wanted: Mapping[str, object]) -> tuple[Config, FederatedData | None]:
-        """Return the whole configuration, and the population where it is none that the configuration can name."""
-        model = self.model if isinstance(self.model, str) else model_path(self.model)
-        base: dict[str, object] = {"name": "simulation", "training.model": model}
-        if isinstance(self.data, str | Path):
-            source = {"population.source": "file", "population.file": self.data}
-            scaled = {"population.standardise": self.standardise}
-            return _config({**base, **source, **scaled, **wanted}), None
-        population = population_from(self.data, self.columns, self.name)
-        if self.standardise and not isinstance(self.data, FederatedData):
-            population = population.standardised()
-        base |= {"population.source": "given", "training.participants": min(200, population.n_clients)}
-        config = _config({**base, **wanted})
-        check_participants(config, population)
-        return config, population
-
-
-def _config(settings: Mapping[str, object]) -> Config:
-    return parse_config("", [f"{key}={toml_value(value)}" for key, value in settings.items()], source="settings")
 
 
 @contextmanager

@@ -15,11 +15,14 @@ import typer
 from typer.core import TyperGroup
 
 from auxo.commands.stopping import exit_code, words_for_stop
+from auxo.registry.expectation import nearest
 from auxo.registry.import_path import load_callable
 
 FAILED = 1
 BAD_INPUT = 2
 
+# Options of `auxo data convert` that other commands are asked for; some settings of these names mean something else.
+_OF_TABLES = ("client", "features", "label", "split", "group", "text", "shape", "tokens", "categories", "task")
 _SUGGESTS = not hasattr(click.exceptions, "NoSuchCommand")  # newer versions of click say themselves what was meant
 
 
@@ -134,12 +137,22 @@ def _mendable() -> tuple[type[Exception], ...]:
 
 def _with_setting(error: click.NoSuchOption) -> click.UsageError:
     """Return the error for an unknown option, with the setting of that name if the command takes settings."""
-    has_settings = error.ctx is not None and any("--set" in one.opts for one in error.ctx.command.params)
-    if not has_settings:
+    own = [] if error.ctx is None else [name for one in error.ctx.command.params for name in one.opts]
+    name = error.option_name.lstrip("-").replace("-", "_")
+    if "--set" not in own:
         return error
+    if name in _OF_TABLES:
+        return click.UsageError(
+            f"No such option '{error.option_name}'. It is one of `auxo data convert TABLE TABLE.arrow`, which says "
+            "what the columns of a table are; then give TABLE.arrow with --population",
+            ctx=error.ctx,
+        )
     from auxo.experiments.config_file import setting_called  # noqa: PLC0415 - takes long, and is seldom needed
 
-    setting = setting_called(error.option_name.lstrip("-").replace("-", "_"))
+    setting = setting_called(name)
+    near = nearest(error.option_name, (one for one in own if one.startswith("--")))
+    if setting is not None and near is not None and setting.rpartition(".")[2] != name:
+        return click.NoSuchOption(error.option_name, possibilities=[near], ctx=error.ctx)
     if setting is None:
         return error
     return click.UsageError(

@@ -1,7 +1,7 @@
 """The command `auxo compare`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,7 @@ from auxo.commands.options import (
 from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
-from auxo.experiments.grid import Cell, GridAxis, make_cells, parse_axis
+from auxo.experiments.grid import make_cells, parse_axis
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.seeds import RunSeed, missing_runs, run_grid, run_seeds
 from auxo.experiments.summary import Summary
@@ -91,13 +91,16 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     first = cells[0].config
     folder = out or Path("runs") / f"{first.name}-{'grid' if axes else 'seeds'}"
     messages = MessageConsole()
+    table: RenderableType
     tell_unused([cell.config for cell in cells], messages)
     missing = missing_runs(cells, seeds, folder)
     with no_empty_folders(folder), _runner(messages, missing, folder, jobs, is_grid=bool(axes)) as run:
         if axes:
-            page, table = _compared_grid(axes, cells, (seeds, jobs), folder, run)
+            grids = run_grid(axes, cells, seeds, folder, run, jobs)
+            page, table = write_grid_report(folder, grids), grid_table(grids)
         else:
-            page, table = _compared(first, (seeds, jobs), folder, run)
+            comparison = run_seeds(first, seeds, folder, run, jobs)
+            page, table = write_comparison_report(folder, comparison), comparison_over_seeds(comparison)
     shown = Console()
     if axes and not shown.is_terminal:
         shown.width = max(shown.width, _WIDTH)
@@ -105,20 +108,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     if json_file is not None:
         write_whole(json_file, (folder / "comparison.json").read_bytes())
     typer.echo(f"report: {page}; figures: {folder / 'figures'}; numbers: {folder / 'comparison.json'}")
-
-
-def _compared(config: Config, many: tuple[int, int], folder: Path, run: RunSeed) -> tuple[Path, RenderableType]:
-    """Return the page of a comparison over seeds, and its table; ``many`` are seeds and jobs."""
-    comparison = run_seeds(config, many[0], folder, run, many[1])
-    return write_comparison_report(folder, comparison), comparison_over_seeds(comparison)
-
-
-def _compared_grid(
-    axes: Sequence[GridAxis], cells: Sequence[Cell], many: tuple[int, int], folder: Path, run: RunSeed
-) -> tuple[Path, RenderableType]:
-    """Return the page of a grid, and its table."""
-    comparison = run_grid(axes, cells, many[0], folder, run, many[1])
-    return write_grid_report(folder, comparison), grid_table(comparison)
 
 
 @contextmanager

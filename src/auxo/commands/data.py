@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from auxo.commands.command_group import BAD_INPUT, examples
-from auxo.commands.data_drawing import on_terminal, write_data_page
+from auxo.commands.data_drawing import LEARNED, on_terminal, write_data_page
 from auxo.commands.stopping import exit_code, words_for_stop
 from auxo.datasets.catalogue import LOADERS, TABLE
 from auxo.datasets.client_samples import TEST_SHARE, SampleSource, without_small_clients
@@ -22,13 +22,13 @@ from auxo.datasets.describe import describe
 from auxo.datasets.open_dataset import FEDERATED, arrow_needed, open_named
 from auxo.datasets.tables import TableColumns, table_source
 from auxo.files.errors import FileError
+from auxo.population.doubts import doubts_about
 from auxo.population.preparation import LearningTask, Missing, Preparation
 from auxo.registry.expectation import nearest
 from auxo.reporting.message_console import MessageConsole
 from auxo.reporting.number_format import counted
 
 _OPTIONS = {"standardise": "--as-they-are"}  # options that are not called what they set
-_NAMED_INPUTS = 8  # columns that are named; our choice
 _SHOWN_EVERY = 64  # clients between two looks at the bar, which takes longer than a small client; our choice
 
 
@@ -85,6 +85,12 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
         str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Tables: the shape of an input, such as 28x28.")
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Tables: inputs are tokens of a text.")] = False,
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Tables: a column of categories; each of its values becomes an input. May be given many times."
+        ),
+    ] = None,
     missing: Annotated[
         Missing,
         typer.Option(
@@ -117,7 +123,10 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
     LOADER says how PATH is read, by default as a table: see --list. OUT.arrow appears when it is complete.
     """
     if is_list_asked:
-        Console().print(_loaders_table())
+        table = Table("LOADER", "PATH", box=None, padding=(0, 1), pad_edge=False)
+        for name, known in LOADERS.items():
+            table.add_row(name, known.path)
+        Console().print(table)
         return
     loader, path, out = _named(words or [])
     _check_out(out, is_forced)
@@ -135,19 +144,13 @@ def convert(  # noqa: PLR0913, PLR0917 - one for each option
             test_share=TEST_SHARE if test_share is None else test_share,
             standardise=is_standardised,
             missing=missing,
+            categories=tuple(categories or ()),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     with arrow_needed(path):
         source = _source(loader, Path(path), columns)
         _convert(source if test_share is None else replace(source, test_share=test_share), out, min_samples)
-
-
-def _loaders_table() -> Table:
-    table = Table("LOADER", "PATH", box=None, padding=(0, 1), pad_edge=False)
-    for name, loader in LOADERS.items():
-        table.add_row(name, loader.path)
-    return table
 
 
 def _named(words: Sequence[str]) -> tuple[str, str, Path]:
@@ -204,10 +207,13 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
         typer.echo(f"auxo: {words_for_stop(stop)}; {out} was not written", err=True)
         raise typer.Exit(exit_code(stop)) from None
     columns = read_columns(out)
-    learned = {"classification": "classes", "regression": "numbers to learn", "multi-label": "labels"}[columns.task]
+    learned = LEARNED[columns.task]
     what = f"{len(columns.clients):,} clients, {len(columns.y):,} samples, {len(columns.classes):,} {learned}"
     typer.echo(f"wrote {out}: {what}, {out.stat().st_size / 1e6:,.1f} MB")
     _tell_preparation(columns.preparation)
+    y = columns.y if columns.targets is None and columns.x.dtype.name != "int32" else None
+    for note in doubts_about(columns.client, y, columns.preparation):
+        typer.echo(f"note: {note}", err=True)
     for problem in clients_without_a_split(columns, out):
         typer.echo(f"note: {problem}", err=True)
 
@@ -215,10 +221,7 @@ def _convert(source: SampleSource, out: Path, min_samples: int) -> None:
 def _tell_preparation(done: Preparation) -> None:
     """Say which columns became inputs, what was done to them, and what is doubtful about it."""
     if done.columns:
-        listed = ", ".join(done.columns[:_NAMED_INPUTS])
-        more = f", and {len(done.columns) - _NAMED_INPUTS} more" if len(done.columns) > _NAMED_INPUTS else ""
-        how = "each standardised by its training mean and deviation" if done.is_standardised else "as they are"
-        typer.echo(f"inputs: {counted(len(done.columns), 'column')} ({listed}{more}), {how}")
+        typer.echo(done.words())
     for note in done.notes:
         typer.echo(f"note: {note}", err=True)
 
@@ -255,8 +258,7 @@ def describe_command(
 
     FILE is a federated file (.arrow), a table (.parquet, .csv) or a population file (.npz).
     """
-    named = open_named(file)
-    described = describe(named.data, named.groups)
+    described = describe(*open_named(file))
     console = Console()
     console.print(on_terminal(described, console.options.ascii_only), highlight=False)
     if html is not None:
@@ -284,4 +286,4 @@ def validate_command(file: Annotated[Path, typer.Argument(metavar="FILE")]) -> N
         typer.echo(f"{file}: {counted(len(found.problems), 'problem')}{more}", err=True)
         raise typer.Exit(BAD_INPUT)
     samples = f"{found.train_samples:,} training and {found.test_samples:,} test samples"
-    typer.echo(f"{file}: ok: {found.clients:,} clients, {samples}, {found.classes:,} classes")
+    typer.echo(f"{file}: ok: {found.clients:,} clients, {samples}, {found.classes:,} {LEARNED[found.task]}")

@@ -10,11 +10,14 @@ from rich.table import Table
 
 from auxo.commands.describing import bars, distributions, write_description
 from auxo.core.types import IntArray
-from auxo.datasets.describe import Description, Quartiles
+from auxo.datasets.describe import Description
 from auxo.reporting.markup import Markup
 from auxo.reporting.number_format import counted, number, percent
 from auxo.reporting.page import table
 from auxo.reporting.svg import LineChart
+
+LEARNED = {"classification": "classes", "regression": "numbers to learn", "multi-label": "labels"}
+"""What there is to learn of a data set, in words."""
 
 _MOST_GROUPS = 12  # that are listed; our choice
 _SKEW_EDGES = np.linspace(0, 1, 11)
@@ -26,7 +29,6 @@ _SKEW_MEANS = (
 
 def facts(described: Description) -> list[tuple[str, str]]:
     """Return what there is to say about a data set, name and value."""
-    sizes, classes = Quartiles.of(described.sizes), Quartiles.of(described.classes_each)
     samples = described.train_samples + described.test_samples
     empty = described.classes_without_samples
     lines = [
@@ -36,19 +38,24 @@ def facts(described: Description) -> list[tuple[str, str]]:
             f"{number(samples)} ({number(described.train_samples)} to train, {number(described.test_samples)} to test)",
         ),
         ("inputs", f"{' x '.join(map(str, described.features))} {described.kind}"),
-        ("classes", number(described.n_classes) + (f" ({empty} without a sample)" if empty else "")),
-        ("samples a client", _five(sizes)),
-        ("classes a client", _five(classes)),
-        ("label skew", f"{described.skew.mean():.3f} on average; by chance {described.skew_by_chance.mean():.3f}"),
+        (LEARNED[described.task], number(described.n_classes) + (f" ({empty} without a sample)" if empty else "")),
+        ("samples a client", _quartiles(described.sizes)),
     ]
+    if described.task == "classification":
+        skew, by_chance = described.skew.mean(), described.skew_by_chance.mean()
+        lines.append(("classes a client", _quartiles(described.classes_each)))
+        lines.append(("label skew", f"{skew:.3f} on average; by chance {by_chance:.3f}"))
+    elif described.targets:
+        named = ", ".join(described.targets[:_MOST_GROUPS]) + (", ..." if len(described.targets) > _MOST_GROUPS else "")
+        lines[3] = (lines[3][0], f"{lines[3][1]} ({named})")
     if described.groups:
         lines.append(("groups", number(len(described.groups))))
     return lines
 
 
-def _five(quartiles: Quartiles) -> str:
-    middle = f"quartiles {number(quartiles.lower)}, {number(quartiles.median)}, {number(quartiles.upper)}"
-    return f"{number(quartiles.least)} to {number(quartiles.most)}, {middle}"
+def _quartiles(column: IntArray) -> str:
+    least, lower, median, upper, most = (number(one) for one in np.quantile(column, [0, 0.25, 0.5, 0.75, 1]).tolist())
+    return f"{least} to {most}, quartiles {lower}, {median}, {upper}"
 
 
 def on_terminal(described: Description, is_ascii: bool = False) -> RenderableType:
@@ -56,7 +63,9 @@ def on_terminal(described: Description, is_ascii: bool = False) -> RenderableTyp
     summary = Table.grid(padding=(0, 2))
     for name, value in facts(described):
         summary.add_row(name, escape(value))
-    drawn = [_size_bars(described.sizes, is_ascii), _skew_bars(described, is_ascii)]
+    drawn = [_size_bars(described.sizes, is_ascii)]
+    if described.task == "classification":
+        drawn.append(_skew_bars(described, is_ascii))
     if described.groups:
         drawn.append(_group_table(described))
     return Group(escape(described.name), summary, *(part for one in drawn for part in ("", one)))
@@ -102,21 +111,22 @@ def _group_table(described: Description) -> Table:
 
 
 def write_data_page(described: Description, path: Path) -> None:
-    """Write the description as a page.
-
-    Raises:
-        FileError: there is no place for the file.
-    """
+    """Write the description as a page."""
     samples = described.train_samples + described.test_samples
-    classes = f"{described.n_classes:,} class{'' if described.n_classes == 1 else 'es'}"
-    skew = f"{described.skew.mean():.2f}, and {described.skew_by_chance.mean():.2f} by chance"
-    words = f"{counted(described.clients, 'client')} with {counted(samples, 'sample')} of {classes}"
+    words = f"{counted(described.clients, 'client')} with {counted(samples, 'sample')}"
+    if described.task == "classification":
+        classes = f"{described.n_classes:,} class{'' if described.n_classes == 1 else 'es'}"
+        skew = f"{described.skew.mean():.2f}, and {described.skew_by_chance.mean():.2f} by chance"
+        words = f"{words} of {classes}; label skew is {skew}"
+    else:
+        words = f"{words}; {LEARNED[described.task]}: {described.n_classes:,}"
     sizes = {"": described.sizes.astype(np.float64)}
     skews = {"clients": described.skew, "by chance": described.skew_by_chance}
     sections: dict[str, Markup | tuple[LineChart, str]] = {
         "Samples a client": (distributions("samples", "clients", sizes), "Read: so many clients have at most this."),
-        "Label skew": (distributions("label skew", "clients", skews), _SKEW_MEANS),
     }
+    if described.task == "classification":
+        sections["Label skew"] = (distributions("label skew", "clients", skews), _SKEW_MEANS)
     if described.groups:
         rows = (
             (group.name, f"{group.clients:,}", f"{group.samples:,} ({percent(group.samples / samples)})")
@@ -126,7 +136,7 @@ def write_data_page(described: Description, path: Path) -> None:
     write_description(
         path,
         f"Data set: {described.name}",
-        f"{words}; label skew is {skew}",
+        words,
         table((), facts(described), has_words=True),
         sections,
     )

@@ -77,18 +77,7 @@ def colour(place: int) -> str:
 def write_description(
     path: Path, title: str, headline: str, figures: Markup, sections: Mapping[str, Markup | tuple[LineChart, str]]
 ) -> None:
-    """Write one HTML file that needs nothing else; it appears when it is complete.
-
-    Args:
-        path: the file.
-        title: what is described.
-        headline: the most important of it.
-        figures: a table.
-        sections: what comes under each heading: something made up, or a chart and its caption.
-
-    Raises:
-        FileError: there is no place for the file.
-    """
+    """Write one HTML file that needs nothing else; under each heading comes markup, or a chart and its caption."""
     parts = [
         section(heading, chart_figure(*one) if isinstance(one, tuple) else one) for heading, one in sections.items()
     ]

@@ -22,22 +22,10 @@ EXAMPLES = examples(
 PartKind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "models", "populations"]
 
 _WHERE = {
+    **{kind: registry.set_by for kind, registry in KINDS.items()},
     "methods": 'methods = ["base", "auxo"]',
-    "aggregators": "training.aggregator",
-    "selectors": "training.selector",
-    "clients": "training.client",
-    "personalisers": "training.personaliser",
     "models": "training.model",
     "populations": "population.source",
-}
-
-
-_SETTINGS = {
-    "methods": "'methods=[\"NAME\"]'",
-    "aggregators": "training.aggregator=NAME",
-    "selectors": "training.selector=NAME",
-    "clients": "training.client=NAME",
-    "personalisers": "training.personaliser=NAME",
 }
 
 
@@ -84,5 +72,6 @@ def list_parts(
             table.add_row(name, escape(about))
         console.print(table)
         console.print()
-    if kind in _SETTINGS:
-        typer.echo(f"settings: auxo config show --explain --set {_SETTINGS[kind]}")
+    if kind is not None and kind in KINDS:
+        setting = "'methods=[\"NAME\"]'" if kind == "methods" else f"{_WHERE[kind]}=NAME"
+        typer.echo(f"settings: auxo config show --explain --set {setting}")

@@ -1,7 +1,6 @@
 """The command `auxo place`."""
 
 from collections import Counter
-from pathlib import Path
 
 import typer
 
@@ -13,9 +12,8 @@ from auxo.commands.using_runs import (
     MostSamples,
     OutTable,
     RunArgument,
-    check_out,
-    opened_clients,
-    opened_run,
+    opened,
+    told_where,
     without_labels,
     write_table,
 )
@@ -41,12 +39,10 @@ def place(
     Each client walks down the cohort tree: it tries a few models on its own training samples and goes where the loss is
     least. The table says what that has cost: models downloaded, samples tried, and seconds of the client's device.
     """
-    check_out(out)
-    run = opened_run(run_directory, method, model)
+    run, clients = opened(run_directory, data, method, model, out)
     # Brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
     from auxo.experiments.world import draw_devices  # noqa: PLC0415
 
-    clients = opened_clients(run, data)
     if unlabelled := without_labels(clients):
         raise FileError(
             f"{data}: expected samples with labels of every client, to compare models by, got none of "
@@ -75,14 +71,10 @@ def place(
     typer.echo(
         f"{len(names)} clients placed ({counts}); models tried: {placed.models.sum()} "
         f"(all with all would be {everything}), on {placed.samples.sum()} samples, {spent_s.sum():.0f} device-seconds"
-        f"{_where(out)}",
+        f"{told_where(out)}",
         err=True,
     )
 
 
 def _known(values: list[float]) -> list[str]:
     return ["" if value != value else f"{value:.6g}" for value in values]  # noqa: PLR0124 - NaN
-
-
-def _where(out: Path | None) -> str:
-    return "" if out is None else f"; table: {out}"

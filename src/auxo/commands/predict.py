@@ -13,9 +13,8 @@ from auxo.commands.using_runs import (
     MostSamples,
     OutTable,
     RunArgument,
-    check_out,
-    opened_clients,
-    opened_run,
+    opened,
+    told_where,
     without_labels,
     write_table,
 )
@@ -57,9 +56,7 @@ def predict(  # noqa: PLR0913, PLR0917 - one for each option
     give them as they are. Rows of a table may be without a label; those that have one place their client. In the
     output, `row` is the sample's row in DATA, from 0.
     """
-    check_out(out)
-    run = opened_run(run_directory, method, model)
-    clients = opened_clients(run, data)
+    run, clients = opened(run_directory, data, method, model, out)
     cohorts, how = _cohorts(run, clients, cohort, by_name, samples)
     found = run.predict_all(clients, cohorts)
     names = clients.data.client_names
@@ -76,8 +73,8 @@ def predict(  # noqa: PLR0913, PLR0917 - one for each option
             strict=True,
         ),
     )
-    where = "" if out is None else f"; table: {out}"
-    typer.echo(f"{len(found.row)} samples of {len(names)} clients, {how}; {_how_well(found)}{where}", err=True)
+    told = f"{len(found.row)} samples of {len(names)} clients, {how}; {_how_well(found)}{told_where(out)}"
+    typer.echo(told, err=True)
 
 
 def _splits(found: "Predictions") -> list[str]:

@@ -72,11 +72,7 @@ def no_empty_folders(path: Path) -> Iterator[None]:
 
 
 def end_if_failed(summary: Summary) -> None:
-    """End the command with an exit code of its own after a run that has failed.
-
-    Raises:
-        Exit: a method did not train the rounds asked for.
-    """
+    """End the command with an exit code of its own after a run that has failed."""
     if summary.status == "failed":
         failed = ", ".join(name for name, method in summary.methods.items() if not method.is_finished)
         typer.echo(
@@ -86,11 +82,7 @@ def end_if_failed(summary: Summary) -> None:
 
 
 def check_json(json_file: Path | None) -> None:
-    """Refuse a place for --json where nothing can be written, before hours of training.
-
-    Raises:
-        ConfigError: there is no such folder, or the path is one, or nothing may be written there.
-    """
+    """Refuse a place for --json where nothing can be written, before hours of training."""
     if json_file is None:
         return
     if json_file.is_dir() or not json_file.parent.is_dir():

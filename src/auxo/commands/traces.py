@@ -77,7 +77,8 @@ def fedscale(
     """
     speeds, bad_speeds = read_fedscale_capacity(capacity, skip_bad)
     sessions, bad_sessions = read_fedscale_availability(availability, skip_bad)
-    _tell_left_out(bad_speeds, bad_sessions)
+    for error in filter(None, (bad_speeds, bad_sessions)):
+        typer.echo(f"left out devices that cannot be used; the first: {error}", err=True)
     _write(Trace(sessions, speeds), out)
 
 
@@ -174,9 +175,3 @@ def _write(trace: Trace, out: Path) -> None:
         if part is not None
     ]
     typer.echo(f"wrote {out}: {', '.join(parts)}; look at it with: auxo traces describe {out}")
-
-
-def _tell_left_out(*errors: FileError | None) -> None:
-    for error in errors:
-        if error is not None:
-            typer.echo(f"left out devices that cannot be used; the first: {error}", err=True)

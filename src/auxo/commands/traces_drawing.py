@@ -18,12 +18,11 @@ from auxo.traces.figures import (
     PERCENTILES,
     SLOW_BPS,
     SessionFigures,
-    SpeedFigures,
     session_figures,
     shares_between,
-    speed_figures,
+    slow_share,
 )
-from auxo.traces.trace import Trace
+from auxo.traces.trace import Speeds, Trace
 
 _MS = 1e3
 _MBPS = 1e-6
@@ -58,12 +57,12 @@ def figure_rows(traces: Mapping[str, Trace]) -> list[tuple[str, list[str]]]:
         sessions = [trace.sessions and session_figures(trace.sessions) for trace in traces.values()]
         rows += [(heading, [ABSENT if of is None else write(of) for of in sessions]) for heading, write in _SESSIONS]
     if any(trace.speeds for trace in traces.values()):
-        speeds = [trace.speeds and speed_figures(trace.speeds) for trace in traces.values()]
-        rows.append(("devices with speeds", [ABSENT if of is None else f"{of.devices:,}" for of in speeds]))
+        speeds = [trace.speeds for trace in traces.values()]
+        rows.append(("devices with speeds", [ABSENT if of is None else f"{len(of.devices):,}" for of in speeds]))
         columns = [[ABSENT] * len(_PERCENTILE_HEADINGS) if of is None else _percentiles(of) for of in speeds]
         rows += [(heading, [column[row] for column in columns]) for row, heading in enumerate(_PERCENTILE_HEADINGS)]
         slow = f"download under {number(_MBPS * SLOW_BPS)} Mbit/s"
-        rows.append((slow, [ABSENT if of is None else percent(of.slow_share) for of in speeds]))
+        rows.append((slow, [ABSENT if of is None else percent(slow_share(of)) for of in speeds]))
     return rows
 
 
@@ -73,9 +72,10 @@ def _spans(of: SessionFigures) -> str:
     return f"{duration(of.median_span_s)} ({duration(of.shortest_span_s)} to {duration(of.longest_span_s)})"
 
 
-def _percentiles(of: SpeedFigures) -> list[str]:
+def _percentiles(of: Speeds) -> list[str]:
     columns = ((_MS, of.compute_s_per_sample), (_MBPS, of.download_bps), (_MBPS, of.upload_bps))
-    return [number(float(f"{factor * value:.3g}")) for factor, column in columns for value in column.tolist()]
+    found = ((factor, np.percentile(column, PERCENTILES).tolist()) for factor, column in columns)
+    return [number(float(f"{factor * value:.3g}")) for factor, values in found for value in values]
 
 
 _QUANTITIES = ("ms to train a sample", "download in Mbit/s", "upload in Mbit/s")
@@ -97,11 +97,7 @@ def _ranges(edges: tuple[float, ...], unit: str) -> list[str]:
 
 
 def write_traces_page(traces: Mapping[str, Trace], path: Path) -> None:
-    """Write figures and charts as a page.
-
-    Raises:
-        FileError: there is no place for the file.
-    """
+    """Write figures and charts as a page."""
     names = ", ".join(traces)
     sections = {}
     if any(trace.sessions for trace in traces.values()):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.cohort_tree import Branch, CohortTree
+from auxo.core.columns import take
 from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, checked, setting
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
@@ -166,17 +167,7 @@ class Requests:
 
     def take(self, rows: IntArray) -> "Requests":
         """Return the requests in ``rows``, in that order."""
-        return Requests(
-            tree=self.tree,
-            cohort=self.cohort[rows],
-            cluster=self.cluster[rows],
-            generation=self.generation[rows],
-            reward=self.reward[rows],
-            ranked_first=self.ranked_first[rows],
-            supported=self.supported[rows],
-            confirmed=self.confirmed[rows],
-            participations=self.participations[rows],
-        )
+        return take(self, rows)
 
 
 @dataclass(frozen=True)
@@ -468,17 +459,3 @@ def _learn_similarity(
     similarity[rows, at, slot] = mixed
     generation[:, at] = feedback.generation
     return similarity, generation
-
-
-def take_rows(records: AffinityRecords, rows: IntArray) -> AffinityRecords:
-    """Return the records of some clients."""
-    return replace(
-        records,
-        heard=records.heard[rows],
-        reward=records.reward[rows],
-        explored=records.explored[rows],
-        confirmed=records.confirmed[rows],
-        similarity=records.similarity[rows],
-        generation=records.generation[rows],
-        participations=records.participations[rows],
-    )

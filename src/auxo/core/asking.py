@@ -18,9 +18,6 @@ LEAST_LOSS = -1
 NEAREST = -2
 """In place of a model: the participant pre-trains first, and then trains the offered one that this leads to."""
 
-BEST_ON_TRIAL = -3
-"""In place of a model: the participant trains whichever of the models on trial has the least loss on its samples."""
-
 MOST_STEPS = 10_000
 """Steps of SGD that may be asked for: the order of samples is drawn in advance; our choice."""
 
@@ -54,7 +51,6 @@ class Ask:
     fold: int | None = None  # half of its samples to train on (0 or 1); None: all of them
     model: int = 0  # that it trains; or `LEAST_LOSS` or `NEAREST`
     choices: int | None = None  # of so many models it takes the best; None: of all of them
-    first: int = 0  # place of the first of these
     judges: tuple[int, ...] = ()  # models to judge, by samples that it does not train on
     reports_loss: bool = False  # say the mean loss at the model that is trained, before training
     work: float = 1.0  # times the usual passes over its samples
@@ -62,17 +58,18 @@ class Ask:
     steps: int | None = None  # of SGD, in place of passes over its samples; None: these
     centres: int | None = None  # of its samples that it sends, and then it does nothing else
     pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
+    margin: float = 0.0  # share of the first model's loss by which another has to be better to be taken
 
     def named(self, models: int) -> int | None:
         """Return the model that it trains without a look at its samples, as an only one of so many; None: it looks."""
         if self.model >= 0:
             return self.model
-        return self.first if len(self.offered(models)) == 1 else None
+        return 0 if len(self.offered(models)) == 1 else None
 
     def offered(self, models: int) -> range:
         """Return the places of the models that it may train, of so many."""
-        end = models if self.choices is None else min(models, self.first + self.choices)
-        return range(self.model, self.model + 1) if self.model >= 0 else range(self.first, end)
+        end = models if self.choices is None else min(models, self.choices)
+        return range(self.model, self.model + 1) if self.model >= 0 else range(end)
 
     def needed(self, models: int, first: int = 0) -> tuple[tuple[int, ...], "Ask"]:
         """Return the places of the models that it needs, of so many, and what is asked in the numbers of these alone.
@@ -80,13 +77,13 @@ class Ask:
         The first of them is the one that is trained by who cannot compare: ``first``, if it is among those offered.
 
         >>> Ask(model=2, judges=(1, 2)).needed(4)  # doctest: +ELLIPSIS
-        ((2, 1), Ask(fold=None, model=0, choices=1, first=0, judges=(1, 0), ...))
+        ((2, 1), Ask(fold=None, model=0, choices=1, judges=(1, 0), ...))
         """
         offered = sorted(self.offered(models), key=lambda place: place != first)
         places = list(dict.fromkeys((*offered, *self.judges)))
         model = 0 if len(offered) == 1 else self.model
         judges = tuple(places.index(one) for one in self.judges)
-        return tuple(places), replace(self, model=model, choices=len(offered), first=0, judges=judges)
+        return tuple(places), replace(self, model=model, choices=len(offered), judges=judges)
 
     def half(self, part: Part) -> int | None:
         """Return which half of the samples a part of them is; None: all of them.
@@ -105,7 +102,7 @@ class Asks:
     """What a round's participants are asked to do, one row each."""
 
     fold: IntArray  # half of its samples that each trains on; -1: all of them
-    # Which of the round's models each trains; `LEAST_LOSS` or `NEAREST` of those that are offered; or `BEST_ON_TRIAL`.
+    # Which of the round's models each trains; `LEAST_LOSS` or `NEAREST` of those that are offered.
     model: IntArray
     judges: IntArray | None = None  # (rows, most) models that each judges; -1: no more
     epochs: IntArray | None = None  # passes over its samples that the selector asks of each; None: the usual ones
@@ -114,7 +111,7 @@ class Asks:
     steps: int | None = None  # of SGD that all do in place of epochs over their samples; None: these
     pre_training: PreTraining | None = None  # of those whose model is `NEAREST`
     centres: int | None = None  # of their samples that all send instead of training; None: they train
-    on_trial: int = 0  # models on trial, which follow those that are offered
+    margin: FloatArray | None = None  # see `Ask`, of each; None: none
 
     @staticmethod
     def plain(n: int) -> "Asks":
@@ -130,12 +127,10 @@ class Asks:
             usual_epochs: of those whom the selector asks for nothing else.
         """
         fold, model = int(self.fold[row]), int(self.model[row])
-        tries = model == BEST_ON_TRIAL
         return Ask(
             None if fold < 0 else fold,
-            LEAST_LOSS if tries else model,
-            self.on_trial if tries else choices,
-            choices if tries else 0,
+            model,
+            choices,
             () if self.judges is None else tuple(one for one in self.judges[row].tolist() if one >= 0),
             self.reports_loss,
             1.0 if self.epochs is None else float(self.epochs[row] / usual_epochs),
@@ -143,30 +138,24 @@ class Asks:
             self.steps,
             self.centres,
             self.pre_training if model == NEAREST else None,
+            0.0 if self.margin is None else float(self.margin[row]),
         )
 
     def compared(self, offered: int) -> IntArray:
         """Return how many models each looks at to find the one it trains, of so many that are offered; 1: none."""
-        found = np.where(self.model == LEAST_LOSS, offered, 1)
-        return np.where(self.model == BEST_ON_TRIAL, self.on_trial, found)
+        return np.where(self.model == LEAST_LOSS, offered, 1)
 
     def check(self, n: int, offered: int, models: int) -> None:
-        """Check that so many participants can do what they are asked, with so many models, the first of them offered.
-
-        Raises:
-            ValueError: they cannot; what goes on would train something else than was meant.
-        """
+        """Raise a ValueError unless so many can do what they are asked, with so many models, the first ones offered."""
         if len(self.fold) != n or len(self.model) != n:
             raise ValueError(f"asks.fold, model: expected {n} entries each, got {len(self.fold)} and {len(self.model)}")
         if not np.isin(self.fold, (-1, 0, 1)).all():
             raise ValueError(f"asks.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
-        known = [*range(models), LEAST_LOSS]
-        known += [NEAREST] * (self.pre_training is not None) + [BEST_ON_TRIAL] * (self.on_trial > 0)
-        if not np.isin(self.model, known).all() or not 0 <= self.on_trial <= models - offered:
+        known = [*range(models), LEAST_LOSS] + [NEAREST] * (self.pre_training is not None)
+        if not np.isin(self.model, known).all():
             raise ValueError(
                 f"asks.model: expected places among the {models} models of the round, or LEAST_LOSS, or NEAREST with "
-                f"pre-training, or BEST_ON_TRIAL with models on trial ({self.on_trial}), got "
-                f"{np.unique(self.model).tolist()}"
+                f"pre-training, got {np.unique(self.model).tolist()}"
             )
         if self.judges is not None and (
             len(self.judges) != n or (self.judges.size and not -1 <= self.judges.min() <= self.judges.max() < models)
@@ -364,7 +353,9 @@ def _chosen(look: _Look) -> tuple[list[int | None], dict[int, float]]:
     offered = {row: look.asks[row].offered(models) for row, choice in enumerate(choices) if choice is None}
     losses = {}
     for row, found in look.losses(offered, "trained").items():
-        best = int(np.argmin(np.nan_to_num(found, nan=np.inf)))
+        by = np.nan_to_num(found, nan=np.inf)
+        by[0] *= 1 - look.asks[row].margin
+        best = int(np.argmin(by))
         choices[row] = offered[row][best]
         if np.isfinite(found[best]):
             losses[row] = found[best]

@@ -1,6 +1,7 @@
 """Online clustering of a cohort from one round's participants; labels travel with the clients (section 4.2)."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -89,13 +90,24 @@ def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
     """Return the rows with each block scaled to length one, and then the whole; what is zero stays zero."""
     if blocks is None or not (blocks != blocks[0]).any():
         return unit_rows(rows)
-    order = np.argsort(blocks, kind="stable")
-    starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
+    order, starts, place = _layout(blocks.tobytes(), blocks.dtype.str)
     lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
+    return unit_rows(rows * scales[:, place])
+
+
+@lru_cache(maxsize=8)
+def _layout(written: bytes, kind: str) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the order in which blocks stand together, where each starts in it, and which one each entry is in.
+
+    A fingerprint's blocks are the same in all rounds, and on trial this is asked for with every update.
+    """
+    blocks = np.frombuffer(written, dtype=kind)
+    order = np.argsort(blocks, kind="stable")
+    starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
     place = np.empty(len(blocks), dtype=np.int64)
     place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))
-    return unit_rows(rows * scales[:, place])
+    return order, starts, place
 
 
 def _similarity(

@@ -46,6 +46,13 @@ class Start:
     partition: Partition | None = None  # into as many children as models, or with one model for all of them
     table: OwnState = NOTHING  # of clients, for algorithms that need one
 
+    @staticmethod
+    def in_equal_parts(models: tuple[Float32Array, ...], cohorts: int, table: OwnState = NOTHING) -> "Start":
+        """Return so many cohorts, with a model each or one for all; a single one is the root."""
+        if cohorts == 1:
+            return Start(models, table=table)
+        return Start(models, Partition(tuple(range(cohorts)), (1 / cohorts,) * cohorts), table)
+
 
 @dataclass(frozen=True)
 class Opening:
@@ -91,10 +98,13 @@ class Plan:
         self.asks.check(n, len(self.offered), len(self.offered) + held)
 
     @staticmethod
-    def plain(opening: Opening) -> "Plan":
-        """Return the plan of plain federated learning: all samples, the cohort's own model, in the order selected."""
+    def plain(opening: Opening, offered: tuple[CohortId, ...] = ()) -> "Plan":
+        """Return the plan of plain federated learning: all samples, in the order selected, and the first model.
+
+        That is the cohort's own, unless others are offered.
+        """
         n = len(opening.selected)
-        return Plan(np.arange(n), (opening.cohort,), Asks.plain(n))
+        return Plan(np.arange(n), offered or (opening.cohort,), Asks.plain(n))
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from auxo.core.asking import LEAST_LOSS
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.cohort_state import CoordinatorState
-from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered
-from auxo.core.matching import CheckIns, Matched
+from auxo.core.matching import CheckIns, Matched, ToTheRoot
 from auxo.core.own_state import own
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import IntArray
 
 UNKNOWN = -1
 """The cohort of a client that is not in the table."""
@@ -57,11 +56,8 @@ class CohortTable:
 def leaf_in_table(state: CoordinatorState, clients: IntArray) -> IntArray:
     """Return the leaf that the table has for each client; `UNKNOWN`: none, or a cohort that was partitioned since."""
     found = own(CohortTable, state.table).of(clients)
-    return np.where(_is_leaf(state.tree, found), found, UNKNOWN)
-
-
-def _is_leaf(tree: CohortTree, cohorts: IntArray) -> BoolArray:
-    return np.asarray((cohorts >= 0) & tree.is_leaf[np.where(cohorts >= 0, cohorts, 0)])
+    is_leaf = (found >= 0) & state.tree.is_leaf[np.where(found >= 0, found, 0)]
+    return np.where(is_leaf, found, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class ByTable:
     def match(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
         """Return each client's leaf, or the root."""
         if self.at_the_root:
-            return Matched(np.zeros(len(check_ins), dtype=np.int64), np.ones(len(check_ins), dtype=np.bool_))
+            return ToTheRoot().match(state, check_ins, rng)
         return self.place(state, check_ins, rng)
 
     def place(self, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Matched:
@@ -111,8 +107,13 @@ def newcomers_compare(opening: Opening, plan: Plan) -> Plan:
 def with_newcomers(closing: Closing, gathered: Gathered) -> CohortTable:
     """Return the table after a leaf's round: those who had to compare models belong where they found the best."""
     compared = closing.participants.asks.model[gathered.rows] == LEAST_LOSS
-    if not compared.any():
-        return own(CohortTable, closing.table)
+    return with_members(closing, gathered.rows[compared], gathered.model[compared])
+
+
+def with_members(closing: Closing, rows: IntArray, models: IntArray) -> CohortTable:
+    """Return the table after a round in which these participants were found to belong to these offered models."""
+    table = own(CohortTable, closing.table)
+    if not len(rows):
+        return table
     positions = np.array([closing.tree.index[leaf] for leaf in closing.participants.offered])
-    clients = closing.participants.clients[gathered.rows[compared]]
-    return own(CohortTable, closing.table).assigned(clients, positions[gathered.model[compared]])
+    return table.assigned(closing.participants.clients[rows], positions[models])

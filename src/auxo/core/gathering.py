@@ -11,7 +11,7 @@ from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.rewards import relative_length
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
-from auxo.core.usual_updates import Move, UsualOnly, UsualUpdates
+from auxo.core.usual_updates import FEWEST_TIMES, Move, UsualOnly, UsualUpdates
 from auxo.core.validation import Reason, check_update
 
 _NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which is not kept
@@ -139,6 +139,7 @@ class Gathered:
     unusual: tuple[
         tuple[int, Reason], ...
     ] = ()  # valid, in time and admitted, but too far beyond what is usual to count
+    capped: tuple[int, ...] = ()  # rows whose updates count for fewer examples than they claim
     usual: UsualUpdates = field(default_factory=UsualUpdates)  # after this round
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), outputs) of the last layer
     inputs: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (len(rows), inputs) of the first layer
@@ -201,10 +202,12 @@ def gather(
     admission: Admission,
     sums: Sequence[Accumulator],
     usual: UsualUpdates | None = None,
+    most: float = FEWEST_TIMES,
 ) -> Gathered:
     """Take a stream of answers to its end, with a sum for each model that was offered.
 
-    ``usual`` is what the cohort's last rounds brought; None: nothing is known of any.
+    ``usual`` is what the cohort's last rounds brought; None: nothing is known of any. ``most`` times its examples are
+    what one update counts for at most.
     """
     usual = usual or UsualUpdates()
     rows: list[int] = []
@@ -225,7 +228,7 @@ def gather(
         for model in one.models:
             sums[model].add(one.update, one.report)
 
-    usual_only = UsualOnly(usual, move)
+    usual_only = UsualOnly(usual, move, most)
     for one in returned:
         examined = examine(one.answer, fingerprint) if isinstance(one.answer, Answer) else one.answer
         if not isinstance(examined, Examined):
@@ -275,6 +278,7 @@ def gather(
         misfits=misfits,
         rejected=tuple(rejected),
         unusual=tuple(usual_only.refused),
+        capped=tuple(usual_only.capped),
         outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         inputs=np.array(inputs).reshape(len(rows), -1 if rows else 0),
         usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),

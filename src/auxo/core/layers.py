@@ -68,11 +68,7 @@ class Units:
 
 
 def check_layers(layers: Sequence[Layer], n_params: int, name: str = "layers") -> None:
-    """Check that layers, which the caller knows as ``name``, describe a model of so many parameters.
-
-    Raises:
-        ValueError: they do not.
-    """
+    """Raise a ValueError unless layers, which the caller knows as ``name``, describe a model of so many parameters."""
     found = sum(layer.size for layer in layers)
     if found != n_params:
         raise ValueError(

@@ -17,6 +17,9 @@ from auxo.core.gathering import Admission, Belongs, Examined, Gathered
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _OWN = 0  # place of the cohort's own model among the offered
+# Share of its loss by which another model has to be better for a client that has reason to be in its cohort: less is
+# chance while models have hardly parted, and for who has few samples. Our choice.
+_MARGIN = 0.05
 
 
 def compare_leaves(opening: Opening, plan: Plan, confirmations: int) -> Plan:
@@ -34,10 +37,13 @@ def compare_leaves(opening: Opening, plan: Plan, confirmations: int) -> Plan:
     here = (requests.cohort == position) & (position >= 0)  # what is said of another cohort confirms nothing here
     wanted = _wanted(requests.participations[plan.rows], confirmations)
     compares = np.where(here, requests.confirmed, 0)[plan.rows] < wanted
+    # Who comes by its label, which named this cohort when it was made, has been compared with others already.
+    compares &= here[plan.rows] | ~opening.vouched[plan.rows]
     if not compares.any():
         return plan
     others = (leaf for leaf in opening.tree.leaves if leaf != opening.cohort)
-    asks = replace(plan.asks, model=np.where(compares, LEAST_LOSS, plan.asks.model))
+    margin = np.where(opening.vouched[plan.rows], _MARGIN, 0.0)
+    asks = replace(plan.asks, model=np.where(compares, LEAST_LOSS, plan.asks.model), margin=margin)
     return replace(plan, offered=(opening.cohort, *others), asks=asks)
 
 

@@ -40,17 +40,26 @@ def random_bits(seed: int, purpose: str, *columns: IntArray) -> UInt64Array:
     return state
 
 
+def numbers_of(clients: IntArray, purpose: str, most: int) -> IntArray:
+    """Return a number below ``most`` for each client, drawn once and for all."""
+    return (random_bits(0, purpose, clients) % np.uint64(most)).astype(np.int64)
+
+
 def follow_bits(bits: UInt64Array, numbers: IntArray) -> UInt64Array:
     """Return the bits that belong to ``bits`` and one more column of numbers, as `random_bits` goes on by itself."""
-    return _mixed(bits + (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    return hashed(bits, numbers + 1)
 
 
-def _mixed(state: UInt64Array) -> UInt64Array:
-    """Return numbers of which every bit depends on every bit of ``state`` (the last steps of splitmix64)."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: UInt64Array = state ^ (state >> np.uint64(31))
-    return mixed
+def hashed(keys: UInt64Array, counters: IntArray) -> UInt64Array:
+    """Return 64 random bits for each key and counter: the splitmix64 sequence of the key at that place."""
+    state: UInt64Array = counters.astype(np.uint64)
+    state *= _GOLDEN
+    state += keys
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state ^= state >> np.uint64(shift)
+        state *= np.uint64(factor)
+    state ^= state >> np.uint64(31)
+    return state
 
 
 def _name(seed: int, path: tuple[int | str, ...]) -> int:

@@ -95,11 +95,7 @@ def checked(kind: type[T]) -> type[T]:
 
 
 def check_settings(settings: object) -> None:
-    """Check that the fields of a dataclass are within the bounds, or among the choices, that they are declared with.
-
-    Raises:
-        ValueError: one is not; the message names it.
-    """
+    """Raise a ValueError unless all fields are within the bounds, or among the choices, that they are declared with."""
     kind: type = type(settings)
     for name, declared, or_none in _checkable(kind):
         value, (base, *said) = getattr(settings, name), get_args(declared)

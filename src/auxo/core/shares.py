@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Literal, assert_never
+from typing import Literal
 
 import numpy as np
 
@@ -17,13 +17,7 @@ _DECIMALS = 9  # of a share in participants that count; what is beyond is roundi
 
 def shares_by(sharing: Sharing, tree: CohortTree, openers: Sequence[CohortId]) -> tuple[float, ...]:
     """Return the relative share of each opener under a rule."""
-    match sharing:
-        case "members":
-            return member_shares(tree, openers)
-        case "equal":
-            return equal_shares(tree, openers)
-        case _:
-            assert_never(sharing)
+    return member_shares(tree, openers) if sharing == "members" else equal_shares(tree, openers)
 
 
 def equal_shares(tree: CohortTree, openers: Sequence[CohortId]) -> tuple[float, ...]:

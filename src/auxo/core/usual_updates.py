@@ -1,13 +1,15 @@
-"""What a cohort's participants usually send, and who may move its model: nobody by far more than that.
+"""What a cohort's participants usually send, and how far each may move its model: nobody by far more than that.
 
 One update that is finite and of the right shape can still undo all that a cohort has learnt, by its length or by the
 examples that it claims. So a cohort remembers how long the updates of its last rounds were and how many examples stood
-behind them, and what is beyond a generous multiple of either moves no model. Its sender is heard all the same: a
-stranger that a well trained model does not fit sends long updates in good faith, and has to learn that it is one.
+behind them. What is far too long moves no model. Its sender is heard all the same: a stranger that a well trained
+model does not fit sends long updates in good faith, and has to learn that it is one. Many examples are no fault, for
+an institution among phones has them: such an update counts for as many as one participant may (`most_times`).
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +24,16 @@ Our choice. Of honest updates in the populations that it was chosen on the longe
 group of one client in twenty that one model for all does not serve.
 """
 
-MORE_EXAMPLES = 100.0
-"""How many times the usual examples a participant may claim; our choice: real clients' sizes have long tails."""
+MOST_WEIGHT = 0.5
+"""Share of a round's weight that one participant may have.
+
+Our choice. Nobody can tell a large institution from a liar by a number that it sends itself, so neither is left out,
+and neither owns the model: it counts for no more than all others together. In a round of many no honest client comes
+near that, however long the tail of their sizes is.
+"""
+
+FEWEST_TIMES = 10.0
+"""How many times the usual examples count in any case; our choice: a round of two or three is weighed by examples."""
 
 _ROUNDS = 5  # that are remembered; our choice
 _UPPER = 0.75  # quantile of a round that counts as usual: a quarter of the participants cannot move it; our choice
@@ -72,22 +82,34 @@ class Move:
     length: float  # plain, not relative to the examples
 
 
+def most_times(share: float, participants: int) -> float:
+    """Return how many times the usual examples one of so many participants counts for, at most.
+
+    If the others send what is usual, that is a share of the round's weight; 1: as many as it claims.
+
+    >>> most_times(0.5, 100), most_times(0.5, 8), most_times(1.0, 8)
+    (99.0, 10.0, inf)
+    """
+    return max(FEWEST_TIMES, (participants - 1) * share / (1 - share)) if share < 1 else math.inf
+
+
 class UsualOnly:
-    """Lets through, in their order, a round's updates that are not far beyond what is usual.
+    """Lets through, in their order, a round's updates that are not far longer than usual, with no more than may count.
 
     Where no round has told what is usual, the first updates are held until a few are there to be compared; after that,
     only what is beyond the bounds is held, until the round itself may speak for it: when all participants send longer
     updates than before, none of them is at fault. Updates that are held are copied, and they are few.
     """
 
-    def __init__(self, usual: UsualUpdates, move: Callable[[Move], None]) -> None:
+    def __init__(self, usual: UsualUpdates, move: Callable[[Move], None], most: float = FEWEST_TIMES) -> None:
         self._length = float(np.median(usual.lengths)) if usual.lengths else None
         self._examples = float(np.median(usual.examples)) if usual.examples else None
-        self._move = move
+        self._move, self._most = move, most  # times the usual examples that count
         self._lengths: list[float] = []  # of all that were offered in this round
         self._counts: list[float] = []
         self._held: list[Move] = []
         self.refused: list[tuple[int, Reason]] = []
+        self.capped: list[int] = []  # rows of those that count for fewer examples than they claim
 
     @property
     def longest(self) -> float:
@@ -103,7 +125,7 @@ class UsualOnly:
             if len(self._held) >= _ENOUGH:
                 self._length, self._examples = _upper(self._lengths), _upper(self._counts)
                 self._release()
-        elif self._why_not(move) is None:
+        elif move.length <= self.longest and move.report.examples <= self._counting:
             self._move(move)
         else:
             self._hold(move)
@@ -124,20 +146,19 @@ class UsualOnly:
             self._length = max(self._length or 0.0, _upper(self._lengths))
             self._examples = max(self._examples or 0.0, _upper(self._counts))
         for move in self._held:
-            reason = self._why_not(move)
-            if reason is None:
+            if move.length > self.longest:
+                self.refused.append((move.row, "UNUSUAL_LENGTH"))
+            elif move.report.examples <= self._counting:
                 self._move(move)
             else:
-                self.refused.append((move.row, reason))
+                self.capped.append(move.row)
+                self._move(replace(move, report=replace(move.report, examples=int(self._counting))))
         self._held = []
 
-    def _why_not(self, move: Move) -> Reason | None:
-        """Return why an update may not move a model; None: it may."""
-        if move.length > self.longest:
-            return "UNUSUAL_LENGTH"
-        if self._examples is not None and move.report.examples > MORE_EXAMPLES * self._examples:
-            return "UNUSUAL_EXAMPLES"
-        return None
+    @property
+    def _counting(self) -> float:
+        """Return how many examples count, as far as is known what is usual."""
+        return max(1.0, self._most * self._examples) if self._examples else math.inf
 
 
 def _upper(values: Sequence[float]) -> float:

@@ -16,9 +16,10 @@ Reason = Literal[
     "UNKNOWN_COHORT",
     "NOT_SELECTED",
     "UNUSUAL_LENGTH",
-    "UNUSUAL_EXAMPLES",
     "NO_LOSS",
 ]
+
+_ELSEWHERE = "a reason of another version of Auxo"
 
 NOT_A_NUMBER: tuple[Reason, ...] = ("NON_FINITE", "TOO_LARGE")
 """The reasons for which an update is refused whose training has diverged, or whose samples hold no numbers."""
@@ -31,9 +32,12 @@ _MEANS: Mapping[str, str] = {
     "UNKNOWN_COHORT": "the result names a cohort or a model that was not in the task",
     "NOT_SELECTED": "the sender had no task in this round, or sent different results",
     "UNUSUAL_LENGTH": "an update is far longer than those of the cohort's last rounds",
-    "UNUSUAL_EXAMPLES": "far more examples are claimed than in the cohort's last rounds",
     "NO_LOSS": "the result tells no finite loss, by which the aggregator weighs updates: answer Ask.reports_loss",
 }
+
+
+AGAIN = 5
+"""Refusals of one client from which on it is named; our choice: one or two may be a bad day."""
 
 
 def why(reasons: Sequence[str]) -> str:
@@ -42,7 +46,9 @@ def why(reasons: Sequence[str]) -> str:
     >>> why(["BAD_WEIGHT"])
     '1 x BAD_WEIGHT (the number of examples is not a whole number from 1 to 10^9)'
     """
-    return "; ".join(f"{count} x {reason} ({_MEANS[reason]})" for reason, count in Counter(reasons).most_common())
+    return "; ".join(
+        f"{count} x {reason} ({_MEANS.get(reason, _ELSEWHERE)})" for reason, count in Counter(reasons).most_common()
+    )
 
 
 MAX_CHANGE = (

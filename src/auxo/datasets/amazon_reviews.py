@@ -25,8 +25,7 @@ def amazon_reviews(path: Path) -> SampleSource:
     Reviews without text are left out; the publisher's files have some. In a folder each file is a category of products;
     if every reviewer has kept to one of them, it is the reviewer's group.
 
-    Args:
-        path: a file of JSON lines (reviewerID, reviewText, overall), plain or packed, or a folder of them.
+    Files are JSON lines (reviewerID, reviewText, overall), plain or packed.
     """
 
     def clients() -> Iterator[ClientSamples]:

@@ -38,7 +38,7 @@ class ColumnPlan:
     missing: Missing = "error"
     client: str | None = None
     label: tuple[str, ...] = ()
-    notes: Callable[[], tuple[str, ...]] = tuple  # what is doubtful about the columns, when all rows have been read
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()  # columns whose values became inputs, and these values
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class SampleSource:
     task: LearningTask = "classification"  # of others ``classes`` are the names of targets, and ``y`` is without use
     standardises_targets: bool = True  # numbers to be learned, by their training mean and deviation
     columns: "ColumnPlan | None" = None  # how inputs (float64, gaps are NaN) become what is kept; None: as they are
+    notes: Callable[[], tuple[str, ...]] = tuple  # what is doubtful about it, when all rows have been read
+    by_column: bool = False  # inputs are lists of numbers, each with a meaning of its own, unless they have a shape
 
 
 def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:
@@ -80,24 +82,27 @@ def without_small_clients(source: SampleSource, fewest: int) -> SampleSource:
     return replace(source, clients=clients)
 
 
-def draw_held_out(client: str, samples: int, share: float = TEST_SHARE, seed: int = 0) -> BoolArray:
+def draw_held_out(client: str, samples: int, share: float = TEST_SHARE) -> BoolArray:
     """Return which of a client's samples are for testing, by chance but always the same.
 
     As near to the share as whole samples allow, but at least one for testing and one to train on if there are two.
     """
     is_test = np.zeros(samples, dtype=np.bool_)
-    if samples >= 2:
-        number = min(max(1, round(share * samples)), samples - 1)
-        is_test[stream(seed, "held-out", client).permutation(samples)[:number]] = True
+    is_test[stream(0, "held-out", client).permutation(samples)[: _number_held_out(samples, share)]] = True
     return is_test
 
 
-def check_samples(source: SampleSource, samples: ClientSamples, features: tuple[int, ...] | None) -> None:
-    """Check what a loader gave for one client; ``features`` is the shape of the inputs of the clients before it.
+def end_held_out(samples: int, share: float = TEST_SHARE) -> BoolArray:
+    """Return which of a text's samples are for testing: the last ones, where neighbours overlap."""
+    return np.arange(samples) >= samples - _number_held_out(samples, share)
 
-    Raises:
-        FileError: inputs and labels do not fit each other, other clients, or the classes.
-    """
+
+def _number_held_out(samples: int, share: float) -> int:
+    return min(max(1, round(share * samples)), samples - 1) if samples >= 2 else 0
+
+
+def check_samples(source: SampleSource, samples: ClientSamples, features: tuple[int, ...] | None) -> None:
+    """Check what a loader gave for one client; ``features`` is the shape of the inputs of the clients before it."""
     place, path = f"client {samples.client!r}", source.path
     if len(samples.x) != len(samples.y):
         raise file_error(path, place, f"{len(samples.x)} labels", f"{len(samples.y)}", "one for each input")

@@ -8,24 +8,9 @@ import numpy as np
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.population.preparation import LearningTask
 
 _KINDS = {"uint8": "levels from 0 to 255", "int32": "tokens", "float32": "numbers"}
-
-
-@dataclass(frozen=True)
-class Quartiles:
-    """Five numbers about a column."""
-
-    least: float
-    lower: float
-    median: float
-    upper: float
-    most: float
-
-    @staticmethod
-    def of(values: IntArray | FloatArray) -> "Quartiles":
-        """Return the quartiles of a column that is not empty."""
-        return Quartiles(*(float(value) for value in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])))
 
 
 @dataclass(frozen=True)
@@ -53,6 +38,8 @@ class Description:
     skew: FloatArray  # total variation distance of each client's labels from everybody's
     skew_by_chance: FloatArray  # the same if each client had drawn as many labels from everybody's
     groups: tuple[GroupSize, ...]
+    task: LearningTask = "classification"  # of others there are no classes that clients could differ in
+    targets: tuple[str, ...] = ()  # names of what is learned then
 
     @property
     def clients(self) -> int:
@@ -89,6 +76,8 @@ def describe(data: FederatedData, group_names: Sequence[str] = ()) -> Descriptio
         skew=skew,
         skew_by_chance=by_chance,
         groups=_groups(data, sizes, group_names),
+        task=data.task,
+        targets=() if data.targets is None else data.preparation.classes,
     )
 
 

@@ -18,6 +18,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.datasets.checksums import checksum, problems_with_content
 from auxo.datasets.client_samples import ClientSamples, SampleSource, check_samples, draw_held_out
-from auxo.datasets.columns import Columns, prepared, prepared_targets
+from auxo.datasets.columns import Columns, prepared, prepared_targets, train_rows
 from auxo.datasets.federated_table import (
     FORMAT,
     FORMAT_WITH_TARGETS,
@@ -39,12 +39,13 @@ from auxo.datasets.federated_table import (
     coded,
     group_of_clients,
     open_table,
-    problems,
+    problems_with_form,
+    problems_with_values,
     shape_of,
 )
 from auxo.files.atomic_write import whole_file
 from auxo.files.errors import FileError, file_error
-from auxo.population.federated_data import FederatedData, Samples, StoredInputs
+from auxo.population.federated_data import FederatedData, StoredInputs, client_order, samples_by_client
 from auxo.population.preparation import Preparation, preparation_from_json
 
 OnClient = Callable[[int], None]
@@ -55,21 +56,11 @@ def write_federated_file(source: SampleSource, path: Path, on_client: OnClient =
     """Write a data set to a federated file, client after client; memory does not grow with its inputs.
 
     The file appears when it is complete; until then, and if anything goes wrong, what was at ``path`` stays.
-
-    Raises:
-        FileError: the source has no samples, or they do not fit together.
     """
     with _raw_inputs(path.parent) as (raw, raw_path):
-        gathered = _Gathered()
-        for samples in source.clients():
-            check_samples(source, samples, gathered.features)
-            gathered.add(source, samples)
-            np.ascontiguousarray(samples.x).tofile(raw)
-            on_client(len(gathered.clients))
+        gathered = _gather(source, lambda x: np.ascontiguousarray(x).tofile(raw), on_client)
         raw.flush()
-        if gathered.features is None or gathered.rows == 0:
-            raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
-        shape = (gathered.rows, *gathered.features)
+        shape = (gathered.rows, *(gathered.features or ()))
         x = np.memmap(raw_path, dtype=gathered.dtype, mode="r", shape=shape)
         if source.columns is None:
             write_columns(gathered.columns(source, x), path)
@@ -79,25 +70,28 @@ def write_federated_file(source: SampleSource, path: Path, on_client: OnClient =
             write_columns(prepared(gathered.columns(source, kept), x, source, kept), path)
 
 
-def collect(source: SampleSource, on_client: OnClient = lambda clients: None) -> Columns:
-    """Return a data set in memory, with the same checks.
-
-    Raises:
-        FileError: the source has no samples, or they do not fit together.
-    """
-    gathered, parts = _Gathered(), []
-    for samples in source.clients():
-        check_samples(source, samples, gathered.features)
-        gathered.add(source, samples)
-        parts.append(samples.x)
-        on_client(len(gathered.clients))
-    if gathered.rows == 0:
-        raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
-    x: Any = np.concatenate(parts)
+def collect(source: SampleSource) -> Columns:
+    """Return a data set in memory, with the same checks."""
+    parts: list[Any] = []
+    gathered = _gather(source, parts.append, lambda clients: None)
+    x = np.concatenate(parts)
     if source.columns is None:
         return gathered.columns(source, x)
     kept = np.empty(x.shape, dtype=np.float32)
     return prepared(gathered.columns(source, kept), x, source, kept)
+
+
+def _gather(source: SampleSource, keep: Callable[[Any], None], on_client: OnClient) -> "_Gathered":
+    """Return what a source's clients have, all but their inputs, which ``keep`` is given client by client."""
+    gathered = _Gathered()
+    for samples in source.clients():
+        check_samples(source, samples, gathered.features)
+        gathered.add(source, samples)
+        keep(samples.x)
+        on_client(len(gathered.clients))
+    if gathered.rows == 0:
+        raise file_error(source.path, "samples", "at least one", "none", "check that this is the right file")
+    return gathered
 
 
 class _Gathered:
@@ -161,9 +155,10 @@ class _Gathered:
             group = np.array([index[self._groups[number]] for number in range(len(names))])
         client = np.concatenate(self._client)
         is_test = self._decided(client, source.test_share)
+        is_table = source.by_column and len(self.features or ()) == 1 and self.dtype == np.float32
         targets, done = None, Preparation(classes=source.classes)
         if source.task != "classification":
-            targets, done = prepared_targets(np.concatenate(self._targets), is_test, source)
+            targets, done = prepared_targets(np.concatenate(self._targets), train_rows(names, client, is_test), source)
         return Columns(
             name=source.name,
             x=x,
@@ -174,7 +169,7 @@ class _Gathered:
             classes=source.classes,
             group=group,
             groups=groups,
-            preparation=done,
+            preparation=replace(done, by_column=is_table, notes=source.notes()),
             task=source.task,
             targets=targets,
         )
@@ -224,13 +219,9 @@ def _dictionary(indices: IntArray, names: tuple[str, ...]) -> Any:
 
 
 def read_columns(path: Path) -> Columns:
-    """Return the columns of a federated file; the inputs stay on disk until they are used.
-
-    Raises:
-        FileError: the file is missing, damaged or of another kind.
-    """
+    """Return the columns of a federated file; the inputs stay on disk until they are used."""
     table, metadata = open_table(path)
-    for problem in problems(path, table, metadata):
+    for problem in problems_with_form(path, table, metadata) or problems_with_values(path, table, metadata):
         raise problem
     columns = columns_of(path, table, metadata)
     for problem in problems_with_content(path, columns, metadata):
@@ -298,36 +289,22 @@ def clients_without_a_split(columns: Columns, path: Path) -> Iterator[FileError]
 
 
 def as_population(columns: Columns, path: Path | None = None) -> FederatedData:
-    """Return the data set as clients' columns; clients come in the order of their names.
+    """Return the data set as clients' columns; clients come in the order of their names, whole numbers by size.
 
-    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
-    folds, and files are often sorted by label. A client needs samples to train on and samples to be scored with.
-
-    Raises:
-        FileError: a client has no training samples, or none to test with.
+    A client needs samples to train on and samples to be scored with.
     """
     for problem in clients_without_a_split(columns, path or Path(columns.name)):
         raise problem
-    by_name = sorted(range(len(columns.clients)), key=columns.clients.__getitem__)
-    place = np.empty(len(by_name), dtype=np.int64)
-    place[by_name] = np.arange(len(by_name))
-    client = place[columns.client]
-    shuffled = stream(0, "population-file", "order").permutation(len(client))
-    order: IntArray = shuffled[np.argsort(client[shuffled], kind="stable")]
-
+    by_name = client_order(columns.clients)
+    place = np.argsort(by_name)
     # Every sample has its own answer where it is no class.
     y = columns.y if columns.targets is None else np.arange(len(columns.y))
-
-    def split(is_in_split: BoolArray) -> Samples:
-        rows = order[is_in_split[order]]
-        counts = np.bincount(client[rows], minlength=len(by_name))
-        return Samples(rows, y[rows], np.concatenate([[0], np.cumsum(counts)]))
-
+    train, test = samples_by_client(place[columns.client], y, columns.is_test, len(by_name))
     return FederatedData(
         name=columns.name,
         x=columns.x,
-        train=split(~columns.is_test),
-        test=split(columns.is_test),
+        train=train,
+        test=test,
         n_classes=len(columns.classes),
         client_names=tuple(columns.clients[number] for number in by_name),
         groups=None if columns.group is None else columns.group[by_name],

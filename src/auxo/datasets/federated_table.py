@@ -26,11 +26,7 @@ _ROWS_NAMED = 5  # rows that are named for each thing that is wrong with many; o
 
 
 def open_table(path: Path) -> tuple[Any, dict[str, str]]:
-    """Return the file's Arrow table, mapped into memory, and its metadata; neither is checked.
-
-    Raises:
-        FileError: the file is missing, damaged or of another kind.
-    """
+    """Return the file's Arrow table, mapped into memory, and its metadata; neither is checked."""
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
             metadata = {key.decode(): value.decode() for key, value in (reader.schema.metadata or {}).items()}
@@ -40,12 +36,6 @@ def open_table(path: Path) -> tuple[Any, dict[str, str]]:
     except (pa.ArrowException, OSError, ValueError) as error:
         got = f"one that cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         raise file_error(path, "file", "a federated file (Arrow)", got, REMEDY) from error
-
-
-def problems(path: Path, table: Any, metadata: dict[str, str]) -> Iterator[FileError]:
-    """Yield what is wrong with a table, apart from its inputs' values, which are not read."""
-    of_form = problems_with_form(path, table, metadata)
-    yield from of_form or problems_with_values(path, table, metadata)
 
 
 def problems_with_form(path: Path, table: Any, metadata: dict[str, str]) -> list[FileError]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auxo.core.types import IntArray
-from auxo.datasets.client_samples import ClientSamples, SampleSource
-from auxo.datasets.leaf import end_held_out
+from auxo.datasets.client_samples import ClientSamples, SampleSource, end_held_out
 from auxo.datasets.log_mel import log_mel
 from auxo.datasets.speech_commands import read_wav
 from auxo.datasets.text_features import BY_CHARACTER
@@ -43,20 +42,18 @@ class HubEntry:
     """A data set on the Hub with natural clients."""
 
     columns: HubColumns
-    summary: str
     split: str = "train"
     revision: str | None = None  # None: the newest
     configuration: str | None = None  # None: the only one
 
 
 HUB: dict[str, HubEntry] = {
-    "flwrlabs/femnist": HubEntry(HubColumns("writer_id", "image", "character"), "LEAF's FEMNIST by writer"),
-    "flwrlabs/shakespeare": HubEntry(HubColumns("character_id", "x", "y"), "LEAF's Shakespeare by role"),
+    "flwrlabs/femnist": HubEntry(HubColumns("writer_id", "image", "character")),
+    "flwrlabs/shakespeare": HubEntry(HubColumns("character_id", "x", "y")),
     # The newest revision is a script, which `datasets` does not run since version 4; this one is the same as Parquet.
     # Its splits are by speaker, as Google's lists are; some of every speaker's recordings are held out instead.
     "google/speech_commands": HubEntry(
         HubColumns("speaker_id", "audio", "label"),
-        "Google's Speech Commands by speaker",
         split="train+validation+test",
         revision="refs/pr/5",
         configuration="v0.02",
@@ -69,9 +66,6 @@ def hub_source(name: str) -> SampleSource:
     """Return a data set of `HUB`; it is downloaded at once, unless it is on this machine already.
 
     Rows that belong to nobody are left out.
-
-    Raises:
-        FileError: the name is not known, or the data set cannot be had.
     """
     if name not in HUB:
         raise file_error(name, "name", f"one of {', '.join(HUB)}", "another", "use from_hugging_face for others")
@@ -105,13 +99,7 @@ def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Sam
     features are texts, labels are single characters. Some of a client's rows are held out by chance, but of texts the
     last ones.
 
-    Args:
-        dataset: one split.
-        name: what it is called in reports and errors.
-        columns: which hold the client, the features and the label.
-
-    Raises:
-        FileError: a column is missing, or holds what cannot be used.
+    Reports and errors call it by ``name``.
     """
     kind = _kind(dataset, name, columns.features)
     if kind == "image" and find_spec("PIL") is None:
@@ -133,7 +121,7 @@ def from_hugging_face(dataset: "Dataset", name: str, columns: HubColumns) -> Sam
                 x = _inputs(name, columns.features, kind, numbers, list(features[numbers][columns.features]))
                 yield ClientSamples(owner, x, labels[rows[part]], None if is_test is None else is_test[part])
 
-    return SampleSource(name, Path(name), classes, clients)
+    return SampleSource(name, Path(name), classes, clients, by_column=kind.startswith("float"))
 
 
 def _without(name: str, package: str, extra: str) -> FileError:
@@ -264,19 +252,15 @@ def _image(value: dict[str, Any]) -> StoredInputs:
         return np.asarray(image.convert("L" if is_grey else "RGB"), dtype=np.uint8)
 
 
-def _recording(value: dict[str, Any]) -> StoredInputs:
-    return log_mel(read_wav(io.BytesIO(_bytes(value)), str(value.get("path")), "recording"))
-
-
 def _bytes(value: dict[str, Any]) -> bytes:
     return value["bytes"] if value.get("bytes") is not None else Path(value["path"]).read_bytes()
 
 
-def _characters(value: str) -> StoredInputs:
-    return BY_CHARACTER.tokens(value).astype(np.int32)
-
-
-_CONVERTERS: dict[str, Callable[[Any], StoredInputs]] = {"image": _image, "text": _characters, "audio": _recording}
+_CONVERTERS: dict[str, Callable[[Any], StoredInputs]] = {
+    "image": _image,
+    "text": lambda value: BY_CHARACTER.tokens(value).astype(np.int32),
+    "audio": lambda value: log_mel(read_wav(io.BytesIO(_bytes(value)), str(value.get("path")), "recording")),
+}
 
 
 def _numbers(kind: str) -> Callable[[Any], StoredInputs]:

@@ -20,11 +20,7 @@ _PARTS = 256  # small files: a gigabyte of texts makes parts of four megabytes; 
 
 
 def json_lines_files(path: Path) -> list[Path]:
-    """Return a file of JSON lines, or those in a folder.
-
-    Raises:
-        FileError: there are none, or they are packed with Zstandard.
-    """
+    """Return a file of JSON lines, or those in a folder."""
     found = [path] if path.is_file() else []
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if file.suffix in (*_ENDINGS, ".zst") and file.is_file())
@@ -38,11 +34,7 @@ def json_lines_files(path: Path) -> list[Path]:
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield the objects of a file of JSON lines and the numbers of their lines, from 1.
-
-    Raises:
-        FileError: a line is not an object in UTF-8, or the file cannot be unpacked.
-    """
+    """Yield the objects of a file of JSON lines and the numbers of their lines, from 1."""
     line = 0
     with _opened(path) as file:
         try:
@@ -77,11 +69,7 @@ def _object(path: Path, line: int, text: bytes) -> dict[str, object]:
 
 
 def text_entry(path: Path, line: int, found: dict[str, object], key: str) -> str:
-    """Return an entry of an object that must be text.
-
-    Raises:
-        FileError: it is missing, empty, not text, or holds half a character.
-    """
+    """Return an entry of an object that must be text."""
     text = found.get(key)
     if not isinstance(text, str) or not text:
         got = shown(text) if key in found else f"only {', '.join(found) or 'an empty object'}"
@@ -107,8 +95,7 @@ def parted_by_client(
 
     All records are read on entering, into temporary files (where TMPDIR says); one of them at a time is in memory.
 
-    Args:
-        records: client, a number and a text, in any order.
+    A record is a client, a number and a text.
     """
     with tempfile.TemporaryDirectory(prefix="auxo-") as folder:
         parts = [Path(folder) / f"{number}.jsonl" for number in range(_PARTS)]

@@ -10,17 +10,15 @@ are large, so they are read user by user, and no more than one user is in memory
 import json
 import string
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from auxo.core.types import BoolArray, IntArray
-from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, SampleSource
+from auxo.datasets.client_samples import ClientSamples, SampleSource, end_held_out
 from auxo.datasets.text_features import BY_CHARACTER
 from auxo.files.errors import FileError, file_error
-from auxo.population.federated_data import StoredInputs
 
 _CHUNK = 1 << 20  # characters that are read at once at least; our choice
 _SIDE = 28  # pixels of an image
@@ -48,12 +46,6 @@ def leaf_shakespeare(path: Path) -> SampleSource:
     return _source("shakespeare", path, BY_CHARACTER.names, _next_characters)
 
 
-def end_held_out(samples: int) -> BoolArray:
-    """Return which of a text's samples are for testing: the last ones, where neighbours overlap."""
-    number = min(max(1, round(TEST_SHARE * samples)), samples - 1) if samples >= 2 else 0
-    return np.arange(samples) >= samples - number
-
-
 @dataclass(frozen=True)
 class _User:
     """What a file says about one user, not yet checked."""
@@ -67,24 +59,14 @@ class _User:
         return file_error(self.path, f"user {self.name}, sample {sample}", expected, got, _REMEDY)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A user's samples as arrays."""
-
-    x: StoredInputs
-    y: IntArray
-    is_test: BoolArray | None  # where LEAF has not split them
-
-
-def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[_User], _Read]) -> SampleSource:
+def _source(name: str, path: Path, classes: tuple[str, ...], convert: Callable[[_User], ClientSamples]) -> SampleSource:
     def clients() -> Iterator[ClientSamples]:
         seen: dict[bool | None, set[str]] = {}
         for file, is_test in _files(path):
             for user in _users(file):
                 read = convert(user)
                 seen.setdefault(is_test, set()).add(user.name)
-                split = read.is_test if is_test is None else np.full(len(read.y), is_test)
-                yield ClientSamples(user.name, read.x, read.y, split)
+                yield read if is_test is None else replace(read, is_test=np.full(len(read.y), is_test))
         once = seen.get(False, set()) ^ seen.get(True, set())
         if once:
             remedy = "split by sample (preprocess.sh -t sample), or give the folder all_data, which is not split"
@@ -159,7 +141,7 @@ def _check_counts(path: Path, users: object, numbers: object, counts: dict[str, 
         raise file_error(path, f"user {min(unlisted)}", "to be listed in users", "no such entry", _REMEDY)
 
 
-def _images(user: _User) -> _Read:
+def _images(user: _User) -> ClientSamples:
     pixels = _SIDE * _SIDE
     for sample, image in enumerate(user.x):
         if not isinstance(image, list) or len(image) != pixels:
@@ -179,10 +161,11 @@ def _images(user: _User) -> _Read:
     for sample, label in enumerate(user.y):
         if not isinstance(label, int) or not 0 <= label < len(_CHARACTERS):
             raise user.error(sample, f"a label from 0 to {len(_CHARACTERS) - 1}", repr(label)[:40])
-    return _Read(whole.astype(np.uint8).reshape(-1, _SIDE, _SIDE), np.array(user.y, dtype=np.int64), None)
+    x = whole.astype(np.uint8).reshape(-1, _SIDE, _SIDE)
+    return ClientSamples(user.name, x, np.array(user.y, dtype=np.int64))
 
 
-def _next_characters(user: _User) -> _Read:
+def _next_characters(user: _User) -> ClientSamples:
     before: list[str] = []
     after: list[str] = []
     for sample, (window, character) in enumerate(zip(user.x, user.y, strict=True)):
@@ -194,7 +177,7 @@ def _next_characters(user: _User) -> _Read:
         before.append(window)
         after.append(character)
     x = BY_CHARACTER.tokens("".join(before)).reshape(-1, _WINDOW).astype(np.int32)
-    return _Read(x, BY_CHARACTER.tokens("".join(after)), end_held_out(len(after)))
+    return ClientSamples(user.name, x, BY_CHARACTER.tokens("".join(after)), end_held_out(len(after)))
 
 
 class _JsonText:

@@ -25,8 +25,7 @@ def log_mel(signal: Float32Array) -> NDArray[np.uint8]:
     all that is softer is level 0, the loudest spot 255. A level is a third of a decibel: finer than anybody hears, so a
     byte is enough.
 
-    Args:
-        signal: (16000,) samples at 16 kHz; shorter ones are filled up with silence, longer ones cut.
+    The signal has 16000 samples at 16 kHz; shorter ones are filled up with silence, longer ones cut.
     """
     second = np.zeros(RATE)
     second[: len(signal)] = signal[:RATE]

@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray
-from auxo.datasets.table_files import TablePart
+from auxo.datasets.table_files import FLAGS, GAPS, TablePart, as_number
 from auxo.files.errors import FileError, file_error
-
-GAPS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-"""What stands for a missing number in a table without types, whatever the case of its letters; our choice."""
 
 _NAMED = 5  # columns that are named; our choice
 
@@ -44,13 +41,20 @@ def numbers_with_gaps(values: NDArray[Any]) -> FloatArray | None:
     return np.array(listed, dtype=np.float64)
 
 
+def finite_column(part: TablePart, name: str, expected: str, remedy: str) -> FloatArray:
+    """Return a column of numbers with NaN for gaps; what is no finite number is an error that names its row."""
+    values = part.columns[name]
+    numbers = numbers_with_gaps(values) if values.ndim == 1 else None
+    if numbers is None or np.isinf(numbers).any():
+        listed = [_number(value) for value in values.tolist()] if values.ndim == 1 else []
+        row = next((row for row, one in enumerate(listed) if one is None or np.isinf(one)), 0)
+        raise file_error(part.path, part.place(row, name), expected, f"{values[row]!r:.80}", remedy)
+    return numbers
+
+
 def _number(value: object) -> float | None:
-    if value is None or str(value).strip().lower() in GAPS:
-        return float("nan")
-    try:
-        return float(str(value))
-    except ValueError:
-        return None
+    text = "" if value is None else str(value).strip().lower()
+    return float("nan") if text in GAPS else FLAGS.get(text, as_number(text))
 
 
 @dataclass
@@ -88,7 +92,8 @@ class MissingCount:
         more = f", and {len(self.by_column) - _NAMED} columns more" if len(self.by_column) > _NAMED else ""
         return f"{self.rows_with_gaps:,} of {self.rows:,} rows have missing values ({named}{more})"
 
-    def error(self, path: object) -> FileError:
+    def error(self, path: object, hint: str = "") -> FileError:
         """Return the error that says so, and what can be done."""
         remedy = "leave these rows out with --missing drop, fill gaps with means with --missing mean, or mend the table"
+        remedy += hint
         return file_error(str(path), self.first or "rows", "a value in every row", self.words(), remedy)

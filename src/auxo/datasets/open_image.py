@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.datasets.client_samples import ClientSamples, SampleSource
-from auxo.files.errors import FileError, file_error
+from auxo.files.errors import file_error
 
 SIDE = 64  # pixels; our choice: FedScale's 256 take sixteen times the room
 EASY_CLASSES = 60  # of OpenImage-Easy in the paper's evaluation
@@ -33,17 +33,9 @@ _REMEDY = "unpack FedScale's openImage.tar.gz again"
 def open_image(path: Path, classes: int | None = None, side: int = SIDE) -> SampleSource:
     """Return photographs by client as RGB levels (uint8), (side, side, 3); the sides' proportion is not kept.
 
-    The lists of samples are read at once, the images when they are asked for.
-
-    Args:
-        path: the folder.
-        classes: how many of the most frequent classes are kept, of equally frequent ones the first; they are numbered
-            from 0 in the order of their labels, and clients left without samples to train on or to be scored with are
-            dropped. None: all.
-        side: to which images are resized.
-
-    Raises:
-        FileError: the lists of samples are missing or damaged.
+    The lists of samples are read at once, the images when they are asked for. ``classes`` is how many of the most
+    frequent ones are kept, of equally frequent ones the first (None: all); they are numbered from 0 in the order of
+    their labels, and clients left without samples to train on or to be scored with are dropped.
     """
     listing = _listing(path)
     kept = _most_frequent(listing, classes)
@@ -108,18 +100,13 @@ def _listing(path: Path) -> _Listing:
     return _Listing(
         files=(train, second) if has_split and second is not None else (train,),
         clients=tuple(rows.clients),
-        client=np.array([rows.clients[name] for part in parts for name in _names_of(part)], dtype=np.int64),
+        client=np.concatenate([np.array([rows.clients[name] for name in part.clients])[part.client] for part in parts]),
         label=np.array([label for part in parts for label in part.label], dtype=np.int64),
         file=np.repeat(np.arange(len(parts)), [len(part.line) for part in parts]),
         line=np.array([line for part in parts for line in part.line], dtype=np.int64),
         offset=np.array([offset for part in parts for offset in part.offset], dtype=np.int64),
         names={**test.names, **rows.names} if has_split else rows.names,
     )
-
-
-def _names_of(rows: _Rows) -> Iterator[str]:
-    names = tuple(rows.clients)
-    return (names[client] for client in rows.client)
 
 
 def _read_rows(path: Path) -> _Rows:
@@ -228,7 +215,8 @@ class _Images:
         try:
             from PIL import Image  # noqa: PLC0415 - only images need it
         except ImportError as error:
-            raise _without_pillow(file.path) from error
+            remedy = 'run pip install "auxo[data]"'
+            raise file_error(file.path, "images", "Pillow, to read them", "no such package", remedy) from error
         try:
             with Image.open(path) as image:
                 image.draft("RGB", (2 * self._side, 2 * self._side))  # JPEG is decoded at the size that is needed
@@ -239,7 +227,3 @@ class _Images:
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             got = f"one that cannot be read ({error})"
             raise file_error(file.path, place, "an image", got, _REMEDY) from error
-
-
-def _without_pillow(path: Path) -> FileError:
-    return file_error(path, "images", "Pillow, to read them", "no such package", 'run pip install "auxo[data]"')

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.datasets.client_samples import ClientSamples, SampleSource
+from auxo.datasets.client_samples import ClientSamples, SampleSource, end_held_out
 from auxo.datasets.json_lines import json_lines_files, json_objects, parted_by_client, text_entry
-from auxo.datasets.leaf import end_held_out
 from auxo.datasets.text_features import UNKNOWN_TOKEN, Vocabulary, windows, words_and_marks
 from auxo.files.errors import file_error
 
@@ -32,11 +31,6 @@ def reddit(path: Path) -> SampleSource:
 
     The vocabulary is read at once, the comments again when they are asked for.
 
-    Args:
-        path: a file of JSON lines (author, body), plain or packed, or a folder of them.
-
-    Raises:
-        FileError: the files are missing or damaged.
     """
     texts = (words_and_marks(body) for _, _, body in _comments(path))
     vocabulary = Vocabulary.of_words(texts, VOCABULARY + 1)
@@ -62,13 +56,9 @@ def _comments(path: Path) -> Iterator[tuple[str, int, str]]:
             if comment.get("body") == "":
                 continue
             body = text_entry(file, line, comment, "body")
-            if author not in _GONE and body not in _GONE and not _is_bot(author):
+            is_bot = author.lower() == "automoderator" or author.lower().endswith("bot")
+            if author not in _GONE and body not in _GONE and not is_bot:
                 yield author, line, body
-
-
-def _is_bot(author: str) -> bool:
-    name = author.lower()
-    return name == "automoderator" or name.endswith("bot")
 
 
 def _samples(author: str, comments: list[str], vocabulary: Vocabulary) -> ClientSamples:

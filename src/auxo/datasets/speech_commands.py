@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auxo.core.types import Float32Array
 from auxo.datasets.client_samples import ClientSamples, SampleSource
@@ -27,15 +26,13 @@ def speech_commands(path: Path) -> SampleSource:
     """Return spoken words by speaker, 32 bands by 32 frames as levels (uint8); labels are the words in order.
 
     The folder's names are read at once, its recordings when they are asked for.
-
-    Raises:
-        FileError: there is no such folder, or no words are in it.
     """
     words = _words(path)
 
     def clients() -> Iterator[ClientSamples]:
         for speaker, recordings in sorted(_by_speaker(path, words).items()):
-            x = [_spectrum(path / words[label] / name) for label, name in recordings]
+            files = [path / words[label] / name for label, name in recordings]
+            x = [log_mel(read_wav(str(file), file, "file")) for file in files]
             y = np.array([label for label, _ in recordings], dtype=np.int64)
             yield ClientSamples(speaker, np.stack(x), y)
 
@@ -43,16 +40,7 @@ def speech_commands(path: Path) -> SampleSource:
 
 
 def read_wav(file: str | BinaryIO, path: str | Path, place: str) -> Float32Array:
-    """Return the samples of a recording, from -1 to 1.
-
-    Args:
-        file: its name, or the file.
-        path: what an error is about.
-        place: where in it, for an error.
-
-    Raises:
-        FileError: it is not 16-bit PCM at 16 kHz with one channel, is empty, or ends early.
-    """
+    """Return the samples of a recording, from -1 to 1; an error is about a place in ``path``."""
     expected = f"a wav file (16-bit PCM, {RATE} Hz, one channel)"
     try:
         with wave.open(file) as wav:
@@ -94,7 +82,3 @@ def _by_speaker(path: Path, words: tuple[str, ...]) -> dict[str, list[tuple[int,
                 raise file_error(path / word, name, "a name such as 0a7c2a8d_nohash_0.wav", "another one", _REMEDY)
             found.setdefault(match["speaker"], []).append((label, name))
     return found
-
-
-def _spectrum(path: Path) -> NDArray[np.uint8]:
-    return log_mel(read_wav(str(path), path, "file"))

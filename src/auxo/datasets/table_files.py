@@ -1,25 +1,34 @@
 """Tables on disk, a part at a time: parquet (one file or a folder of them), csv and npz."""
 
 import csv
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, IntArray
 from auxo.files.errors import FileError, file_error
+from auxo.files.npz import read_arrays
 
 _ROWS_AT_ONCE = 4096  # our choice: an image of 224 x 224 in three colours makes 600 MB of this
 KNOWN = ".parquet (or a folder of such files), .csv or .npz"
 """What files of tables are called."""
 
+GAPS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+"""What stands for a missing number in a table without types, whatever the case of its letters; our choice."""
+
 _AGAIN = "copy it again from its origin"
+_BETWEEN = (",", ";", "\t")  # values of a csv file
+_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")  # a number with a decimal comma, or with one between thousands
+_POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}|[0-9]{1,2}:[0-9]{2}(:|$)")
 
 
 @dataclass(frozen=True)
@@ -45,40 +54,23 @@ class TablePart:
         )
 
 
-class TableFile(Protocol):
+@dataclass(frozen=True, eq=False)
+class TableFile(ABC):
     """A table that can be read more than once."""
 
-    @property
-    def path(self) -> Path:
-        """Return where it is."""
-        ...
+    path: Path
+    names: tuple[str, ...]  # of its columns
+    numeric: tuple[str, ...]  # names of those that hold one number a row
+    others: dict[str, str]  # columns that do not, and what they hold: "text", "times", "lists" or the name of a type
+    has_types: bool  # whether numbers are told from text; where not, everything is text
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of its columns."""
-        ...
-
-    @property
-    def numeric(self) -> tuple[str, ...]:
-        """Return the names of the columns that hold one number a row."""
-        ...
-
-    @property
-    def has_types(self) -> bool:
-        """Return whether numbers are told from text; where not, everything is text."""
-        ...
-
+    @abstractmethod
     def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
-        ...
 
 
 def open_table_file(path: Path) -> TableFile:
-    """Return the table in a file, by the file's name.
-
-    Raises:
-        FileError: there is no such file, it cannot be read, or it is of no known kind.
-    """
+    """Return the table in a file, by the file's name."""
     if path.is_dir():
         files = tuple(sorted(path.rglob("*.parquet")))
         if not files:
@@ -97,15 +89,11 @@ def open_table_file(path: Path) -> TableFile:
             raise file_error(path, "file", f"a table: {KNOWN}", other or "no ending", "convert or rename it")
 
 
-@dataclass(frozen=True)
-class ParquetTable:
+@dataclass(frozen=True, eq=False)
+class ParquetTable(TableFile):
     """Parquet files with the same columns."""
 
-    path: Path
     files: tuple[Path, ...]
-    names: tuple[str, ...]
-    numeric: tuple[str, ...]
-    has_types: bool = True
 
     @staticmethod
     def of(path: Path, files: tuple[Path, ...]) -> "ParquetTable":
@@ -114,10 +102,10 @@ class ParquetTable:
 
         with _opened_parquet(files[0]) as file:
             fields = list(file.schema_arrow)
-        numeric = [
-            field.name for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        ]
-        return ParquetTable(path, files, tuple(field.name for field in fields), tuple(numeric))
+        held = {field.name: _held(field.type, pa.types) for field in fields}
+        numeric = tuple(name for name, kind in held.items() if kind == "numbers")
+        others = {name: kind for name, kind in held.items() if kind != "numbers"}
+        return ParquetTable(path, tuple(held), numeric, others, True, files)
 
     def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
@@ -133,6 +121,18 @@ class ParquetTable:
                     columns = {name: _array(path, first, name, batch.column(name)) for name in names}
                     yield TablePart(path, "row", numbers, columns)
                     first += batch.num_rows
+
+
+def _held(kind: Any, kinds: Any) -> str:
+    """Return in a word what a column of an Arrow type holds."""
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    if any(is_one(kind) for is_one in (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal)):
+        return "numbers"
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return "text"
+    if kinds.is_temporal(kind):
+        return "times"
+    return "lists" if kinds.is_nested(kind) else str(kind)
 
 
 @contextmanager
@@ -176,6 +176,8 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
             raise file_error(path, f"row {row}, {name}", expected, got, remedy)
         shape.append(int(lengths[0]) if len(lengths) else 1)
         column = column.flatten()
+    if kinds.is_decimal(column.type):
+        column = column.cast(pa.float64())
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
         values = np.array(column.to_pylist(), dtype=np.object_)
     elif kinds.is_boolean(column.type) or kinds.is_integer(column.type) or kinds.is_floating(column.type):
@@ -191,19 +193,20 @@ def _array(path: Path, first: int, name: str, column: Any) -> NDArray[Any]:
     return values.reshape(-1, *shape) if shape else values
 
 
-@dataclass(frozen=True)
-class CsvTable:
-    """Values with commas between them; the first line names the columns."""
+@dataclass(frozen=True, eq=False)
+class CsvTable(TableFile):
+    """Values with commas between them, or semicolons or tabs; the first line names the columns.
 
-    path: Path
-    names: tuple[str, ...]
-    numeric: tuple[str, ...]
-    has_types: bool = False
+    Where commas are not between values, they are decimal: 1,5 is 1.5.
+    """
+
+    between: str
 
     @staticmethod
     def of(path: Path) -> "CsvTable":
         """Return the table in a file; a column counts as numeric if its first value, gaps left out, is a number."""
-        rows = _csv_rows(path)
+        between = _between(path)
+        rows = _csv_rows(path, between)
         _, header = next(rows, (1, []))
         names = tuple(name.strip() for name in header)
         if not names or len(set(names)) < len(names) or "" in names:
@@ -213,23 +216,26 @@ class CsvTable:
         first: dict[str, str] = {}
         for _, row in rows:
             for name, value in zip(names, row, strict=False):
-                if value.strip():
-                    first.setdefault(name, value)
+                if value.strip().lower() not in GAPS:
+                    first.setdefault(name, value.strip())
             if len(first) == len(names):
                 break
-        return CsvTable(path, names, tuple(name for name in names if _is_number(first.get(name, ""))))
+        held = {name: _held_by_text(first.get(name, ""), between) for name in names}
+        numeric = tuple(name for name in names if held[name] == "numbers")
+        others = {name: kind for name, kind in held.items() if kind != "numbers"}
+        return CsvTable(path, names, numeric, others, False, between)
 
     def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time; all values are text."""
         places = [self.names.index(name) for name in names]
         lines: list[int] = []
         kept: list[list[str]] = []
-        rows = _csv_rows(self.path)
+        rows = _csv_rows(self.path, self.between)
         next(rows)
         for line, row in rows:
             if len(row) != len(self.names):
                 expected, got = f"{len(self.names)} values, as there are columns", f"{len(row)}"
-                remedy = "put values with commas in quotation marks"
+                remedy = f"put values with {self.between!r} in them in quotation marks"
                 raise file_error(self.path, f"line {line}", expected, got, remedy)
             lines.append(line)
             kept.append([row[place] for place in places])
@@ -241,13 +247,50 @@ class CsvTable:
 
     def _part(self, names: Sequence[str], lines: list[int], rows: list[list[str]]) -> TablePart:
         columns = dict(zip(names, np.array(rows, dtype=np.object_).T, strict=True))
-        return TablePart(self.path, "line", np.array(lines), columns)
+        part = TablePart(self.path, "line", np.array(lines), columns)
+        if self.between != ",":
+            for name, values in columns.items():
+                columns[name] = _with_points(part, name, values)
+        return part
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _between(path: Path) -> str:
+    """Return what stands between the values of a csv file: what its first line has most of."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline()
+    return max(_BETWEEN, key=header.count)  # a comma where there is none of them
+
+
+def _held_by_text(value: str, between: str) -> str:
+    """Return in a word what a column holds whose first value this is."""
+    if not value:
+        return "nothing"
+    if as_number(value) is not None or value.lower() in FLAGS:
+        return "numbers"
+    if _COMMA.fullmatch(value):
+        return "numbers" if between != "," else "numbers with commas"
+    return "times" if _TIME.match(value) else "text"
+
+
+def _with_points(part: TablePart, name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Return a column with points in place of decimal commas."""
+    has_comma = np.array([_COMMA.fullmatch(value.strip()) is not None for value in values.tolist()], dtype=np.bool_)
+    if not has_comma.any():
+        return values
+    for row, value in enumerate(values.tolist()):
+        if _POINT.fullmatch(value.strip()):
+            expected, remedy = "one decimal sign in all of a column", "write all numbers with a point"
+            got = f"{value!r} and {values[has_comma][0]!r}"
+            raise file_error(part.path, part.place(row, name), expected, got, remedy)
+    made = values.copy()
+    made[has_comma] = [value.replace(",", ".") for value in values[has_comma].tolist()]
+    return made
+
+
+def _csv_rows(path: Path, between: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line at which each row ends, from 1, and its values; empty lines are passed over."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+        reader = csv.reader(file, strict=True, delimiter=between)
         try:
             for row in reader:
                 if row:
@@ -271,23 +314,34 @@ def _first_line_that_is_not_utf8(path: Path) -> tuple[int, int]:
     raise AssertionError(f"{path}: changed while it was read")
 
 
-def _is_number(text: str) -> bool:
+FLAGS = {"true": 1.0, "false": 0.0}
+"""Truth values in a table, as numbers, whatever the case of their letters."""
+
+
+def as_number(value: object) -> float | None:
+    """Return a value of a table as a number; None: it is none."""
     try:
-        float(text)
+        return float(str(value))
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def held_by_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return which arrays hold one number a row, and what the others do."""
+    words = {"M": "times", "m": "times", "U": "text", "S": "text", "O": "text"}
+    others = {
+        name: "lists" if values.ndim > 1 else words.get(values.dtype.kind, str(values.dtype))
+        for name, values in arrays.items()
+        if values.ndim > 1 or values.dtype.kind not in "biuf"
+    }
+    return tuple(name for name in arrays if name not in others), others
 
 
 @dataclass(frozen=True, eq=False)
-class NpzTable:
-    """Arrays of the same length, which are read as a whole: nothing in an archive can be read in parts."""
+class NpzTable(TableFile):
+    """Arrays of the same length that are in memory: nothing in an archive can be read in parts."""
 
-    path: Path
     arrays: dict[str, NDArray[Any]]
-    names: tuple[str, ...]
-    numeric: tuple[str, ...]
-    has_types: bool = True
 
     @staticmethod
     def of(path: Path) -> "NpzTable":
@@ -298,8 +352,7 @@ class NpzTable:
             got = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "none"
             remedy = "save arrays with one entry for each sample, and no others"
             raise file_error(path, "arrays", "some of the same length", got, remedy)
-        numeric = [name for name, values in arrays.items() if values.ndim == 1 and values.dtype.kind in "iuf"]
-        return NpzTable(path, arrays, tuple(arrays), tuple(numeric))
+        return NpzTable(path, tuple(arrays), *held_by_arrays(arrays), True, arrays)
 
     def parts(self, names: Sequence[str]) -> Iterator[TablePart]:
         """Yield these columns, some rows at a time."""
@@ -311,29 +364,25 @@ class NpzTable:
             )
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, as ``np.savez`` writes them. Nothing in it is unpickled.
+def frame_table(frame: Any, name: str) -> TableFile:
+    """Return a data frame of pandas as a table; errors call it by ``name``."""
+    from pandas.api.types import infer_dtype  # noqa: PLC0415 - optional: whoever has a frame has it
 
-    Raises:
-        FileError: it is no such file, or an array cannot be read.
-    """
-    arrays, place = {}, "file"
-    try:
-        # Opened here, because NumPy leaves its own file open when the archive in it is damaged.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            for place in archive.files if isinstance(archive, NpzFile) else ():
-                arrays[place] = _as_text(archive[place])
-    except Exception as error:  # damaged bytes make zip, deflate and NumPy's parser of headers raise almost anything
-        remedy = "write numbers and strings, no Python objects, with np.savez"
-        raise file_error(
-            path, place, "an npz archive of arrays", f"one that cannot be read ({error})", remedy
-        ) from error
-    return arrays
-
-
-def _as_text(values: NDArray[Any] | bytes) -> NDArray[Any]:
-    """Return strings for arrays of bytes, and other arrays as they are."""
-    if isinstance(values, bytes):
-        raise TypeError("not an array")
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+    if not frame.columns.is_unique:
+        raise file_error(name, "columns", "names that differ", "some twice", "rename them")
+    arrays: dict[str, NDArray[Any]] = {}
+    others: dict[str, str] = {}
+    for column in frame.columns:
+        values = frame[column]
+        kind = infer_dtype(values.cat.categories if hasattr(values, "cat") else values, skipna=True)
+        if kind.startswith(("date", "time", "period")):
+            others[str(column)] = "times"
+        elif kind not in ("integer", "floating", "boolean", "mixed-integer-float", "decimal"):
+            others[str(column)] = "text" if kind == "string" else "nothing" if kind == "empty" else f"{kind} values"
+        objects = values.astype(object)
+        has_gaps = bool(values.isna().any())
+        listed = [None if is_gap else one for one, is_gap in zip(objects, values.isna(), strict=True)]
+        plain = str(column) in others or has_gaps
+        arrays[str(column)] = np.array(listed, dtype=np.object_) if plain else np.array(listed)
+    numeric = tuple(column for column in arrays if column not in others)
+    return NpzTable(Path(name), tuple(arrays), numeric, others, True, arrays)

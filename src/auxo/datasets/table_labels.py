@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.datasets.missing_values import as_numbers_if_all_are, gaps
-from auxo.datasets.table_files import TableFile, TablePart
+from auxo.datasets.table_files import TableFile, TablePart, as_number
 from auxo.files.errors import FileError, file_error
 
 MAX_CLASSES = 100_000
@@ -30,26 +30,14 @@ class Labels:
         """Return the labels of some rows."""
         values = part.columns[column]
         if self.numbers:
-            return np.array([self.numbers[str(value)] for value in values.tolist()], dtype=np.int64)
+            return np.array([self.numbers[str(value).strip()] for value in values.tolist()], dtype=np.int64)
         labels: IntArray = values.astype(np.float64).astype(np.int64)
         return labels
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a name was first found."""
-
-    path: Path
-    words: str
-
-
 def read_labels(table: TableFile, column: str) -> Labels:
-    """Return the classes that a column of labels has; gaps are passed over.
-
-    Raises:
-        FileError: a label is neither a whole number from 0 nor a name, or there are too many.
-    """
-    most, names = -1, dict[str, _Place]()
+    """Return the classes that a column of labels has; gaps are passed over."""
+    most, names = -1, dict[str, tuple[Path, str]]()  # where each name was first found
     for whole in table.parts((column,)):
         if whole.columns[column].ndim != 1:
             got = f"lists of {whole.columns[column].shape[1:]}"
@@ -61,16 +49,16 @@ def read_labels(table: TableFile, column: str) -> Labels:
         else:
             _gather(names, part, column, values)
     if names and most >= 0:
-        name, place = next(iter(names.items()))
+        name, (path, place) = next(iter(names.items()))
         expected = "a whole number, as in other files of the table"
-        raise file_error(place.path, place.words, expected, repr(name), "use numbers in all files, or names in all")
+        raise file_error(path, place, expected, repr(name), "use numbers in all files, or names in all")
     if names and not table.has_types:
-        numbers = [_as_number(name) for name in names]
-        if all(number is not None for number in numbers):  # text because all of the file is
-            for (name, place), number in zip(names.items(), numbers, strict=True):
-                if not _is_label(number):
-                    raise file_error(place.path, place.words, _RANGE, name, _NUMBER_THEM)
-            return _numbered(int(max(number for number in numbers if number is not None)))
+        numbers = [number for name in names if (number := as_number(name)) is not None]
+        if len(numbers) == len(names):  # text because all of the file is
+            for (name, (path, place)), number in zip(names.items(), numbers, strict=True):
+                if not (0 <= number < MAX_CLASSES and number.is_integer()):
+                    raise file_error(path, place, _RANGE, name, _NUMBER_THEM)
+            return _numbered(int(max(numbers)))
     if names:
         classes = tuple(sorted(names))
         return Labels(classes, {name: number for number, name in enumerate(classes)})
@@ -93,24 +81,14 @@ def _largest(part: TablePart, column: str, values: NDArray[Any]) -> int:
     return int(numbers.max(initial=-1))
 
 
-def _gather(names: dict[str, _Place], part: TablePart, column: str, values: NDArray[Any]) -> None:
+def _gather(names: dict[str, tuple[Path, str]], part: TablePart, column: str, values: NDArray[Any]) -> None:
     for row, value in enumerate(values.tolist()):
-        if str(value) not in names:
-            names[str(value)] = _Place(part.path, part.place(row, column))
+        name = str(value).strip()
+        if name not in names:
+            names[name] = part.path, part.place(row, column)
             if len(names) > MAX_CLASSES:
                 raise _not_a_label(part, column, row, f"the {len(names)}th name")
 
 
 def _not_a_label(part: TablePart, column: str, row: int, got: str) -> FileError:
     return file_error(part.path, part.place(row, column), _RANGE, got, _NUMBER_THEM)
-
-
-def _as_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _is_label(number: float | None) -> bool:
-    return number is not None and 0 <= number < MAX_CLASSES and number == int(number)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.types import BoolArray, FloatArray
-from auxo.datasets.missing_values import gaps, numbers_with_gaps
+from auxo.datasets.missing_values import finite_column, gaps, numbers_with_gaps
 from auxo.datasets.table_files import TableFile, TablePart
 from auxo.files.errors import file_error
 from auxo.population.preparation import LearningTask
@@ -28,21 +28,14 @@ class Targets:
     names: tuple[str, ...]  # of the targets
 
     def gaps(self, part: TablePart) -> dict[str, BoolArray]:
-        """Return which rows lack a value in each column; a text without a name in it has no label, which is none."""
-        if self._are_named:
-            values = part.columns[self.columns[0]].tolist()
-            return {self.columns[0]: np.array([value is None for value in values], dtype=np.bool_)}
+        """Return which rows lack a value in each column; an empty text is one, and of ``;`` alone no label."""
         if self.task == "multi-label":
             return {name: gaps(part.columns[name]) for name in self.columns}
         found = {name: numbers_with_gaps(part.columns[name]) for name in self.columns}
         return {name: np.isnan(numbers) for name, numbers in found.items() if numbers is not None}
 
     def of(self, part: TablePart) -> FloatArray:
-        """Return the targets of some rows, (rows, targets).
-
-        Raises:
-            FileError: a value is no number, or no flag.
-        """
+        """Return the targets of some rows, (rows, targets)."""
         if self._are_named:
             place = {name: number for number, name in enumerate(self.names)}
             found = np.zeros((len(part.numbers), len(self.names)))
@@ -64,14 +57,11 @@ class Targets:
 
 
 def read_targets(table: TableFile, task: LearningTask, columns: tuple[str, ...]) -> Targets:
-    """Return how these columns become targets; names of labels are gathered from all rows.
-
-    Raises:
-        FileError: a column of names has none, or too many.
-    """
+    """Return how these columns become targets; names of labels are gathered from all rows."""
     if task == "regression" or len(columns) > 1:
         return Targets(task, columns, columns)
-    names = sorted({name for part in table.parts(columns) for name in _all_names(part, columns[0])})
+    values = (value for part in table.parts(columns) for value in part.columns[columns[0]].tolist())
+    names = sorted({name for value in values for name in _names(value)})
     if not 1 <= len(names) <= _MOST_LABELS:
         expected = f"names of 1 to {_MOST_LABELS} labels with ; between them, or a column of 0 and 1 for each"
         remedy = "name the columns of labels with --label, each once"
@@ -79,27 +69,12 @@ def read_targets(table: TableFile, task: LearningTask, columns: tuple[str, ...])
     return Targets(task, columns, tuple(names))
 
 
-def _all_names(part: TablePart, column: str) -> Iterator[str]:
-    for value in part.columns[column].tolist():
-        yield from _names(value)
-
-
 def _names(value: object) -> list[str]:
     return [] if value is None else [name for one in _APART.split(str(value)) if (name := one.strip())]
 
 
 def _numbers(part: TablePart, name: str) -> FloatArray:
-    values = part.columns[name]
-    numbers = numbers_with_gaps(values) if values.ndim == 1 else None
-    wrong = None
-    if numbers is None:
-        wrong = next((row for row in range(len(values)) if numbers_with_gaps(values[row : row + 1]) is None), 0)
-    elif np.isinf(numbers).any():
-        wrong = int(np.isinf(numbers).argmax())
-    if numbers is None or wrong is not None:
-        place, got = part.place(wrong or 0, name), f"{values[wrong or 0]!r}"
-        raise file_error(part.path, place, "a number to be learned", got, "drop the row, or learn classes instead")
-    return numbers
+    return finite_column(part, name, "a number to be learned", "drop the row, or learn classes instead")
 
 
 def _flags(part: TablePart, name: str) -> FloatArray:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from auxo.core.rng import stream
 from auxo.core.settings import Bounds, checked
 from auxo.core.types import BoolArray, FloatArray, IntArray
-from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, ColumnPlan, SampleSource
+from auxo.datasets.client_samples import TEST_SHARE, ClientSamples, ColumnPlan, SampleSource, end_held_out
 from auxo.datasets.column_looks import ColumnLooks
-from auxo.datasets.missing_values import MissingCount, gaps, numbers_with_gaps
-from auxo.datasets.table_files import TableFile, TablePart, open_table_file
+from auxo.datasets.missing_values import MissingCount, finite_column, gaps, numbers_with_gaps
+from auxo.datasets.table_categories import Categories, read_categories
+from auxo.datasets.table_files import TableFile, TablePart, as_number, open_table_file
 from auxo.datasets.table_labels import Labels, read_labels
 from auxo.datasets.table_targets import Targets, read_targets
 from auxo.datasets.text_features import BY_CHARACTER, hashed_words, windows
@@ -35,6 +36,10 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _SPLITS = {"train": False, "test": True}
 _IN_USE = {"client": ("client",), "label": ("label", "y"), "split": ("split", "test"), "group": ("group",)}
 _NAMED = 12  # columns that an error names; our choice
+_NO_NUMBER = (
+    "drop the row, or name the columns of numbers with --features; for categories give --categories {}, and for texts "
+    "say how with --text"
+)
 _HAS_NO_TYPE = "OUS"  # kinds of arrays that hold text
 
 
@@ -56,6 +61,7 @@ class TableColumns:
     shape: tuple[int, ...] | None = None  # of an input; None: as the lists are nested
     test_share: Annotated[float, Bounds(gt=0, lt=1)] = TEST_SHARE  # where no column says what is for testing
     standardise: bool = True  # columns of single numbers, each by its training mean and deviation
+    categories: tuple[str, ...] = ()  # columns of which every value becomes an input, 1 where a row has it and else 0
     missing: Missing = "error"  # what becomes of rows with missing values
     task: LearningTask = "classification"  # regression: labels are numbers; multi-label: flags, or names with ; between
 
@@ -67,6 +73,8 @@ class TableColumns:
                 f"label: expected one column of classes, got {', '.join(self.label)}; for several numbers or "
                 "labels say so with --task regression or --task multi-label"
             )
+        if self.categories and (self.text or self.tokens or self.shape):
+            raise ValueError("categories: expected columns of single values beside them, got a text, tokens or a shape")
         if self.shape is not None and (not self.shape or min(self.shape) < 1):
             raise ValueError(f"shape: expected sizes of at least 1, got {self.shape}")
 
@@ -84,6 +92,7 @@ class _Roles:
     labels: tuple[str, ...]  # none for next characters; several for other tasks than classification
     split: str | None
     group: str | None
+    left_out: tuple[str, ...] = ()  # a sentence for each column that is no input though nobody said so
 
     def names(self) -> list[str]:
         optional = (name for name in (self.split, self.group) if name is not None)
@@ -112,11 +121,20 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
         FileError: the file cannot be read, a column is missing, or labels cannot be used; when its clients are asked
             for, also if inputs, clients, splits or groups cannot be used.
     """
-    table = open_table_file(path)
+    return source_of(open_table_file(path), columns)
+
+
+def source_of(table: TableFile, columns: TableColumns = BY_COMMON_NAMES) -> SampleSource:
+    """Return the same for a table that is open already."""
+    path = table.path
     roles = _roles(table, columns)
     labels = _labels(table, roles, columns)
     are_columns = _are_columns(table, roles, columns)
-    looks = ColumnLooks(roles.features if are_columns else ())
+    categories = {name: read_categories(table, name) for name in columns.categories}
+    inputs = tuple(
+        one for name in roles.features for one in (categories[name].names if name in categories else (name,))
+    )
+    looks = ColumnLooks(inputs if are_columns else ())
     counted = MissingCount()
 
     def clients() -> Iterator[ClientSamples]:
@@ -128,7 +146,7 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
             if len(part.numbers) == 0:
                 continue
             names = _client_names(part, roles.client)
-            rows = _samples(part, roles, columns, labels, names, are_columns)
+            rows = _samples(part, roles, columns, labels, names, categories if are_columns else None)
             if are_columns:
                 looks.add(rows.x)
             if shape is not None and rows.x.shape[1:] != shape:
@@ -138,18 +156,44 @@ def table_source(path: Path, columns: TableColumns = BY_COMMON_NAMES) -> SampleS
             shape = rows.x.shape[1:]
             yield from _by_client(part, roles.group, names, rows)
         if counted.rows_with_gaps and columns.missing == "error":
-            raise counted.error(path)
+            is_named = columns.task == "multi-label" and len(roles.labels) == 1 and roles.labels[0] in counted.by_column
+            raise counted.error(path, "; write ; for a sample that has none of the labels" if is_named else "")
 
     def notes() -> tuple[str, ...]:
         became = "were left out" if columns.missing == "drop" else "were filled with the columns' means"
         told = (f"{counted.words()}; they {became}",) if counted.rows_with_gaps else ()
-        return (*told, *looks.notes())
+        return (*told, *roles.left_out, *looks.notes())
 
     plan = None
     if are_columns:
-        plan = ColumnPlan(roles.features, columns.standardise, columns.missing, roles.client, roles.labels, notes)
+        kept = tuple((name, one.values) for name, one in categories.items())
+        plan = ColumnPlan(inputs, columns.standardise, columns.missing, roles.client, roles.labels, kept)
     names = labels.names if isinstance(labels, Targets) else labels.classes
-    return SampleSource(path.stem, path, names, clients, columns.test_share, columns.task, columns.standardise, plan)
+    return SampleSource(
+        path.stem,
+        path,
+        names,
+        clients,
+        columns.test_share,
+        columns.task,
+        columns.standardise,
+        plan,
+        notes,
+        by_column=plan is None and columns.text is None,
+    )
+
+
+def columns_in_use(table: TableFile) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of client, inputs and label of a table with the names in use; a label may be missing.
+
+    There are no columns of inputs where these are lists.
+    """
+    client = _required(table, "client", None)
+    label = _optional(table, "label", None)
+    taken = {client, label, *(_optional(table, use, None) for use in ("split", "group"))}
+    features = _feature_columns(table, BY_COMMON_NAMES, taken)
+    roles = _Roles(client, features, () if label is None else (label,), None, None)
+    return client, features if _are_columns(table, roles, BY_COMMON_NAMES) else (), roles.labels
 
 
 def _labels(table: TableFile, roles: _Roles, columns: TableColumns) -> Labels | Targets:
@@ -168,7 +212,12 @@ def _are_columns(table: TableFile, roles: _Roles, columns: TableColumns) -> bool
     first = next(iter(table.parts(roles.features)), None)
     if first is None:
         return True
-    arrays = [first.columns[name] for name in roles.features]
+    arrays = [first.columns[name] for name in roles.features if name not in columns.categories]
+    if columns.categories and any(array.ndim > 1 for array in arrays):
+        expected, remedy = "columns of single values beside categories", "leave --categories out, or name others"
+        raise file_error(table.path, ", ".join(roles.features[:3]), expected, "lists", remedy)
+    if columns.categories:
+        return True
     return all(array.ndim == 1 for array in arrays) and not all(array.dtype == np.uint8 for array in arrays)
 
 
@@ -189,7 +238,9 @@ def _without_gaps(
     filled = {}
     for name in roles.features:
         values = part.columns[name]
-        if are_columns:
+        if name in columns.categories:
+            filled[name] = gaps(values)
+        elif are_columns:
             numbers = numbers_with_gaps(values)
             if numbers is not None:  # otherwise it is told where it is read
                 filled[name] = np.isnan(numbers)
@@ -207,8 +258,33 @@ def _roles(table: TableFile, columns: TableColumns) -> _Roles:
     group = _optional(table, "group", columns.group)
     asked = (columns.label,) if isinstance(columns.label, str) or columns.label is None else columns.label
     labels = () if columns.text == "characters" else tuple(_required(table, "label", name) for name in asked)
-    features = _feature_columns(table, columns, {client, split, group, *labels})
-    return _Roles(client, features, labels, split, group)
+    taken = {client, split, group, *labels}
+    features = _feature_columns(table, columns, taken)
+    is_asked = columns.features is not None or columns.text is not None  # then what is left out was meant to be
+    left_out = () if is_asked else _left_out(table, features, {*taken, *features})
+    return _Roles(client, features, labels, split, group, left_out)
+
+
+def _left_out(table: TableFile, features: tuple[str, ...], taken: set[str | None]) -> tuple[str, ...]:
+    """Return a sentence for each column that did not become an input, with the reason and what can be done."""
+    found = []
+    for name in table.names:
+        kind = table.others.get(name, "numbers")
+        if name in taken:
+            continue
+        if kind == "numbers with commas":
+            expected, remedy = "numbers with a decimal point", "write them with a point, or put ; between values"
+            raise file_error(table.path, f"column {name!r}", expected, "commas, which may stand for thousands", remedy)
+        if kind == "text":
+            told = f"it holds text; --categories {name} makes an input of each of its values"
+        elif kind == "times":
+            told = "it holds times; make numbers of them first, such as hours or weekdays"
+        elif kind == "numbers":
+            told = f"{features[0]!r} is; name the columns of inputs with --features to have others"
+        else:
+            told = f"it holds {kind}; make numbers of them first"
+        found.append(f"column {name!r} is no input: {told}")
+    return tuple(found)
 
 
 def _required(table: TableFile, use: str, asked: str | None) -> str:
@@ -238,17 +314,21 @@ def missing_column(table: TableFile, use: str, name: str, remedy: str | None = N
 
 
 def _feature_columns(table: TableFile, columns: TableColumns, taken: set[str | None]) -> tuple[str, ...]:
+    for name in columns.categories:
+        if name not in table.names or name in taken:
+            raise missing_column(table, "categories", name)
     if columns.features is not None:
         asked = (columns.features,) if isinstance(columns.features, str) else columns.features
         for name in asked:
             if name not in table.names:
                 raise missing_column(table, "features", name)
-        return asked
+        return tuple(dict.fromkeys((*asked, *columns.categories)))
     usual = ("text",) if columns.text else ("features", "x")
     for name in usual:
         if name in table.names:
             return (name,)
-    numeric = () if columns.text else tuple(name for name in table.numeric if name not in taken)
+    inputs = {*table.numeric, *columns.categories} - taken
+    numeric = () if columns.text else tuple(name for name in table.names if name in inputs)
     if not numeric:
         raise missing_column(table, "features", usual[0])
     return numeric
@@ -259,7 +339,7 @@ def _client_names(part: TablePart, column: str) -> NDArray[Any]:
     if values.ndim != 1 or values.dtype.kind not in "OUSiu":
         expected, got = "names or whole numbers", f"{values.dtype} of shape {values.shape[1:]}"
         raise file_error(part.path, part.place(0, column), expected, got, "name the column of clients with --client")
-    names = np.array([str(value) for value in values.tolist()], dtype=np.object_)
+    names = np.array([str(value).strip() for value in values.tolist()], dtype=np.object_)
     empty = np.flatnonzero(names == "")
     if len(empty):
         remedy = "fill it in or drop the row"
@@ -273,16 +353,18 @@ def _samples(
     columns: TableColumns,
     labels: Labels | Targets,
     names: NDArray[Any],
-    are_columns: bool,
+    categories: dict[str, Categories] | None,
 ) -> _Rows:
+    """Return the samples of some rows; categories, be there any, where inputs are columns of single values."""
     is_test = None if roles.split is None else test_rows(part, roles.split)
     if columns.text == "characters":
         return _next_characters(part, roles.features[0], columns.test_share, names, is_test)
     if columns.text == "hashed":
         texts = _texts(part, roles.features[0])
         x: StoredInputs | FloatArray = np.stack([hashed_words(text, HASHED) for text in texts])
-    elif are_columns:
-        x = np.stack([_column(part, name) for name in roles.features], axis=1)
+    elif categories is not None:
+        made = [categories[one].of(part) if one in categories else _column(part, one) for one in roles.features]
+        x = np.column_stack(made)
     else:
         x = _inputs(part, roles.features, columns)
     rows = np.arange(len(x))
@@ -292,13 +374,9 @@ def _samples(
 
 
 def test_rows(part: TablePart, column: str) -> BoolArray:
-    """Return which rows are for testing, by a column that says so.
-
-    Raises:
-        FileError: it says something else.
-    """
+    """Return which rows are for testing, by a column that says so."""
     meanings = {**_SPLITS, **_FLAGS} if "test" in column.lower() else _SPLITS
-    values = [str(value).lower() for value in part.columns[column].tolist()]
+    values = [str(value).strip().lower() for value in part.columns[column].tolist()]
     wrong = next((row for row, value in enumerate(values) if value not in meanings), None)
     if wrong is not None:
         expected = '"train" or "test"' + (", or true or false" if meanings is not _SPLITS else "")
@@ -327,9 +405,7 @@ def _next_characters(
         xs.append(x)
         ys.append(y)
         rows.append(np.full(len(y), row))
-        held = min(max(1, round(test_share * len(y))), len(y) - 1)
-        is_end = np.arange(len(y)) >= len(y) - held
-        flags.append(is_end if is_test_row is None else np.full(len(y), is_test_row[row]))
+        flags.append(end_held_out(len(y), test_share) if is_test_row is None else np.full(len(y), is_test_row[row]))
     return _Rows(np.concatenate(xs), np.concatenate(ys), np.concatenate(rows), np.concatenate(flags))
 
 
@@ -356,30 +432,15 @@ def _numbers(part: TablePart, name: str) -> NDArray[Any]:
         return values.astype(np.float64)
     except (ValueError, TypeError):
         flat = values.reshape(len(values), -1)[:, 0].tolist()
-        row = next((row for row, value in enumerate(flat) if not _is_number(value)), 0)
-        remedy = "drop the row, or name the columns of numbers with --features; for texts, say how with --text"
-        raise file_error(part.path, part.place(row, name), "a number", repr(flat[row]), remedy) from None
+        row = next((row for row, value in enumerate(flat) if as_number(value) is None), 0)
+        raise file_error(
+            part.path, part.place(row, name), "a number", repr(flat[row]), _NO_NUMBER.format(name)
+        ) from None
 
 
 def _column(part: TablePart, name: str) -> FloatArray:
     """Return a column of single numbers, with NaN for gaps."""
-    numbers = numbers_with_gaps(part.columns[name])
-    if numbers is None:
-        _numbers(part, name)  # says which value it is
-        raise AssertionError(f"{name}: both ways of reading numbers should agree")
-    if np.isinf(numbers).any():
-        row = int(np.isinf(numbers).argmax())
-        got, remedy = f"{numbers[row]}", "fill it in or drop the row"
-        raise file_error(part.path, part.place(row, name), "finite numbers", got, remedy)
-    return numbers
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True
+    return finite_column(part, name, "a finite number", _NO_NUMBER.format(name))
 
 
 def _stored(part: TablePart, names: tuple[str, ...], x: NDArray[Any]) -> StoredInputs:
@@ -411,7 +472,7 @@ def _groups(part: TablePart, column: str) -> list[str]:
     missing = next((row for row, value in enumerate(values) if value is None), None)
     if missing is not None:
         raise file_error(part.path, part.place(missing, column), "a group", "nothing", "fill it in or drop the row")
-    return [str(value) for value in values]
+    return [str(value).strip() for value in values]
 
 
 def _by_client(part: TablePart, group: str | None, names: NDArray[Any], rows: _Rows) -> Iterator[ClientSamples]:

@@ -96,10 +96,7 @@ def windows(tokens: IntArray, length: int, at: IntArray | None = None) -> tuple[
 
     Before the beginning there is `UNKNOWN_TOKEN`.
 
-    Args:
-        tokens: of a text.
-        length: of a window.
-        at: places in the text; None: all.
+    ``at`` are the places; None: all.
 
     >>> x, y = windows(np.array([5, 6, 7]), length=2)
     >>> x.tolist(), y.tolist()

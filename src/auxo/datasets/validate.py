@@ -9,9 +9,10 @@ from auxo.datasets.checksums import problems_with_content, problems_with_inputs
 from auxo.datasets.columns import Columns
 from auxo.datasets.federated_file import clients_without_a_split, collect, columns_of
 from auxo.datasets.federated_table import open_table, problems_with_form, problems_with_values
-from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset
+from auxo.datasets.open_dataset import FEDERATED, NPZ, check_kind, open_dataset, options_of_convert
 from auxo.datasets.tables import table_source
 from auxo.files.errors import FileError
+from auxo.population.preparation import LearningTask
 
 MOST_PROBLEMS = 20
 """Problems that are listed at most; our choice."""
@@ -29,7 +30,8 @@ class Validation:
     clients: int = 0
     train_samples: int = 0
     test_samples: int = 0
-    classes: int = 0
+    classes: int = 0  # or numbers to learn, or labels of several
+    task: LearningTask = "classification"
 
 
 def validate(path: Path) -> Validation:
@@ -44,7 +46,8 @@ def validate(path: Path) -> Validation:
             counts = (data.n_clients, len(data.train.y), len(data.test.y), data.n_classes)
             return Validation((), False, (), *counts)
         if path.suffix.lower() not in FEDERATED:
-            return _of_columns(path, collect(table_source(path)), [])
+            with options_of_convert(path):
+                return _of_columns(path, collect(table_source(path)), [])
         table, metadata = open_table(path)
         of_form = problems_with_form(path, table, metadata)
         if of_form:
@@ -71,7 +74,7 @@ def _of_columns(path: Path, columns: Columns, found: list[FileError]) -> Validat
         warnings.append(f"{len(unused)} of {len(columns.classes)} classes have no sample: {names}{more}")
     test = int(np.count_nonzero(columns.is_test))
     counts = (len(columns.clients), len(columns.y) - test, test, len(columns.classes))
-    return Validation((), False, tuple(warnings), *counts)
+    return Validation((), False, tuple(warnings), *counts, task=columns.task)
 
 
 def _listed(found: list[FileError]) -> Validation:

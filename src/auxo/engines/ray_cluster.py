@@ -7,7 +7,6 @@ the trainers only. So whatever is lost, a trainer, a cohort or a whole node, cos
 import copy
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -112,9 +111,7 @@ class RayCluster:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End all actors, and the cluster if it is this engine's own; what is in training is lost, nothing else."""
         self._stack.close()
 

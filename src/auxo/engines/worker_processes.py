@@ -1,21 +1,16 @@
 """Participants train in worker processes on this machine; weights and updates lie in memory that all of them share."""
 
+import math
 import mmap
-import multiprocessing
-import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from numpy.typing import NDArray
 
 from auxo.core.asking import Answer, Failure
 from auxo.core.client_mod import ClientMod
@@ -30,6 +25,7 @@ from auxo.engines.memory import keep_freed_memory
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import Raised, WorkersLost
 from auxo.runtime.federation import Federation
+from auxo.runtime.forked import Forked, end, fork
 from auxo.training.trainer import Job
 
 _ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
@@ -37,9 +33,9 @@ _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
 _SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being gathered
 _MAX_TRIES = 3  # of a chunk whose worker dies
-_HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
 OnNote = Callable[[str], None]
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,7 @@ class _Done:
 
 
 @dataclass
-class _Worker:
-    process: ForkProcess
-    connection: Connection
+class _Worker(Forked):
     tasks: list[_Task] = field(default_factory=list)  # given, not answered
 
 
@@ -108,9 +102,7 @@ class WorkerProcesses:
         self._entered = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop the workers; what they are training is lost, nothing else."""
         self._stop()
         self._entered = False
@@ -234,15 +226,9 @@ class WorkerProcesses:
         needed = 4 * fingerprint.n_params * (slots * rows + models) + 8 * slots * rows * fingerprint.width
         _check_memory(needed, self.workers)
         self._shared = _Shared(
-            models=np.frombuffer(mmap.mmap(-1, 4 * models * fingerprint.n_params), np.float32).reshape(
-                models, fingerprint.n_params
-            ),
-            updates=np.frombuffer(mmap.mmap(-1, 4 * slots * rows * fingerprint.n_params), np.float32).reshape(
-                slots, rows, fingerprint.n_params
-            ),
-            directions=np.frombuffer(mmap.mmap(-1, 8 * slots * rows * fingerprint.width), np.float64).reshape(
-                slots, rows, fingerprint.width
-            ),
+            models=_in_shared_memory(np.dtype(np.float32), models, fingerprint.n_params),
+            updates=_in_shared_memory(np.dtype(np.float32), slots, rows, fingerprint.n_params),
+            directions=_in_shared_memory(np.dtype(np.float64), slots, rows, fingerprint.width),
         )
         self._fingerprint = fingerprint
         fingerprint.of(self._shared.models[0])  # draws what it needs once, before the workers get their copies
@@ -252,22 +238,16 @@ class WorkerProcesses:
     def _hire(self) -> _Worker:
         assert self._shared is not None  # noqa: S101 - _start has made both
         assert self._fingerprint is not None  # noqa: S101
-        context = multiprocessing.get_context("fork")
-        ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_work, args=(theirs, self.inner, self._fingerprint, self._shared, os.getpid()), daemon=True
-        )
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        forked = fork(_work, self.inner, self._fingerprint, self._shared)
+        return _Worker(forked.process, forked.connection)
 
     def _stop(self) -> None:
-        for worker in self._crew:
-            worker.process.kill()  # it holds nothing that anybody needs
-        for worker in self._crew:
-            worker.process.join()
-            worker.connection.close()
+        end(self._crew)  # they hold nothing that anybody needs
         self._crew, self._shared, self._fingerprint = [], None, None
+
+
+def _in_shared_memory(dtype: np.dtype[_Number], *shape: int) -> NDArray[_Number]:
+    return np.frombuffer(mmap.mmap(-1, dtype.itemsize * math.prod(shape)), dtype).reshape(shape)
 
 
 def _check_memory(needed: int, workers: int) -> None:
@@ -285,12 +265,8 @@ def _check_memory(needed: int, workers: int) -> None:
         )
 
 
-def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, shared: _Shared, parent: int) -> None:
+def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> None:
     """Be a worker until the parent is gone or kills us."""
-    _end_with(parent)
-    # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(1)
     keep_freed_memory()
     while True:
         try:
@@ -298,17 +274,6 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
             connection.send(_train(task, engine, fingerprint, shared))
         except (EOFError, OSError):
             return
-
-
-def _end_with(parent: int) -> None:
-    """Have this process end soon after its parent, whatever it is doing then: nobody waits for the result."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_HEARTBEAT_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:

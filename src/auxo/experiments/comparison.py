@@ -49,14 +49,9 @@ class Interval:
     half_width: float | None
 
     @property
-    def is_above_zero(self) -> bool:
-        """Return whether all of the interval is above 0."""
-        return self.half_width is not None and self.mean - self.half_width > 0
-
-    @property
-    def is_below_zero(self) -> bool:
-        """Return whether all of the interval is below 0."""
-        return self.half_width is not None and self.mean + self.half_width < 0
+    def is_beyond_chance(self) -> bool:
+        """Return whether 0 is outside of the interval."""
+        return self.half_width is not None and abs(self.mean) > self.half_width
 
 
 @dataclass(frozen=True)
@@ -93,6 +88,7 @@ class Comparison:
     by_seed: dict[str, BySeed]  # for every method but the base
     metric: str = "accuracy"  # what clients' scores are
     refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
+    troubles: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by method, those of all seeds, each once
 
     @property
     def accuracy(self) -> Row:
@@ -144,6 +140,10 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
         by_seed={method: _by_seed([one.methods[method] for one in summaries]) for method in methods if method != BASE},
         metric=summaries[0].metric,
         refused=summaries[0].refused,
+        troubles={
+            method: tuple(dict.fromkeys(words for one in summaries for words in one.methods[method].troubles))
+            for method in methods
+        },
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.experiments.parts import (
     AGGREGATORS,
     CLIENTS,
@@ -81,8 +82,8 @@ class PopulationConfig(Section):
     )
     standardise: bool = Field(
         default=True,
-        description="Shift and scale inputs: the columns of a table (.parquet, .csv) each by its own mean and "
-        "deviation, all else by one of each; tokens stay. Only with source = file.",
+        description="Shift and scale inputs: the columns of a table or of an array with one axis of features each by "
+        "its own mean and deviation, images and hashed words by one of each; tokens stay. Only with source = file.",
     )
     missing: Missing = Field(
         default="error",
@@ -301,6 +302,13 @@ class TrainingConfig(Section):
     batch_size: _PositiveInt = Field(default=_LOCAL.batch_size, description="Clients' batch size (paper, section 7.1).")
     epochs: _PositiveInt = Field(
         default=_LOCAL.epochs, le=MOST_EPOCHS, description="Passes over a client's samples in one participation."
+    )
+    most_weight: float = Field(
+        default=MOST_WEIGHT,
+        gt=0,
+        le=1,
+        description="Share of a round's weight that one participant may have by its examples, if the others claim what "
+        "is usual; ten times that count in any case. 1: as many as it claims, for silos that are trusted. Our choice.",
     )
     sketch_size: _PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."

@@ -25,21 +25,18 @@ _DATA = (*_TABLES, ".arrow", ".feather", ".npz")  # what is no configuration, th
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the message is meant for the person who wrote it."""
+    """A configuration that cannot be used, by itself or with its data; the message is for the person who wrote it.
+
+    Whatever follows a configuration raises it; functions say so only where there is more to know.
+    """
 
 
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read a TOML file and apply ``overrides`` of the form ``section.key=value``, the last one last.
 
-    Args:
-        path: None stands for an empty file, so for the defaults; what is no file may be the name of a reference.
-        overrides: each value is read as TOML, or taken as a plain string where it is not TOML.
-
-    Paths in the file are relative to it, those in overrides to the working directory; both become absolute, so that the
-    copy in a run's directory means the same from everywhere.
-
-    Raises:
-        ConfigError: the file cannot be read, or a key or a value is not what `Config` expects.
+    Without a path it is the defaults; what is no file may be the name of a reference. Values of overrides are read as
+    TOML, or taken as plain strings where they are none. Paths in the file are relative to it, those in overrides to the
+    working directory; both become absolute, so that the copy in a run's directory means the same from everywhere.
     """
     if path is None:
         return parse_config("", overrides, folder=Path())
@@ -69,16 +66,14 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 def _this_is_data(path: Path) -> str:
     converted = path.with_suffix(".arrow").name
-    if path.suffix.lower() in _TABLES:
-        more = (
-            " (a table with the columns client and label; if yours are called otherwise, first "
-            f"`auxo data convert {path} {converted} --client COLUMN --label COLUMN`, and run on {converted})"
-        )
-    else:
-        more = ""
+    told = (
+        f"{path}: expected a configuration (TOML), got clients' data; run on them with `auxo run --population {path}`"
+    )
+    if path.suffix.lower() not in _TABLES:
+        return told
     return (
-        f"{path}: expected a configuration (TOML), got clients' data; run on them with "
-        f"`auxo run --population {path}`{more}"
+        f"{told} (a table with the columns client and label; if yours are called otherwise, first "
+        f"`auxo data convert {path} {converted} --client COLUMN --label COLUMN`, and run on {converted})"
     )
 
 
@@ -118,24 +113,24 @@ def _told(problems: Iterable[str], overridden: Collection[str], source: str) -> 
 def to_toml(config: Config, explain: bool = False) -> str:
     """Return the complete configuration as TOML; what is not set is left out.
 
-    Args:
-        config: what to write.
-        explain: add what each key means and which values it takes, as comments.
+    With ``explain`` comments say what each key means and which values it takes.
     """
     fields = Config.model_fields
     sections = {name for name, field in fields.items() if _section(field) is not None}
-    lines = [line for name in fields if name not in {*sections, "parts"} for line in _entry(config, name, explain)]
+    lines = [
+        text for name in fields if name not in {*sections, "parts"} for text in _entry(_line(config, name), explain)
+    ]
     for name in fields:
         section = getattr(config, name)
         if not isinstance(section, Section):
             continue
         lines += ["", *(_comment(fields[name].description or "") if explain else ()), f"[{name}]"]
-        lines += [line for key in type(section).model_fields for line in _entry(section, key, explain)]
+        lines += [text for key in type(section).model_fields for text in _entry(_line(section, key), explain)]
     abouts = {short_name(name): registry.about(name) for _, registry, name in config.parts_in_use()}
     for name, section_lines in sections_of_parts(config).items():
         said = _comment(abouts.get(name, "")) if explain else ()
         heading = ".".join(toml_key(key) for key in name.split("."))
-        lines += ["", *said, f"[{heading}]", *(text for line in section_lines for text in _part_entry(line, explain))]
+        lines += ["", *said, f"[{heading}]", *(text for line in section_lines for text in _entry(line, explain))]
     return "\n".join(lines).strip() + "\n"
 
 
@@ -158,23 +153,19 @@ def own_code(config: Config) -> tuple[Path, ...]:
     return tuple(file for file in found if file is not None)
 
 
-def _part_entry(line: SettingLine, explain: bool) -> Iterator[str]:
+def _line(section: Section, key: str) -> SettingLine:
+    field = type(section).model_fields[key]
+    takes = expectation(field.annotation, field.metadata)
+    return SettingLine(key, getattr(section, key), field.description or "", takes)
+
+
+def _entry(line: SettingLine, explain: bool) -> Iterator[str]:
     if explain:
         yield from ("", *_comment(f"{line.about} Takes {line.takes}.".strip()))
     if line.value is not None:
         yield f"{toml_key(line.key)} = {toml_value(line.value)}"
     elif explain:
         yield f"# {line.key} is not set"
-
-
-def _entry(section: Section, key: str, explain: bool) -> Iterator[str]:
-    field, value = type(section).model_fields[key], getattr(section, key)
-    if explain:
-        yield from ("", *_comment(f"{field.description} Takes {expectation(field.annotation, field.metadata)}."))
-    if value is not None:
-        yield f"{key} = {toml_value(value)}"
-    elif explain:
-        yield f"# {key} is not set"
 
 
 def _comment(text: str) -> list[str]:

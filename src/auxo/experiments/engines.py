@@ -14,13 +14,7 @@ from auxo.runtime.engine import Engine
 def make_engine(config: Config, inner: InProcess, on_note: OnNote) -> Iterator[Engine]:
     """Yield the engine of a run: this process, workers on this machine, or a Ray cluster.
 
-    Args:
-        config: of which ``run`` says which engine.
-        inner: what is trained.
-        on_note: is told what went wrong and was put right, in a sentence each time.
-
-    Raises:
-        ConfigError: there is no such engine here; the message says why and what to do.
+    ``on_note`` is told what went wrong and was put right, in a sentence each time.
     """
     workers = config.run.workers or 1
     if config.run.engine == "ray":

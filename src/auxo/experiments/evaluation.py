@@ -1,20 +1,22 @@
 """Evaluation over all clients or a sample of them, on the same held-out samples for every method."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auxo.core.matching import NOWHERE, Matched
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
-from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.types import BoolArray, Float32Array, FloatArray, InputArray, IntArray
 from auxo.engines.personal_models import PersonalModels
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import CohortScore, Evaluated
 from auxo.simulation.virtual_time import Simulation, SimulationState
-from auxo.training.trainer import ScoresSamples, Trainer, scoring
+from auxo.training.trainer import Trainer, scoring
 
 _SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
 _LARGEST_LOSS = 700.0  # of which e to it is still a number
@@ -104,9 +106,8 @@ class _Look:
             mine = np.flatnonzero(cohort == tree.index[name])
             weights = self.state.coordinator.cohorts[name].server.weights
             for some, model in self._models(weights, mine, clients):
-                correct[some] = self._summed(
-                    self._scores(model, self.data.test.positions(clients[some])), clients[some]
-                )
+                scores = self._scores(model, self.data.test.positions(clients[some]))
+                correct[some] = self._summed(scores, clients[some])
                 if losses is not None:
                     losses[some] = self._mean_loss(model, clients[some])
         return correct, losses
@@ -125,40 +126,34 @@ class _Look:
         """Return for each of these test samples whether its class is right, or its score."""
         own, test = scoring(self.trainer), self.data.test
         if own is not None:
-            return _own_scores(own, weights, self.data, positions)
+            return by_sample(own.scores, weights, self.data, test, positions)
         hits = _predict(self.trainer, weights, self.data, test.x_rows[positions]) == test.y[positions]
         return np.asarray(hits, dtype=np.float64)
 
     def _mean_loss(self, weights: Float32Array, clients: IntArray) -> FloatArray:
-        positions = self.data.test.positions(clients)
-        if len(positions) == 0:
-            return np.zeros(len(clients))
-        losses = _sample_losses(self.trainer, weights, self.data, self.data.test, positions)
-        return np.asarray(self._summed(losses, clients) / np.maximum(self.data.test.counts(clients), 1))
+        test = self.data.test
+        losses = by_sample(self.trainer.losses, weights, self.data, test, test.positions(clients))
+        return np.asarray(self._summed(losses, clients) / np.maximum(test.counts(clients), 1))
 
     def _summed(self, of_samples: FloatArray, clients: IntArray) -> FloatArray:
         owner = np.repeat(np.arange(len(clients)), self.data.test.counts(clients))
         return np.asarray(np.bincount(owner, weights=of_samples, minlength=len(clients)), dtype=np.float64)
 
 
-def _own_scores(trainer: ScoresSamples, weights: Float32Array, data: FederatedData, positions: IntArray) -> FloatArray:
+def by_sample(
+    of: Callable[[Float32Array, InputArray, NDArray[Any]], FloatArray],
+    weights: Float32Array,
+    data: FederatedData,
+    split: Samples,
+    positions: IntArray,
+) -> FloatArray:
+    """Return the loss or the score of each of these samples of a split; few enough are in memory at a time."""
     found = [
-        trainer.scores(weights, data.inputs(data.test.x_rows[some]), data.answers(data.test.y[some]))
+        of(weights, data.inputs(split.x_rows[some]), data.answers(split.y[some]))
         for some in _in_parts(positions)
         if len(some)
     ]
     return np.concatenate(found) if found else np.zeros(0)
-
-
-def _sample_losses(
-    trainer: Trainer, weights: Float32Array, data: FederatedData, split: Samples, positions: IntArray
-) -> FloatArray:
-    return np.concatenate(
-        [
-            trainer.losses(weights, data.inputs(split.x_rows[some]), data.answers(split.y[some]))
-            for some in _in_parts(positions)
-        ]
-    )
 
 
 def place_clients(
@@ -186,7 +181,7 @@ def place_clients(
     losses = np.zeros((len(tree.leaves), len(compares)))
     for number, cohort in enumerate(tree.leaves):
         weights = state.coordinator.cohorts[cohort].server.weights
-        here = _sample_losses(trainer, weights, data, data.train, samples)
+        here = by_sample(trainer.losses, weights, data, data.train, samples)
         losses[number] = np.bincount(owner, weights=here, minlength=len(compares))
     losses = np.where(np.isnan(losses), np.inf, losses)  # a model that has diverged is nobody's choice
     leaf = placed.cohort.copy()
@@ -221,16 +216,8 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
     return Evaluated(
         time_s=state.clock_s,
         round=spent.participations / total_participants,
-        participations=spent.participations,
-        wasted_participations=spent.wasted_participations,
-        device_s=spent.device_s,
-        wasted_device_s=spent.wasted_device_s,
-        downloads=spent.downloads,
-        accuracy=over_clients.accuracy,
-        worst_10=over_clients.worst_10,
-        best_10=over_clients.best_10,
-        variance=over_clients.variance,
-        variance_beyond_binomial=over_clients.variance_beyond_binomial,
+        **asdict(spent),
+        **asdict(over_clients),
         cohorts=tuple(cohorts),
         ari=None if groups is None else agreement(scores.cohort, groups),
         lost=int(scores.lost.sum()) if len(tree.leaves) > 1 else 0,

@@ -41,14 +41,7 @@ class FoundCohorts:
 def find_cohorts(path: Path, method: str, trainer: object, with_models: bool) -> FoundCohorts:
     """Return the cohorts of a finished run, those of the method of this name or of the only one that made some.
 
-    Args:
-        path: the run's directory.
-        method: that is to start from them.
-        trainer: of the new run, whose model they must be if they are taken over.
-        with_models: whether the cohorts' models are taken over.
-
-    Raises:
-        ConfigError: there is no such run, it made no partition, or its models are others.
+    If the cohorts' models are taken over, too, they must be those of the new run's trainer.
     """
     try:
         run = RunDirectory.open(path)
@@ -75,11 +68,7 @@ def can_start_from_cohorts(algorithm: CohortAlgorithm) -> bool:
 
 
 def check_fits(found: FoundCohorts, rules: Federation, names: Sequence[str]) -> None:
-    """Check that a federation of clients of these names can start from the cohorts.
-
-    Raises:
-        ConfigError: there are more cohorts than participants, or no client is known.
-    """
+    """Check that a federation of clients of these names can start from the cohorts."""
     if len(found.tree.leaves) > rules.total_participants:
         raise ConfigError(
             f"training.participants: expected at least one for each of the {len(found.tree.leaves)} cohorts of "
@@ -98,12 +87,7 @@ def begin_with(
 ) -> SimulationState:
     """Return the state at time zero of a federation whose cohorts have been found before.
 
-    Args:
-        found: the cohorts.
-        rules: of the federation; its algorithm can start from cohorts.
-        simulation: of the same rules.
-        initial: draws the model that cohorts start from where ``found`` has none.
-        names: of the clients; those that ``found`` does not know are newcomers.
+    Clients of other names are newcomers. ``initial`` draws the model that cohorts start from where ``found`` has none.
     """
     half = rules.algorithm.client_half
     assert half is not None  # noqa: S101 - `can_start_from_cohorts`

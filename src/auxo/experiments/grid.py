@@ -46,9 +46,6 @@ def parse_axis(text: str) -> GridAxis:
     GridAxis(key='training.aggregator', values=('fedavg', 'fedyogi'))
     >>> parse_axis("population.groups=[3.0, 1.0],4").values
     ('[3.0, 1.0]', '4')
-
-    Raises:
-        ConfigError: it is none.
     """
     key, equals, listed = text.partition("=")
     values = tuple(value.strip() for value in _split(listed))
@@ -64,12 +61,7 @@ def parse_axis(text: str) -> GridAxis:
 def make_cells(axes: Sequence[GridAxis], load: Callable[[Sequence[str]], Config]) -> tuple[Cell, ...]:
     """Return every combination of the axes' values, the last axis fastest; without axes the one that there is.
 
-    Args:
-        axes: settings and their values.
-        load: returns the configuration with these overrides, each SECTION.KEY=VALUE.
-
-    Raises:
-        ConfigError: an axis is given twice, a value cannot be used, or two cells would share a folder.
+    ``load`` returns the configuration with overrides, each SECTION.KEY=VALUE.
     """
     keys = [axis.key for axis in axes]
     twice = sorted({key for key in keys if keys.count(key) > 1})

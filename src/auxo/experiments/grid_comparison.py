@@ -7,7 +7,7 @@ import numpy as np
 
 from auxo.experiments.comparison import Interval, interval, mean_speedup
 from auxo.experiments.grid import Cell, GridAxis
-from auxo.experiments.summary import BASE, MethodSummary, Summary
+from auxo.experiments.summary import BASE, Summary
 from auxo.registry.registry import short_name
 
 
@@ -47,10 +47,7 @@ def compare_grid(
 ) -> GridComparison:
     """Return a row for each cell and each method that its configuration names, in their order.
 
-    Args:
-        axes: of the grid.
-        cells: of the grid.
-        summaries: of each cell's runs, one a seed, by the cell's name; all of them have ended.
+    ``summaries`` are those of a cell's runs, one a seed, by the cell's name; all of them have ended.
     """
     first = next(one for found in summaries.values() for one in found)
     rows = [
@@ -103,14 +100,11 @@ def _note(method: str, summaries: Sequence[Summary]) -> str:
         return f"refused: {refused}"
     failed = [one for one in summaries if method in one.methods and not one.methods[method].is_finished]
     if failed:
-        return f"failed in {len(failed)} of {len(summaries)} seeds: {_first_trouble(failed[0].methods[method])}"
+        trouble = (*failed[0].methods[method].troubles, "it did not train the rounds asked for")[0]
+        return f"failed in {len(failed)} of {len(summaries)} seeds: {trouble}"
     if not any(method in one.methods for one in summaries):
         return "left out: these clients have no known groups to tell apart"
     return ""
-
-
-def _first_trouble(method: MethodSummary) -> str:
-    return method.troubles[0] if method.troubles else "it did not train the rounds asked for"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -26,11 +26,7 @@ def find_losers(
 ) -> Losers | None:
     """Return who is worse off than with the base, the most first; None without a base to compare with.
 
-    Args:
-        scores: of the method.
-        base: of the base, on the same test samples.
-        names: of all clients of the population.
-        are_hits: accuracies are shares of samples whose class is right; of other scores chance is not known.
+    If accuracies are not shares of samples whose class is right (``are_hits``), chance is not known.
     """
     before = base_accuracy(scores, base)
     if before is None:

@@ -31,11 +31,7 @@ def needs_groups(method: str, config: Config) -> bool:
 
 
 def method_runs(method: str, config: Config, data: FederatedData, layers: tuple[Layer, ...]) -> tuple[MethodRun, ...]:
-    """Return the runs of a method, with a model of these layers: one, or several of which the most accurate counts.
-
-    Raises:
-        ConfigError: the method cannot be run on these data.
-    """
+    """Return the runs of a method, with a model of these layers: one, or several of which the most accurate counts."""
     found, name = config.maker.make(METHODS, method), short_name(method)
     if not isinstance(found, NeedsGroups):
         assert isinstance(found, CohortAlgorithm)  # noqa: S101 - the registry has checked it, and so below
@@ -79,11 +75,7 @@ def client_algorithm(config: Config) -> ClientAlgorithm:
 
 
 def tuning(config: Config) -> Tuning | None:
-    """Return how clients tune the model of their cohort before they use it; None: they use it as it is.
-
-    Raises:
-        ConfigError: a personaliser of one's own says something else.
-    """
+    """Return how clients tune the model of their cohort before they use it; None: they use it as it is."""
     found = config.maker.make(PERSONALISERS, config.training.personaliser)
     assert isinstance(found, Personaliser)  # noqa: S101
     said: object = found.tuning
@@ -110,4 +102,5 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
         layers=layers,
         by_unit=training.fingerprint_by_unit,
         epochs=training.epochs,
+        most_weight=training.most_weight,
     )

@@ -3,7 +3,7 @@
 All of it is in the method's folder of the run's directory:
 
 - ``models/COHORT.safetensors``: the cohort's model, with the names and shapes of its own parameters;
-- ``clients.csv``: one row a client that was evaluated, see `COLUMNS`;
+- ``clients.csv``: one row a client that was evaluated, see `ClientRow`;
 - ``tree.json``: every partition, in the order they were made;
 - ``coordinator.safetensors``: all that the coordinator holds, optimisers and clusterings included.
 """
@@ -12,8 +12,9 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +25,11 @@ from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray
 from auxo.experiments.losers import base_accuracy, find_losers
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import BASE, Losers
-from auxo.files.atomic_write import whole_file, write_whole
+from auxo.files.atomic_write import write_csv, write_whole
 from auxo.files.errors import FileError, file_error
 from auxo.files.typed_json import json_reader
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 from auxo.training.stored_models import restored, stored
-
-COLUMNS = ("name", "cohort", "accuracy", "base_accuracy", "test_samples", "reward", "visits", "lost")
-"""What clients.csv says of each client.
-
-``accuracy`` and ``base_accuracy`` are on its test samples, with its cohort's model and with the base's. ``reward`` is
-what its own record says for the cohort, ``visits`` how often it took part. One that is ``lost`` had no reason of its
-own to want the cohort and found it by comparing models. A cell is empty where there is nothing to say.
-"""
 
 _REMEDY = "the file is damaged or of another version of Auxo: run the experiment again"
 _MODELS = "models"
@@ -55,7 +48,12 @@ class _Tree:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """One row of clients.csv; None where it says nothing."""
+    """One row of clients.csv; None where it says nothing.
+
+    ``accuracy`` and ``base_accuracy`` are on its test samples, with its cohort's model and with the base's. ``reward``
+    is what its own record says for the cohort, ``visits`` how often it took part. One that is ``lost`` had no reason of
+    its own to want the cohort and found it by comparing models.
+    """
 
     name: str
     cohort: CohortId
@@ -67,15 +65,12 @@ class ClientRow:
     lost: bool
 
 
-def write_outcome(run: RunDirectory, method: str, state: CoordinatorState, trainer: object) -> None:
-    """Write a method's models, tree and coordinator's state.
+COLUMNS = tuple(one.name for one in fields(ClientRow))
+"""What clients.csv says of each client; a cell is empty where there is nothing to say."""
 
-    Args:
-        run: where to.
-        method: its folder.
-        state: at the end of the method's run.
-        trainer: whose models they are.
-    """
+
+def write_outcome(run: RunDirectory, method: str, state: CoordinatorState, trainer: object) -> None:
+    """Write a method's models, tree and coordinator's state at the end of its run."""
     folder = run.method_folder(method)
     (folder / _MODELS).mkdir(parents=True, exist_ok=True)
     for cohort, kept in state.cohorts.items():
@@ -108,11 +103,7 @@ def model_file(run: RunDirectory, method: str, cohort: str) -> Path:
 
 
 def read_model(run: RunDirectory, method: str, cohort: str, trainer: object) -> Float32Array:
-    """Return the flat weights of a cohort's model.
-
-    Raises:
-        FileError: there is no such model, or it is damaged or of another kind.
-    """
+    """Return the flat weights of a cohort's model."""
     path = model_file(run, method, cohort)
     try:
         return restored(trainer, path.read_bytes())
@@ -124,55 +115,40 @@ def read_model(run: RunDirectory, method: str, cohort: str, trainer: object) -> 
 
 
 def read_tree(run: RunDirectory, method: str) -> CohortTree:
-    """Return the tree that a method's cohorts stand in.
-
-    Raises:
-        FileError: the method did not come to its end, or the file is damaged.
-    """
-    path = run.method_folder(method) / _TREE
+    """Return the tree that a method's cohorts stand in."""
+    path, content = _left(run, method, _TREE, "the tree of a method that has finished")
     try:
-        return CohortTree(_read_branches()(path.read_bytes()).partitions)
-    except FileNotFoundError:
-        raise file_error(
-            path, "file", "the tree of a method that has finished", "no such file", _unfinished()
-        ) from None
+        return CohortTree(_read_branches()(content).partitions)
     except ValueError as error:
         raise FileError(f"{path}: expected a cohort tree as JSON: {error}; {_REMEDY}") from error
 
 
 def read_coordinator(run: RunDirectory, method: str, own_states: tuple[type, ...]) -> CoordinatorState:
-    """Return the coordinator's state at a method's end; ``own_states`` are those of the method's parts.
-
-    Raises:
-        FileError: the method did not come to its end, or the file is damaged, or of another method.
-    """
-    path = run.method_folder(method) / _COORDINATOR
+    """Return the coordinator's state at a method's end; ``own_states`` are those of the method's parts."""
+    path, content = _left(run, method, _COORDINATOR, "a coordinator's state")
     try:
-        return from_bytes(CoordinatorState, path.read_bytes(), own_states)
-    except FileNotFoundError:
-        raise file_error(path, "file", "a coordinator's state", "no such file", _unfinished()) from None
+        return from_bytes(CoordinatorState, content, own_states)
     except CodecError as error:
         raise FileError(f"{path}: {error}") from error
 
 
 def read_client_table(run: RunDirectory, method: str) -> tuple[ClientRow, ...]:
-    """Return the rows of clients.csv.
-
-    Raises:
-        FileError: the method did not come to its end, or the file is damaged.
-    """
-    path = run.method_folder(method) / _TABLE
+    """Return the rows of clients.csv."""
+    path, content = _left(run, method, _TABLE, "a table of clients")
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return tuple(_rows(path, csv.reader(file, strict=True)))
-    except FileNotFoundError:
-        raise file_error(path, "file", "a table of clients", "no such file", _unfinished()) from None
+        return tuple(_rows(path, csv.reader(io.StringIO(content.decode(), newline=""), strict=True)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise file_error(path, "file", "a table of clients", f"none ({error})", _REMEDY) from error
 
 
-def _unfinished() -> str:
-    return "let the run come to its end, or name a method that has"
+def _left(run: RunDirectory, method: str, name: str, what: str) -> tuple[Path, bytes]:
+    """Return a file that a method leaves at its end."""
+    path = run.method_folder(method) / name
+    try:
+        return path, path.read_bytes()
+    except FileNotFoundError:
+        remedy = "let the run come to its end, or name a method that has"
+        raise file_error(path, "file", what, "no such file", remedy) from None
 
 
 def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[ClientRow]:
@@ -211,12 +187,7 @@ def _write_table(path: Path, scores: ClientScores, base: ClientScores | None, na
         [""] * len(scores.accuracy) if scores.visits is None else scores.visits.tolist(),
         ["no"] * len(scores.accuracy) if scores.lost is None else ["yes" if one else "no" for one in scores.lost],
     )
-    with whole_file(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(zip(*columns, strict=True))
-        text.detach()  # flushed; whoever lent the file closes it
+    write_csv(path, chain([COLUMNS], zip(*columns, strict=True)))
 
 
 def _numbers(values: FloatArray | None, known: BoolArray | None, rows: int = 0) -> list[str]:

@@ -127,7 +127,6 @@ KINDS: Mapping[str, Registry] = {
 }
 """Every kind of part, by what a list of them is called."""
 
-_WITH_SECTIONS = (METHODS, AGGREGATORS, SELECTORS, CLIENTS, PERSONALISERS)
 _CHOICES: Mapping[object, Registry] = {
     Aggregator: AGGREGATORS,
     Selector: SELECTORS,
@@ -143,9 +142,9 @@ def part_maker(sections: Sections) -> PartMaker:
 
 def registry_of(section: str) -> Registry | None:
     """Return the kind of the part that comes with Auxo and has this section; None: there is none."""
-    return next((registry for registry in _WITH_SECTIONS if section in registry.names), None)
+    return next((registry for registry in KINDS.values() if section in registry.names), None)
 
 
 def section_names() -> tuple[str, ...]:
     """Return the sections that parts which come with Auxo may have."""
-    return tuple(name for registry in _WITH_SECTIONS for name in registry.names)
+    return tuple(name for registry in KINDS.values() for name in registry.names)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, InputArray, IntArray
-from auxo.population.federated_data import FederatedData
+from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.experiments.evaluation import by_sample
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.simulation.devices import Devices, Work, durations_s
 from auxo.training.trainer import Trainer
 
@@ -21,7 +22,6 @@ MOST_SAMPLES = 100
 """Samples of a client that each model is tried on at most; our choice."""
 
 _CANNOT_TELL = 1.0  # standard errors of the mean difference in loss within which both children are followed; our choice
-_SAMPLES_AT_ONCE = 1 << 20  # that a model is asked about; our choice
 _BYTES_PER_PARAMETER = 4
 
 
@@ -53,12 +53,7 @@ def place_newcomers(
 ) -> Placed:
     """Return the cohort of each client of ``data``, by their training samples; their order decides nothing.
 
-    Args:
-        tree: of cohorts.
-        models: of its leaves.
-        trainer: of the models.
-        data: who is to be placed; all have training samples.
-        most_samples: of a client that a model is tried on; the first ones, whose order is random in every population.
+    Each model is tried on ``most_samples`` of a client: the first, whose order is random in every population.
 
     Raises:
         ValueError: a client has no training samples, or ``most_samples`` is no positive number.
@@ -69,9 +64,10 @@ def place_newcomers(
     if not counts.all():
         name = data.client_names[int((counts == 0).argmax())]
         raise ValueError(f"train: expected samples with labels of every client, got none of {name!r}; leave it out")
-    positions = np.repeat(data.train.offsets[:-1], counts) + _within(counts)
-    walk = _Walk(tree, models, trainer, data, positions, counts)
-    return walk.down()
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    first = np.arange(offsets[-1]) + np.repeat(data.train.offsets[:-1] - offsets[:-1], counts)
+    tried = Samples(data.train.x_rows[first], data.train.y[first], offsets)
+    return _Walk(tree, models, trainer, data, tried).down()
 
 
 @dataclass(frozen=True)
@@ -80,11 +76,11 @@ class _Walk:
     models: Mapping[CohortId, Float32Array]
     trainer: Trainer
     data: FederatedData
-    positions: IntArray  # in data.train, of all samples that are tried, client by client
-    counts: IntArray  # (clients,)
+    tried: Samples  # of data.train, those that models are tried on
 
     def down(self) -> Placed:
-        n, cohorts = len(self.counts), len(self.tree.cohorts)
+        counts, cohorts = self.tried.counts(), len(self.tree.cohorts)
+        n = len(counts)
         is_here = np.zeros((n, cohorts), dtype=np.bool_)
         is_here[:, self.tree.index[ROOT]] = True
         losses = np.full((n, cohorts), np.nan)
@@ -94,14 +90,14 @@ class _Walk:
                 continue
             children = np.array([self.tree.index[child] for child in branch.children])
             of_sample = np.stack([self._losses(self._model(child), clients) for child in branch.children])
-            owner = np.repeat(np.arange(len(clients)), self.counts[clients])
-            here = _means(of_sample, owner, self.counts[clients])
+            owner = np.repeat(np.arange(len(clients)), counts[clients])
+            here = _means(of_sample, owner, counts[clients])
             losses[np.ix_(clients, children)] = here
-            is_here[np.ix_(clients, children)] = _worth_following(of_sample, here, owner, self.counts[clients])
+            is_here[np.ix_(clients, children)] = _worth_following(of_sample, here, owner, counts[clients])
         tried = (~np.isnan(losses)).sum(axis=1)
         best, loss, margin = self._best_leaf(losses, is_here)
         names = self.tree.cohorts
-        return Placed(tuple(names[place] for place in best), loss, margin, tried, tried * self.counts)
+        return Placed(tuple(names[place] for place in best), loss, margin, tried, tried * counts)
 
     def _best_leaf(self, losses: FloatArray, is_here: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return the leaf with the least loss among those that a client has come to, and how the next best compares."""
@@ -138,26 +134,14 @@ class _Walk:
 
     def _losses(self, weights: Float32Array, clients: IntArray) -> FloatArray:
         """Return the loss of each tried sample of these clients; a model that has diverged is nobody's choice."""
-        starts = np.cumsum(self.counts) - self.counts
-        counts = self.counts[clients]
-        some = self.positions[np.repeat(starts[clients], counts) + _within(counts)]
-        parts = np.split(some, range(_SAMPLES_AT_ONCE, len(some), _SAMPLES_AT_ONCE))
-        split = self.data.train
-        found = [self.trainer.losses(weights, self._inputs(at), self.data.answers(split.y[at])) for at in parts]
-        return np.nan_to_num(np.concatenate(found), nan=np.inf, posinf=np.inf)
-
-    def _inputs(self, at: IntArray) -> InputArray:
-        return self.data.inputs(self.data.train.x_rows[at])
+        losses = by_sample(self.trainer.losses, weights, self.data, self.tried, self.tried.positions(clients))
+        return np.nan_to_num(losses, nan=np.inf, posinf=np.inf)
 
 
 def _worth_following(of_sample: FloatArray, means: FloatArray, owner: IntArray, counts: IntArray) -> BoolArray:
     """Return which children a client goes on to: the best, and those that its samples cannot tell from it.
 
-    Args:
-        of_sample: (children, samples) losses.
-        means: (clients, children) of them.
-        owner: (samples,) row of the client.
-        counts: (clients,) samples.
+    Of the losses ``of_sample``, (children, samples), each client's ``means`` are (clients, children).
     """
     best = means.argmin(axis=1)
     with np.errstate(invalid="ignore"):  # the difference of two infinite losses tells nothing, and is no reason
@@ -175,8 +159,3 @@ def _means(of_sample: FloatArray, owner: IntArray, counts: IntArray) -> FloatArr
     """Return the mean over each client's samples of each row, (clients, rows)."""
     sums = [np.bincount(owner, weights=row, minlength=len(counts)) for row in of_sample]
     return np.stack(sums, axis=1) / counts[:, np.newaxis]
-
-
-def _within(sizes: IntArray) -> IntArray:
-    """Return 0, 1, ... for each of some groups, one after another."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,8 +1,9 @@
 """From a configuration to the clients' data, and to the model that suits them."""
 
+from functools import partial
 from typing import assert_never
 
-from auxo.datasets.open_dataset import open_dataset
+from auxo.datasets.open_dataset import NPZ, open_dataset
 from auxo.datasets.tables import TableColumns
 from auxo.experiments import config as settings
 from auxo.experiments.config import Config, PopulationConfig
@@ -36,11 +37,7 @@ def described_populations() -> dict[str, str]:
 
 
 def make_population(config: Config) -> FederatedData:
-    """Return the population that the configuration describes, drawn or read from its file.
-
-    Raises:
-        ConfigError: the file cannot be used, or the settings do not fit each other or the file.
-    """
+    """Return the population that the configuration describes, drawn or read from its file."""
     try:
         data = _drawn_or_read(config.population, config.seed)
     except FileError as error:
@@ -52,11 +49,7 @@ def make_population(config: Config) -> FederatedData:
 
 
 def check_participants(config: Config, data: FederatedData) -> None:
-    """Check that there are clients enough for a round.
-
-    Raises:
-        ConfigError: there are not.
-    """
+    """Refuse, with a ConfigError, a population without clients enough for a round."""
     if config.training.participants > data.n_clients:
         raise ConfigError(
             f"training.participants: expected at most the {data.n_clients} clients of {data.name}, "
@@ -65,11 +58,7 @@ def check_participants(config: Config, data: FederatedData) -> None:
 
 
 def trainer_for(config: Config, data: FederatedData) -> Trainer:
-    """Return the configured model, sized for the data.
-
-    Raises:
-        ConfigError: the model cannot take these inputs, or needs a library that is not installed.
-    """
+    """Return the configured model, sized for the data."""
     training = config.training
     if config.run.perplexity and (data.task != "classification" or training.loss is not None):
         raise ConfigError("run.perplexity: expected the cross entropy of classes, got another loss; set it to false")
@@ -102,24 +91,16 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
                 'source: expected clients that can be found again, got "given": they were given to auxo.simulate from '
                 "Python; give them again there, or write them to a file and set population.file"
             )
-        case "digits":
-            return digits_population(
-                clients=population.clients,
-                groups=population.groups,
-                heterogeneity=_heterogeneity(population.heterogeneity, population.degree),
-                samples=population.samples,
-                test_samples=population.test_samples,
-                client_label_concentration=population.client_label_concentration,
-                noise=population.noise,
-                seed=seed,
+        case "digits" | "synthetic":
+            draw = (
+                partial(digits_population, noise=population.noise)
+                if population.source == "digits"
+                else partial(synthetic_population, features=population.features, classes=population.classes)
             )
-        case "synthetic":
-            return synthetic_population(
+            return draw(
                 clients=population.clients,
                 groups=population.groups,
                 heterogeneity=_heterogeneity(population.heterogeneity, population.degree),
-                features=population.features,
-                classes=population.classes,
                 samples=population.samples,
                 test_samples=population.test_samples,
                 client_label_concentration=population.client_label_concentration,
@@ -131,7 +112,9 @@ def _drawn_or_read(population: PopulationConfig, seed: int) -> FederatedData:
 
 def _read(population: PopulationConfig) -> FederatedData:
     assert population.file is not None  # noqa: S101 - the configuration has checked it
-    columns = TableColumns(standardise=population.standardise, missing=population.missing)
+    # Flat images in an array are changed before they are standardised, see above.
+    is_array = population.file.suffix.lower() == NPZ and population.plant != "none"
+    columns = TableColumns(standardise=population.standardise and not is_array, missing=population.missing)
     return open_dataset(population.file, columns)
 
 

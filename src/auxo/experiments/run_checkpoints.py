@@ -7,6 +7,7 @@ have had. When they are written follows the clock (`auxo.runtime.recorder`); wha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
@@ -98,8 +99,7 @@ class RunCheckpoints:
     def find(self, own: Mapping[str, tuple[type, ...]]) -> Found | None:
         """Return where the run goes on; None: at its beginning.
 
-        Args:
-            own: by method, the kinds of states that its parts bring along.
+        ``own`` says by method which kinds of states its parts bring along.
 
         Raises:
             ResumeRefused: another configuration, other files or other versions made what is there.
@@ -134,9 +134,12 @@ class RunCheckpoints:
     def write(self, state: SimulationState) -> None:
         """Write a checkpoint of the run under way."""
 
+        def is_long(name: str) -> bool:
+            return any(part in name for part in _LONG)
+
         def parts(marks: tuple[Mark, ...]) -> Parts:
             under_way = {"finished": self._done, "method": self._method, "runs": [asdict(mark) for mark in marks]}
-            return Parts({**self._origin, **under_way}, *to_parts(Reached(state, tuple(self._ended))), _is_long)
+            return Parts({**self._origin, **under_way}, *to_parts(Reached(state, tuple(self._ended))), is_long)
 
         self.recorder.commit(parts)
 
@@ -170,20 +173,22 @@ class RunCheckpoints:
     def _read(self, kept: Kept, own: Mapping[str, tuple[type, ...]]) -> Found:
         self._check_origin(kept.about)
         try:
-            about = _About.of(kept.about)
+            about: Any = kept.about  # whatever else it is, is not usable
+            method, marks = about["method"], [Mark(**mark) for mark in about["runs"]]
             finished = {
-                name: events_before(self.directory.events_file(name), mark) for name, mark in about.finished.items()
+                name: events_before(self.directory.events_file(name), Mark(**mark))
+                for name, mark in about["finished"].items()
             }
-            reached = from_parts(Reached, kept.text, kept.arrays, own.get(about.method, ()))
-            events = [self._events_of(about.method, number, mark) for number, mark in enumerate(about.runs)]
+            reached = from_parts(Reached, kept.text, kept.arrays, own.get(method, ()))
+            events = [self._events_of(method, number, mark) for number, mark in enumerate(marks)]
             states = [(run.state, run.scores) for run in reached.ended] + [(reached.state, None)]
             runs = tuple(
                 FoundRun(state, told, scores, mark)
-                for (state, scores), told, mark in zip(states, events, about.runs, strict=True)
+                for (state, scores), told, mark in zip(states, events, marks, strict=True)
             )
-        except (CodecError, ValueError, KeyError, TypeError) as error:
+        except (CodecError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unusable(str(error)) from error
-        return Found(finished, about.method, runs)
+        return Found(finished, method, runs)
 
     def _events_of(self, method: str, number: int, mark: Mark) -> tuple[Event, ...]:
         """Return the events of a method's run; those of its first, if a better one has taken their place, are put back.
@@ -200,21 +205,3 @@ class RunCheckpoints:
         found = events_before(aside, mark)
         write_whole(path, aside.read_bytes())
         return found
-
-
-@dataclass(frozen=True)
-class _About:
-    finished: Mapping[str, Mark]
-    method: str
-    runs: tuple[Mark, ...]
-
-    @classmethod
-    def of(cls, about: Mapping[str, object]) -> "_About":
-        finished, method, runs = about["finished"], about["method"], about["runs"]
-        if not isinstance(finished, dict) or not isinstance(method, str) or not isinstance(runs, list):
-            raise TypeError("expected the methods that are done, the one under way and its runs")
-        return cls({name: Mark(**mark) for name, mark in finished.items()}, method, tuple(Mark(**one) for one in runs))
-
-
-def _is_long(name: str) -> bool:
-    return any(part in name for part in _LONG)

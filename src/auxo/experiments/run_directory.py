@@ -158,13 +158,11 @@ class RunDirectory:
 
     def events_file(self, method: str, number: int = 0) -> Path:
         """Return where the events of a method's runs are written; those of later ones count if they prove better."""
-        if number == 0:
-            return self._method_file(method, _EVENTS)
-        return self._method_file(_CHECKPOINTS, f"{method}-{number + 1}.jsonl", is_ours=True)
+        return self.checkpoints / f"{method}-{number + 1}.jsonl" if number else self._method_file(method, _EVENTS)
 
     def first_events_file(self, method: str) -> Path:
         """Return where the events of a method's first run are kept while a run goes on, once a better one's count."""
-        return self._method_file(_CHECKPOINTS, f"{method}-1.jsonl", is_ours=True)
+        return self.checkpoints / f"{method}-1.jsonl"
 
     def forget_methods(self, but: Collection[str]) -> None:
         """Remove what was written of other methods than these, to have them begin anew."""
@@ -184,9 +182,6 @@ class RunDirectory:
         """Return the methods that have begun, each a folder with events, in the order of the configuration.
 
         That is the order they ran in. Those it does not name come last, by name.
-
-        Raises:
-            FileError: the configuration is damaged.
         """
         begun = {path.parent.name for path in self.path.glob(f"*/{_EVENTS}") if is_method_name(path.parent.name)}
         named = [method for method in self._configured_methods() if method in begun]
@@ -210,11 +205,7 @@ class RunDirectory:
         write_whole(path, b"".join(to_json(event).encode() + b"\n" for event in events))
 
     def events(self, method: str) -> RecordedEvents:
-        """Return the events of a method; none when it has not begun.
-
-        Raises:
-            FileError: a line is not an event; the last one may be half of one.
-        """
+        """Return the events of a method; none when it has not begun."""
         return read_events(self._method_file(method, _EVENTS))
 
     def write_clients(self, method: str, clients: ClientScores) -> None:
@@ -230,11 +221,7 @@ class RunDirectory:
             np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # the stub takes **columns for allow_pickle
 
     def read_clients(self, method: str) -> ClientScores | None:
-        """Return what `write_clients` wrote; None when the method did not come that far.
-
-        Raises:
-            FileError: the file is damaged or lacks a column.
-        """
+        """Return what `write_clients` wrote; None when the method did not come that far."""
         path = self._method_file(method, _CLIENTS)
         if not path.is_file():
             return None
@@ -257,11 +244,7 @@ class RunDirectory:
         write_whole(self.path / _SUMMARY, (text + "\n").encode())
 
     def read_summary(self) -> Summary | None:
-        """Return the run's result; None while the run has not ended.
-
-        Raises:
-            FileError: the file is no summary of this version.
-        """
+        """Return the run's result; None while the run has not ended."""
         return self._read(_SUMMARY, _read_summary, "the summary of a run")
 
     def write_inputs(self, stamp: Stamp, preparation: Preparation, inputs: ModelInputs) -> None:
@@ -271,27 +254,15 @@ class RunDirectory:
         write_whole(self.path / _MODEL, (json.dumps(asdict(inputs), indent=2) + "\n").encode())
 
     def read_stamp(self) -> Stamp | None:
-        """Return the run's stamp; None before the first method has begun.
-
-        Raises:
-            FileError: the file is damaged.
-        """
+        """Return the run's stamp; None before the first method has begun."""
         return self._read(_STAMP, _read_stamp, "the stamp of a run")
 
     def read_model_inputs(self) -> ModelInputs | None:
-        """Return what the run's models take; None before the first method has begun.
-
-        Raises:
-            FileError: the file is damaged.
-        """
+        """Return what the run's models take; None before the first method has begun."""
         return self._read(_MODEL, _read_model_inputs, "what models take")
 
     def read_preparation(self) -> Preparation | None:
-        """Return what was done to the inputs; None before the first method has begun.
-
-        Raises:
-            FileError: the file is damaged.
-        """
+        """Return what was done to the inputs; None before the first method has begun."""
         return self._read(_PREPARATION, lambda: preparation_from_json, "what was done to inputs")
 
     def _read(self, name: str, reader: Callable[[], Callable[[str], T]], what: str) -> T | None:
@@ -311,8 +282,8 @@ class RunDirectory:
         write_whole(path, html.encode())
         return path
 
-    def _method_file(self, method: str, name: str, is_ours: bool = False) -> Path:
-        if not is_ours and not is_method_name(method):
+    def _method_file(self, method: str, name: str) -> Path:
+        if not is_method_name(method):
             expected = "letters, digits and . _ + -, with a letter or a digit first, as in auxo or fedavg-2"
             raise ValueError(f"method: expected a name of {expected}, got {method!r}; call it otherwise")
         return self.path / method / name

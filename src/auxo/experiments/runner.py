@@ -1,12 +1,12 @@
 """Runs an experiment: one method after another on the same clients, each event recorded as it happens."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.cohort_algorithm import InitialModel, SaysWhyNot
+from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
@@ -30,13 +30,15 @@ from auxo.experiments.refusals import refusal, refusals
 from auxo.experiments.run_checkpoints import Found, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import Stamp, make_stamp
-from auxo.experiments.summary import Status, Summary, summarise, with_losers
+from auxo.experiments.summary import Status, Summary, summarise
 from auxo.experiments.troubles import Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
+from auxo.population.doubts import doubts
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Evaluated, Event, OnEvent, UpdateRejected
+from auxo.protocol.notes import NOT_IN_TIME, ONE_SAMPLE, TrialsSeen, why_no_partition
 from auxo.registry.registry import short_name
 from auxo.runtime.coordinator import start
 from auxo.runtime.engine import Engine
@@ -127,11 +129,9 @@ def _run_all(
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
     every_run = [run for some in runs.values() for run in some]
     _check_cohorts(config, every_run, inner.trainer, data.client_names)
-    own = scoring(inner.trainer)
-    said = None if own is None else f'"accuracy" stands for a score of its own here: {own.score_words}'
-    for note in (*data.preparation.notes, *filter(None, (note_on(inner.trainer), said)), *_refused_words(refused)):
+    for note in (*_about_data(config, data, inner.trainer), *_refused_words(refused)):
         on_note(note)
-    why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config)) is not None}
+    why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config, data)) is not None}
     for label, words in why_not.items():  # before hours of training
         on_note(f"{label}: {words}")
     stamp = make_stamp(data)
@@ -141,6 +141,19 @@ def _run_all(
     told = {name: directory.events(name).events for name in done} if found is None else dict(found.finished)
     finished = list(told)
     troubles = {name: _words(_troubles(runs[name][0], events, config, data)) for name, events in told.items()}
+
+    def write_summary(status: Status) -> Summary:
+        # Of a method that was interrupted only the disk has the events.
+        events = {method: told.get(method) or directory.events(method).events for method in directory.methods()}
+        metric = score_name(data.task, config.training.metric)
+        losers = losers_of(directory, data.client_names, metric == "accuracy")
+        summary = summarise(data.name, config.seed, status, events, finished, troubles)
+        ended = {name: replace(method, losers=losers.get(name)) for name, method in summary.methods.items()}
+        left_out = {short_name(method): words for method, words in refused.items()}
+        summary = replace(summary, methods=ended, metric=metric, refused=left_out)
+        directory.write_summary(summary)
+        return summary
+
     try:
         with make_engine(config, inner, on_note) as engine:
             stage = Stage(inner.trainer, _world(config, data, engine))
@@ -162,12 +175,22 @@ def _run_all(
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or (isinstance(error, Exception) and directory.methods()):
             with suppress(OSError):  # a disk without room has been told of
-                _write_summary(config, data, directory, "interrupted", told, finished, troubles, refused)
+                write_summary("interrupted")
         raise
-    status: Status = "finished" if len(finished) == len(methods) else "failed"
-    summary = _write_summary(config, data, directory, status, told, finished, troubles, refused)
+    summary = write_summary("finished" if len(finished) == len(methods) else "failed")
     recorder.clear()
     return summary
+
+
+def _about_data(config: Config, data: FederatedData, trainer: Trainer) -> Iterator[str]:
+    """Yield what there is to know of the clients' samples, and of what is measured, before anything is trained."""
+    yield from data.preparation.sentences()
+    if not config.population.is_drawn:
+        yield from doubts(data)
+    if (note := note_on(trainer)) is not None:
+        yield note
+    if (own := scoring(trainer)) is not None:
+        yield f'"accuracy" stands for a score of its own here: {own.score_words}'
 
 
 def _done_before(directory: RunDirectory, methods: Iterable[str], stamp: Stamp) -> list[str]:
@@ -202,13 +225,9 @@ def _found(
     return found
 
 
-def _why_no_partition(run: MethodRun, config: Config) -> str | None:
-    """Return why a method cannot find anything, whatever there is to be found; None: it can, or does not say."""
-    algorithm, training = run.rules.algorithm, config.training
-    if not isinstance(algorithm, SaysWhyNot):
-        return None
-    words = algorithm.why_no_partition(training.participants, training.rounds)
-    return None if words is None else f"no partition is possible: {words}"
+def _why_no_partition(run: MethodRun, config: Config, data: FederatedData) -> str | None:
+    training = config.training
+    return why_no_partition(run.rules.algorithm, training.participants, training.rounds, data.n_clients)
 
 
 def _troubles(run: MethodRun, events: Sequence[Event], config: Config, data: FederatedData) -> tuple[Trouble, ...]:
@@ -220,8 +239,10 @@ def _troubles(run: MethodRun, events: Sequence[Event], config: Config, data: Fed
         clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
         chance = at_chance(curve[-1].accuracy, clients, data)
         troubles = (*troubles, *(() if chance is None else (chance,)))
-    why_not = _why_no_partition(run, config)
-    return (*troubles, *(() if why_not is None else (Trouble(why_not),)))
+    has_two = int(np.max(data.train.counts(np.arange(data.n_clients)), initial=0)) > 1
+    unjudged = TrialsSeen.of(events).note(NOT_IN_TIME if has_two else ONE_SAMPLE)
+    notes = filter(None, (_why_no_partition(run, config, data), unjudged))
+    return (*troubles, *(Trouble(words) for words in notes))
 
 
 def _words(troubles: Sequence[Trouble]) -> tuple[str, ...]:
@@ -244,9 +265,6 @@ def run_method(
     """Run one method to its end; of several runs (the oracle has two) the result is the most accurate one's.
 
     It runs on ``stage``, or on one of its own; ``kept`` records it, and says where it goes on.
-
-    Raises:
-        ConfigError: the method or the model cannot be used with these data, or no round ever succeeds.
     """
     why_not = refusal(method, config, data.n_clients)
     if why_not is not None:
@@ -259,11 +277,6 @@ def run_method(
     runs = method_runs(method, config, data, stage.trainer.layers)
     results = [_simulate(run, config, data, stage, on_event, kept, number) for number, run in enumerate(runs)]
     return max(results, key=lambda result: result.final.accuracy)
-
-
-def _initial_models(trainer: Trainer, seed: int) -> InitialModel:
-    """Return the model that every method starts from, and other draws of it for those that want several."""
-    return lambda number: trainer.initial_weights(seed if number == 0 else seed + number * _APART)
 
 
 def _in_process(config: Config, data: FederatedData) -> InProcess:
@@ -331,7 +344,12 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
 
 def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:
     """Return the state at time zero: with the cohorts that the method begins with, or those of an earlier run."""
-    rules, initial, training = run.rules, _initial_models(trainer, config.seed), config.training
+    rules, training = run.rules, config.training
+
+    def initial(number: int) -> Float32Array:
+        """Return the model that every method starts from, and other draws of it for those that want several."""
+        return trainer.initial_weights(config.seed + number * _APART)
+
     if training.cohorts is None or not can_start_from_cohorts(rules.algorithm):
         return simulation.start(start(rules, initial))
     found = find_cohorts(training.cohorts, run.label, trainer, training.cohort_models)
@@ -375,11 +393,7 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
 
 
 def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dict[str, str]]:
-    """Return the methods that are run, and those that refuse, with the reason.
-
-    Raises:
-        ConfigError: none is left to be run.
-    """
+    """Return the methods that are run, and those that refuse, with the reason."""
     methods = [method for method in config.methods if has_groups(data) or not needs_groups(method, config)]
     if not methods:
         raise ConfigError(
@@ -393,24 +407,3 @@ def _methods_to_run(config: Config, data: FederatedData) -> tuple[list[str], dic
 
 def _refused_words(refused: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{short_name(method)} is left out: {words}" for method, words in refused.items())
-
-
-def _write_summary(  # noqa: PLR0913, PLR0917 - one for each thing that it tells
-    config: Config,
-    data: FederatedData,
-    directory: RunDirectory,
-    status: Status,
-    told: Mapping[str, tuple[Event, ...]],
-    finished: list[str],
-    troubles: Mapping[str, tuple[str, ...]],
-    refused: Mapping[str, str],
-) -> Summary:
-    # Of a method that was interrupted only the disk has the events.
-    events = {method: told.get(method) or directory.events(method).events for method in directory.methods()}
-    metric = score_name(data.task, config.training.metric)
-    why_not = {short_name(method): words for method, words in refused.items()}
-    summary = summarise(data.name, config.seed, status, events, finished, troubles)
-    summary = replace(summary, metric=metric, refused=why_not)
-    summary = with_losers(summary, losers_of(directory, data.client_names, metric == "accuracy"))
-    directory.write_summary(summary)
-    return summary

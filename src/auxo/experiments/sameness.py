@@ -49,26 +49,22 @@ def changed_settings(before: str, now: str) -> list[str]:
 @cache
 def versions() -> dict[str, str]:
     """Return what runs here, as far as bits of results depend on it; libraries that are not installed are left out."""
-    release = _version("auxo") or "not installed"
+    release = version_of("auxo") or "not installed"
     found = {
         "auxo": f"{release} with code {_code()}",  # the release alone says little of a working copy
         "python": platform.python_version(),
         "processor": platform.machine(),
     }
-    return found | {name: version for name in _LIBRARIES if (version := _version(name)) is not None}
+    return found | {name: version for name in _LIBRARIES if (version := version_of(name)) is not None}
 
 
 def changed_versions(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Return each version that is not the same, such as "numpy: 2.0.1, now 2.1.0"."""
-    names = dict.fromkeys((*before, *now))
-    return [
-        f"{name}: {before.get(name, 'none')}, now {now.get(name, 'none')}"
-        for name in names
-        if before.get(name) != now.get(name)
-    ]
+    return _differences(before, now)
 
 
-def _version(name: str) -> str | None:
+def version_of(name: str) -> str | None:
+    """Return the version of a package; None: it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -91,10 +87,10 @@ def _state(path: Path) -> list[int | str]:
     return [about.st_size, about.st_mtime_ns]
 
 
-def _differences(before: dict[str, object], now: dict[str, object], within: str = "") -> list[str]:
+def _differences(before: Mapping[str, object], now: Mapping[str, object], within: str = "") -> list[str]:
     found = []
     for name in {**before, **now}:
-        old, value = before.get(name), now.get(name)
+        old, value = before.get(name, "none"), now.get(name, "none")
         if isinstance(old, dict) and isinstance(value, dict):
             found += _differences(old, value, f"{within}{name}.")
         elif old != value:

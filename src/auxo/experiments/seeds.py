@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from auxo.experiments.comparison import Comparison, compare
 from auxo.experiments.config import Config
@@ -19,6 +20,8 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError
 from auxo.files.typed_json import json_reader
+
+T = TypeVar("T", Comparison, GridComparison)
 
 _INPUTS = "inputs.json"
 _COMPARISON = "comparison.json"
@@ -46,15 +49,7 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int 
         ConfigError: the folder holds other things, or runs of another configuration, or of other data or another model,
             or there is nothing to compare.
     """
-    _check_methods(config)
-    tasks = _tasks(config, seeds, folder)
-    done: dict[int, Summary] = {}
-    with _held(folder, {folder: config}) as inputs:
-        for place, summary in _finished(tasks, run, jobs):
-            done[place] = summary
-            _note_inputs(inputs[folder], folder)
-            _write(folder / _COMPARISON, compare([done[one] for one in sorted(done)]))
-    return compare([done[one] for one in sorted(done)])
+    return _run_all({folder: config}, seeds, folder, run, jobs, lambda found: compare(found[folder]))
 
 
 def run_grid(
@@ -63,41 +58,47 @@ def run_grid(
     """Run every cell of a grid as `run_seeds` does, each in a folder of its own, and return what they say together.
 
     A method that fails does not end it.
-
-    Raises:
-        DirectoryInUse: another comparison is running in that folder.
-        ConfigError: as above.
     """
-    by_folder = {folder / cell.name: cell for cell in cells}
-    for cell in cells:
-        _check_methods(cell.config)
-    places = [(cell, task) for where, cell in by_folder.items() for task in _tasks(cell.config, seeds, where)]
+
+    def compared(found: Mapping[Path, Sequence[Summary]]) -> GridComparison:
+        return compare_grid(axes, cells, {where.name: summaries for where, summaries in found.items()})
+
+    return _run_all({folder / cell.name: cell.config for cell in cells}, seeds, folder, run, jobs, compared)
+
+
+def _run_all(
+    configs: Mapping[Path, Config],
+    seeds: int,
+    folder: Path,
+    run: RunSeed,
+    jobs: int,
+    compared: Callable[[Mapping[Path, Sequence[Summary]]], T],
+) -> T:
+    """Run configurations, each into its folder, and return what their summaries say together; ``folder`` is of all."""
+    for config in configs.values():
+        if len(config.methods) < 2:
+            raise ConfigError(
+                f"methods: expected at least two to compare, got only {config.methods[0]}; add another one"
+            )
+    tasks = [task for where, config in configs.items() for task in _tasks(config, seeds, where)]
     done: dict[int, Summary] = {}
-    with _held(folder, {where: cell.config for where, cell in by_folder.items()}) as inputs:
-        for place, summary in _finished([task for _, task in places], run, jobs):
-            done[place] = summary
-            where = places[place][1].path.parent
-            _note_inputs(inputs[where], where)
-            _write(folder / _COMPARISON, compare_grid(axes, cells, _by_cell(places, done)))
-    return compare_grid(axes, cells, _by_cell(places, done))
+    found: dict[Path, list[Summary]] = {}
+    with _held(folder, configs) as inputs:
+        for place, summary in _finished(tasks, run, jobs):
+            done[place], found = summary, {}
+            for one in sorted(done):
+                found.setdefault(tasks[one].path.parent, []).append(done[one])
+            where = tasks[place].path.parent
+            write_whole(where / _INPUTS, (json.dumps(inputs[where], indent=2) + "\n").encode())
+            text = json.dumps(asdict(compared(found)), indent=2, ensure_ascii=False)
+            write_whole(folder / _COMPARISON, f"{text}\n".encode())
+    return compared(found)
 
 
 def missing_runs(cells: Sequence[Cell], seeds: int, folder: Path) -> int:
     """Return how many runs of a grid have not come to their end; a cell without a name has its runs in ``folder``."""
     tasks = [task for cell in cells for task in _tasks(cell.config, seeds, folder / cell.name)]
     return sum(_of_task(task)[1] is None for task in tasks)
-
-
-def _by_cell(places: Sequence[tuple[Cell, _Task]], done: Mapping[int, Summary]) -> dict[str, list[Summary]]:
-    found: dict[str, list[Summary]] = {}
-    for place in sorted(done):
-        found.setdefault(places[place][0].name, []).append(done[place])
-    return found
-
-
-def _check_methods(config: Config) -> None:
-    if len(config.methods) < 2:
-        raise ConfigError(f"methods: expected at least two to compare, got only {config.methods[0]}; add another one")
 
 
 def _tasks(config: Config, seeds: int, folder: Path) -> list[_Task]:
@@ -160,11 +161,7 @@ def _ready(task: _Task, begun: RunDirectory | None) -> RunDirectory:
 
 
 def _of_task(task: _Task) -> tuple[RunDirectory | None, Summary | None]:
-    """Return the directory of a run that has begun, and the summary of one that came to its end with all its methods.
-
-    Raises:
-        ConfigError: it is a run of another configuration.
-    """
+    """Return the directory of a run that has begun, and the summary of one that has ended with all its methods."""
     if not RunDirectory.is_at(task.path):
         return None, None
     directory = RunDirectory.open(task.path)
@@ -197,11 +194,3 @@ def _check_inputs(inputs: InputFiles, folder: Path) -> None:
             f"{folder}: its runs were made with other content of {', '.join(changed)}; "
             "choose another folder with --out, or remove this one"
         )
-
-
-def _note_inputs(inputs: InputFiles, folder: Path) -> None:
-    write_whole(folder / _INPUTS, (json.dumps(inputs, indent=2) + "\n").encode())
-
-
-def _write(path: Path, comparison: Comparison | GridComparison) -> None:
-    write_whole(path, (json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n").encode())

@@ -6,19 +6,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.experiments.sameness import version_of
 from auxo.population.federated_data import FederatedData
 
 _HASHED_AT_ONCE = 1 << 24  # bytes; our choice
 _MOST_HASHED = 1 << 30  # bytes of inputs that are hashed as a whole; of more, parts that are spread evenly; our choice
 _PACKAGES = ("auxo", "numpy", "torch", "scipy", "scikit-learn", "safetensors")
-_NOT_INSTALLED = "not installed"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def make_stamp(data: FederatedData, command: Sequence[str] | None = None) -> Sta
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         command=tuple(sys.argv if command is None else command),
         python=platform.python_version(),
-        versions={name: _version(name) for name in _PACKAGES},
+        versions={name: version_of(name) or "not installed" for name in _PACKAGES},
         processor=_processor(),
         system=platform.platform(),
         population=data.name,
@@ -60,11 +59,9 @@ def data_hash(data: FederatedData) -> tuple[str, str]:
     digest.update(f"{data.n_classes} {data.x.dtype.name} {data.x.shape} {data.scaling} {data.preparation}".encode())
     for name in data.client_names:
         digest.update(name.encode() + b"\0")
-    columns: list[NDArray[Any]] = []
     for split in (data.train, data.test):
-        columns += [split.x_rows, split.y, split.offsets]
-    for column in columns:
-        digest.update(np.ascontiguousarray(column).data)
+        for column in (split.x_rows, split.y, split.offsets):
+            digest.update(np.ascontiguousarray(column).data)
     parts, covers = _parts(data.x)
     for part in parts:
         digest.update(np.ascontiguousarray(data.x[part]).data)
@@ -81,13 +78,6 @@ def _parts(x: NDArray[Any]) -> tuple[list[slice], str]:
     kept = _MOST_HASHED // _HASHED_AT_ONCE
     places = np.linspace(0, len(parts) - 1, kept).round().astype(int)
     return [parts[place] for place in places], f"{_MOST_HASHED >> 20} MiB of the inputs, spread evenly, and all else"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return _NOT_INSTALLED
 
 
 def _processor() -> str:

@@ -1,7 +1,7 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -96,6 +96,11 @@ class Summary:
         """Return the methods that came to their end."""
         return {name: method for name, method in self.methods.items() if method.is_finished}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return the troubles of all methods, each with the method's name."""
+        return tuple(f"{name}: {words}" for name, method in self.methods.items() for words in method.troubles)
+
 
 def summarise(
     population: str,
@@ -109,12 +114,6 @@ def summarise(
     curves = {name: evaluations(told) for name, told in events.items()}
     seen = {name: CohortsSeen.of(told) for name, told in events.items()}
     return Summary(population, seed, status, method_summaries(curves, seen, finished, troubles))
-
-
-def with_losers(summary: Summary, losers: Mapping[str, Losers]) -> Summary:
-    """Return the summary that also says who is worse off than with the base."""
-    named = {name: replace(method, losers=losers.get(name)) for name, method in summary.methods.items()}
-    return replace(summary, methods=named)
 
 
 def method_summaries(
@@ -194,27 +193,13 @@ def _method_summary(
     against_base: AgainstBase | None,
     troubles: tuple[str, ...],
 ) -> MethodSummary:
+    as_measured = {one.name for one in fields(MethodSummary)} & {one.name for one in fields(Evaluated)} - {"cohorts"}
     return MethodSummary(
         is_finished=is_finished,
         final_accuracy=last.accuracy,
-        variance=last.variance,
-        variance_beyond_binomial=last.variance_beyond_binomial,
-        worst_10=last.worst_10,
-        best_10=last.best_10,
-        time_s=last.time_s,
-        participations=last.participations,
-        wasted_participations=last.wasted_participations,
-        device_s=last.device_s,
-        wasted_device_s=last.wasted_device_s,
-        downloads=last.downloads,
-        perplexity=last.perplexity,
         cohorts=max(1, len(seen.leaves)),
-        ari=last.ari,
-        lost=last.lost,
-        matched_accuracy=last.matched_accuracy,
-        matched_ari=last.matched_ari,
         against_base=against_base,
         are_cohorts_in_use=seen.are_counted_by_use,
         troubles=troubles,
-        tuning_device_s=last.tuning_device_s,
+        **{name: getattr(last, name) for name in as_measured},
     )

@@ -17,6 +17,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.parts import AGGREGATORS
 from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, RoundClosed, UpdateRejected
+from auxo.protocol.notes import refusals_in_words
 from auxo.registry.registry import short_name
 
 _MOST_LOOKED_INTO = 1000  # clients whose samples are searched for the cause; our choice
@@ -37,11 +38,19 @@ def troubles_of(events: Sequence[Event], config: Config, data: FederatedData) ->
     ended = [event for event in events if isinstance(event, CohortEnded)]
     short = [event for event in ended if event.round < config.training.rounds]
     refused = [event for event in events if isinstance(event, UpdateRejected)]
+    capped = [event for event in events if isinstance(event, RoundClosed) and event.capped]
     found = [_given_up(short, events, config, data, is_failure=len(short) == len(ended))] if short else []
     if refused and not found:
-        clients = len({event.client for event in refused})
-        words = f"{len(refused)} updates of {clients} clients were refused: {cause_of(refused, config, data)}"
-        found.append(Trouble(words))
+        found.append(Trouble(refusals_in_words(refused) + cause_of(refused, config, data)))
+    if capped:
+        found.append(
+            Trouble(
+                f"in {len(capped)} rounds somebody claimed so many more examples than is usual that, where updates are "
+                "weighed by them, they did not all count: training.most_weight "
+                f"({config.training.most_weight:g}) is the share of a round's weight that one participant may have; "
+                "with 1 all count"
+            )
+        )
     return tuple(found)
 
 

@@ -14,18 +14,14 @@ from auxo.simulation.virtual_time import World
 from auxo.traces.availability import draw_availability
 from auxo.traces.devices import TraceDevices
 from auxo.traces.flash import read_flash
-from auxo.traces.trace import Sessions, Speeds, Trace
+from auxo.traces.trace import Trace
 from auxo.traces.trace_file import read_trace
 
 _Traces = dict[Path, Trace]  # those that have been read
 
 
 def make_world(config: Config, data: FederatedData, engine: Engine, sends_partial_work: bool = False) -> World:
-    """Return the devices, the availability and the clients' data; nothing in it knows the groups.
-
-    Raises:
-        ConfigError: a trace file cannot be used.
-    """
+    """Return the devices, the availability and the clients' data; nothing in it knows the groups."""
     devices, clients = config.devices, data.n_clients
     traces: _Traces = {}
     return World(
@@ -44,17 +40,18 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
 
 
 def draw_devices(config: Config, clients: int) -> Devices:
-    """Return devices for so many clients, as the configuration describes them.
-
-    Raises:
-        ConfigError: a trace file cannot be used.
-    """
+    """Return devices for so many clients, as the configuration describes them."""
     return _device_source(config.devices, {}).draw(clients, config.seed)
 
 
 def _device_source(devices: DevicesConfig, traces: _Traces) -> DeviceSource:
-    speeds = _speeds(devices, traces)
-    if speeds is not None:
+    if devices.file is not None:
+        speeds = _trace("devices.file", devices.file, traces).speeds
+        if speeds is None:
+            raise ConfigError(
+                f"devices.file: {devices.file} has sessions and no speeds; name it in devices.availability_file, and "
+                "see `auxo traces convert --help` for files with speeds"
+            )
         return TraceDevices(speeds, devices.slowdown)
     if devices.kind == "equal":
         equal = EqualDevices()
@@ -64,38 +61,17 @@ def _device_source(devices: DevicesConfig, traces: _Traces) -> DeviceSource:
 
 
 def _availability(devices: DevicesConfig, traces: _Traces, clients: int, seed: int) -> Availability:
-    sessions = _sessions(devices, traces)
-    if sessions is not None:
+    if devices.sessions_file is not None:
+        sessions = _trace("devices.availability_file", devices.sessions_file, traces).sessions
+        if sessions is None:
+            raise ConfigError(
+                f"devices.availability_file: {devices.sessions_file} has speeds and no sessions; name one that has, "
+                "see `auxo traces convert --help`"
+            )
         return draw_availability(sessions, clients, seed)
     if devices.availability == "always":
         return AlwaysOnline(clients)
     return DayNightPattern(share=devices.share_online).draw(clients, seed)
-
-
-def _speeds(devices: DevicesConfig, traces: _Traces) -> Speeds | None:
-    """Return the speeds of the configured trace; None if there is no such trace."""
-    if devices.file is None:
-        return None
-    speeds = _trace("devices.file", devices.file, traces).speeds
-    if speeds is None:
-        raise ConfigError(
-            f"devices.file: {devices.file} has sessions and no speeds; name it in devices.availability_file, and see "
-            "`auxo traces convert --help` for files with speeds"
-        )
-    return speeds
-
-
-def _sessions(devices: DevicesConfig, traces: _Traces) -> Sessions | None:
-    """Return the sessions of the configured trace; None if there is no such trace."""
-    if devices.sessions_file is None:
-        return None
-    sessions = _trace("devices.availability_file", devices.sessions_file, traces).sessions
-    if sessions is None:
-        raise ConfigError(
-            f"devices.availability_file: {devices.sessions_file} has speeds and no sessions; name one that has, see "
-            "`auxo traces convert --help`"
-        )
-    return sessions
 
 
 def _trace(setting: str, path: Path, traces: _Traces) -> Trace:

@@ -1,8 +1,10 @@
 """Files that appear when they are complete, so that nobody ever finds half of one, not even after a loss of power."""
 
+import csv
+import io
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -63,13 +65,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, or leave what was there.
-
-    Raises:
-        FileError: the folder does not exist, or ``path`` is one.
-    """
+    """Write a file, or leave what was there."""
     with whole_file(path) as file:
         file.write(content)
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    """Write a table, its header the first of its rows, or leave what was there."""
+    with whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        text.detach()  # flushed; whoever lent the file closes it
 
 
 def new_file(path: Path, content: bytes) -> None:

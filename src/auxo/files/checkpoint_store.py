@@ -167,11 +167,8 @@ class CheckpointStore:
     ) -> Committed:
         """Write a checkpoint in place of the older one of two; until its last moment that one stays.
 
-        Args:
-            about: what to know before the rest is read, as JSON holds it.
-            text: of any length.
-            arrays: by name; no name may end in "#rows".
-            by_rows: whether of this array, of one dimension or more, only rows that have changed are to be written.
+        ``about`` is what to know before the rest is read, as JSON holds it. No array's name may end in "#rows".
+        ``by_rows`` says of which arrays, of one dimension or more, only rows that have changed are to be written.
 
         Raises:
             OSError: the disk is full or fails; the two checkpoints there were are as good as before.
@@ -185,8 +182,9 @@ class CheckpointStore:
         columns = {name: array for name, array in arrays.items() if by_rows(name)}
         others = {name: array for name, array in arrays.items() if name not in columns}
         contents = {f"{prefix}-whole.safetensors": safetensors.numpy.save(dict(others), {_ENTRY: text})}
-        goes_on = len(slot.rows) < _LONGEST_CHAIN and sum(one.size for one in slot.rows[1:]) <= _first_size(slot.rows)
-        before = slot.columns if slot.rows and goes_on else {}
+        sizes = [one.size for one in slot.rows]
+        goes_on = bool(sizes) and len(sizes) < _LONGEST_CHAIN and sum(sizes[1:]) <= sizes[0]
+        before = slot.columns if goes_on else {}
         changes = {name: changed_rows(before.get(name), array) for name, array in columns.items()}
         if columns:
             contents[f"{prefix}-rows.safetensors"] = _rows_file(columns, changes)
@@ -299,10 +297,6 @@ def _now_in_chain(
             old[changes[name]] = array[changes[name]]
             after[name] = old
     return after
-
-
-def _first_size(rows: tuple[_File, ...]) -> int:
-    return rows[0].size if rows else 0
 
 
 def _manifest_bytes(manifest: _Manifest) -> bytes:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 
 class FileError(ValueError):
-    """A file cannot be used or written; the message names it, the row or the place in it, and the remedy."""
+    """A file cannot be used or written; the message names it, the row or the place in it, and the remedy.
+
+    Whatever reads or writes files raises it; functions say so only where there is more to know.
+    """
 
 
 def file_error(path: str | Path, place: str, expected: str, got: str, remedy: str) -> FileError:

@@ -20,10 +20,19 @@ from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
-from auxo.flower.wire import CHECK_IN_ACTION, HALF, NO_UPDATE, AskedOfNode, message_of, say, take_asked
+from auxo.flower.wire import (
+    APART,
+    CHECK_IN_ACTION,
+    FOR_REPORT,
+    HALF,
+    NO_UPDATE,
+    AskedOfNode,
+    message_of,
+    say,
+    take_asked,
+)
 from auxo.protocol.messages import Task, TaskResult
-from auxo.runtime.client import Client
-from auxo.runtime.client_numbers import client_number
+from auxo.runtime.client import Client, OneClient
 
 LOSSES = ("eval_loss", "val_loss", "test_loss", "loss", "eval-loss", "val-loss", "test-loss")
 """Metrics of an app's evaluation that are taken for its mean loss, the first that is there."""
@@ -34,6 +43,7 @@ SCORES = ("eval_accuracy", "val_accuracy", "test_accuracy", "accuracy", "eval_ac
 _CHECK_IN = f"{MessageType.QUERY}.{CHECK_IN_ACTION}"
 _HIDING = ("secaggplus_mod", "secagg_mod")
 _EXAMPLES = "num-examples"  # what Flower's strategies call them
+_PARTS = 3  # of the samples of an evaluation, one of them for the report; our choice
 _MOST = 2**53  # examples: a float knows every one of them
 
 
@@ -44,6 +54,7 @@ class NodeHalf:
     halves: bool = False  # the app trains on the half of its samples that its config names
     losses: tuple[str, ...] = LOSSES
     mods: tuple[ClientMod, ...] = ()
+    thirds: bool = False  # the app keeps a third of its evaluation samples for the report, as its config names it
     _said: set[str] = field(default_factory=set)  # that has been logged
 
     def answer(self, message: Message, context: Context, train: ClientAppCallable, app: ClientAppCallable) -> Message:
@@ -58,6 +69,24 @@ class NodeHalf:
         if not message.has_content():
             return train(message, context)
         asked = take_asked(message)
+        is_report = self.thirds and message.metadata.message_type == MessageType.EVALUATE
+        if is_report:
+            message.content = RecordDict({**message.content})
+            _name(message.content, FOR_REPORT, 1)
+        reply = self._answer(message, context, asked, train, app)
+        returned: object = reply  # by the app, which may have forgotten to: that is for Flower to say
+        if is_report and isinstance(returned, Message):
+            reply.metadata.group_id += APART
+        return reply
+
+    def _answer(
+        self,
+        message: Message,
+        context: Context,
+        asked: AskedOfNode | None,
+        train: ClientAppCallable,
+        app: ClientAppCallable,
+    ) -> Message:
         if asked is None:
             return train(message, context)
         node_id = message.metadata.dst_node_id
@@ -72,7 +101,7 @@ class NodeHalf:
             reply = train(message, context)
         else:
             reply, done = self._do(_AppDevice(self, client, message, context, asked.task, asked, train, app))
-        returned: object = reply  # by the app, which may have forgotten to: that is for Flower to say
+        returned: object = reply  # as above
         if isinstance(returned, Message) and not reply.has_error():
             say(reply, client.check_in(), done)
             keep_client(context, client, asked.federation, to_file=False)
@@ -113,7 +142,7 @@ class _Tried:
 
 
 @dataclass
-class _AppDevice:
+class _AppDevice(OneClient):
     """A node whose app trains and evaluates."""
 
     half: NodeHalf
@@ -133,26 +162,6 @@ class _AppDevice:
         self._content = self.message.content
         if len(self._content.array_records) == 1:
             (self._key,) = self._content.array_records
-
-    @property
-    def clients(self) -> IntArray:
-        """Return the node's id."""
-        return np.array([client_number(self.client.client)], dtype=np.int64)
-
-    @property
-    def visits(self) -> IntArray:
-        """Return how often it has taken part."""
-        return np.array([self.client.participations])
-
-    @property
-    def samples(self) -> IntArray:
-        """Return that nobody knows."""
-        return np.zeros(1, dtype=np.int64)
-
-    @property
-    def models(self) -> int:
-        """Return the number of models that the task names."""
-        return len(self.task.models)
 
     def model(self, place: int) -> Float32Array:
         """Return a model as a flat array.
@@ -184,7 +193,7 @@ class _AppDevice:
         if begin is not None:
             self.message.content = RecordDict({**self._content, self._key: begin})
         if half is not None:
-            _name_half(self.message.content, half)
+            _name(self.message.content, HALF, half)
         reply = self.app_train(self.message, self.context)
         self._trained = _Trained(reply)
         returned: object = reply
@@ -234,7 +243,9 @@ class _AppDevice:
         config = self.asked.evaluate.copy()
         content = RecordDict({self._key: arrays, **dict.fromkeys(self._content.config_records, config)})
         if half is not None:
-            _name_half(content, half)
+            _name(content, HALF, half)
+        elif self.half.thirds:
+            _name(content, FOR_REPORT, 0)
         old = self.message.metadata
         metadata = Metadata(
             old.run_id, old.message_id, old.src_node_id, old.dst_node_id, "", old.group_id, old.created_at, old.ttl,
@@ -310,6 +321,8 @@ class AuxoClientApp(ClientApp):
         mods: see `ClientApp`.
         halves: the app honours ``auxo-half`` in its config, in training and in evaluation: see `half_of`. Then clients
             whose evaluation has no samples of its own can judge models by the half that they do not train on.
+        thirds: the app honours ``auxo-report`` in its config in evaluation: see `third_of`. Then a third of its samples
+            decides nothing, and is what metrics are of; otherwise the same samples do both, and gains look too good.
         losses: names of the metric that is the mean loss, in the order in which they are looked for.
         client_mods: see `ClientMod`; they stand around all mods of Flower's, which see messages and not answers. What
             the app's metrics say besides ``num-examples`` is the app's own, and does not pass through them.
@@ -324,12 +337,13 @@ class AuxoClientApp(ClientApp):
         mods: list[Mod] | None = None,
         *,
         halves: bool = False,
+        thirds: bool = False,
         losses: tuple[str, ...] = LOSSES,
         client_mods: Sequence[ClientMod] = (),
     ) -> None:
         _refuse_hiding(mods or [])
         super().__init__(client_fn, mods)  # type: ignore[arg-type]  # a legacy client, which Flower checks itself
-        self._half = NodeHalf(halves, losses, tuple(client_mods))
+        self._half = NodeHalf(halves, losses, tuple(client_mods), thirds)
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Handle a message of the server."""
@@ -344,10 +358,15 @@ class AuxoMod:
     """
 
     def __init__(
-        self, *, halves: bool = False, losses: tuple[str, ...] = LOSSES, client_mods: Sequence[ClientMod] = ()
+        self,
+        *,
+        halves: bool = False,
+        thirds: bool = False,
+        losses: tuple[str, ...] = LOSSES,
+        client_mods: Sequence[ClientMod] = (),
     ) -> None:
         """Make a mod; the arguments are those of `AuxoClientApp`."""
-        self._half = NodeHalf(halves, losses, tuple(client_mods))
+        self._half = NodeHalf(halves, losses, tuple(client_mods), thirds)
         self._app: ClientApp | None = None
 
     def of(self, app: ClientApp) -> ClientApp:
@@ -366,15 +385,26 @@ class AuxoMod:
 
 
 def half_of(message: Message, n_samples: int) -> slice:
-    """Return which of an app's training samples to use for a message, as an index; all of them unless a half is named.
-
-    >>> half_of(Message(RecordDict({"config": ConfigRecord({HALF: 1})}), reply_to=_any_message()), 5)
-    slice(1, None, 2)
-    """
-    halves = [record[HALF] for record in message.content.config_records.values() if HALF in record]
-    if not halves or halves[0] not in (0, 1) or n_samples < 2:
+    """Return which of an app's training samples to use for a message, as an index; all unless a half is named."""
+    half = _named(message, HALF)
+    if half is None or n_samples < 2:
         return slice(0, None, 1)
-    return slice(1, None, 2) if halves[0] == 1 else slice(0, None, 2)
+    return slice(1, None, 2) if half == 1 else slice(0, None, 2)
+
+
+def third_of(message: Message, n_samples: int) -> IntArray:
+    """Return which of an app's evaluation samples to use for a message, as places; all of them unless a part is named.
+
+    A third of them is for the report alone; by the others models are chosen and judged. Two or one are not parted.
+    """
+    part, places = _named(message, FOR_REPORT), np.arange(n_samples)
+    return places if part is None or n_samples < _PARTS else places[(places % _PARTS == _PARTS - 1) == (part == 1)]
+
+
+def _named(message: Message, key: str) -> int | None:
+    """Return which part of its samples a message tells an app to use: 0, 1, or None for all of them."""
+    found = [record[key] for record in message.content.config_records.values() if key in record]
+    return int(str(found[0])) if found and found[0] in (0, 1) else None
 
 
 def _first(record: MetricRecord, names: tuple[str, ...]) -> float | None:
@@ -382,11 +412,11 @@ def _first(record: MetricRecord, names: tuple[str, ...]) -> float | None:
     return next((float(value) for name in names if isinstance(value := record.get(name), int | float)), None)
 
 
-def _name_half(content: RecordDict, half: int) -> None:
-    """Name a half in the app's own config, which is copied: other messages may share it."""
+def _name(content: RecordDict, key: str, part: int) -> None:
+    """Name a part of the samples in the app's own config, which is copied: other messages may share it."""
     records = content.config_records
     name = next(iter(records), "config")
-    content[name] = ConfigRecord({**records.get(name, {}), HALF: half})
+    content[name] = ConfigRecord({**records.get(name, {}), key: part})
 
 
 def _refuse_hiding(mods: list[Mod]) -> None:
@@ -400,8 +430,3 @@ def _refuse_hiding(mods: list[Mod]) -> None:
 
 def _no_app(message: Message, context: Context) -> Message:
     raise RuntimeError("the mod does not know the app: write app = mod.of(ClientApp(mods=[mod]))")
-
-
-def _any_message() -> Message:
-    metadata = Metadata(1, "1", 1, 2, "", "", 0.0, 1e12, MessageType.TRAIN)
-    return message_of(RecordDict(), metadata)

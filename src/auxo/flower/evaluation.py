@@ -73,6 +73,7 @@ class Evaluation:
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_clientapp[number] = metrics
             self.narrator.measures(cohort, number, "evaluation", metrics)
+            self.narrator.is_apart = all(reply.said.is_apart for reply in exchange.replies.values())
 
     def by_the_user(self, cohort: CohortId, number: int) -> None:
         """Evaluate by the user's own function, if there is one."""

@@ -6,7 +6,8 @@ configuring a round changes: a step works on a copy. Branches on trial so have a
 """
 
 import copy
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -162,7 +163,8 @@ class _Replies:
         if not isinstance(reply, ForeignReply):
             raise TypeError(f"reply: expected a Flower reply with each update, got {type(reply).__name__}")
         same = reply.start is self._entry.arrays
-        self._replies.append(reply.message if same else _moved(reply, self._entry.arrays))
+        message = reply.message if same else _moved(reply, self._entry.arrays)
+        self._replies.append(_counting(message, weighting_key(self._entry.strategy), report.examples))
 
     def result(self) -> FloatArray | None:
         """Let the strategy aggregate; None: nothing came, or nothing can be made of it."""
@@ -198,32 +200,58 @@ def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
     return message_of(RecordDict({name: ArrayRecord(moved), **beside}), reply.message.metadata)
 
 
+def wrapped(strategy: object) -> Iterator[Strategy]:
+    """Yield a strategy, and those inside of it: wrappers such as those for differential privacy hold another one."""
+    while isinstance(strategy, Strategy):
+        yield strategy
+        strategy = getattr(strategy, "strategy", None)
+
+
+def examples_in(message: Message, weight: str) -> int:
+    """Return how many examples are behind a reply, by the metric of that name; 0, which is refused: it does not say."""
+    # Flower's own views of a message's records are dear, and made anew each time.
+    for record in message.content.values():
+        value = record.get(weight) if isinstance(record, MetricRecord) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return math.ceil(value)  # Flower lets weights be any number
+    return 0
+
+
+def _counting(message: Message, key: str, examples: int) -> Message:
+    """Return a reply that claims no more examples than count; see `auxo.core.usual_updates`."""
+    claims = {
+        name: record
+        for name, record in message.content.items()
+        if isinstance(record, MetricRecord)
+        and isinstance(claimed := record.get(key), int | float)
+        and math.ceil(claimed) > examples
+    }
+    if not claims:
+        return message
+    capped = {name: MetricRecord({**record, key: examples}) for name, record in claims.items()}
+    return message_of(RecordDict({**message.content, **capped}), message.metadata)
+
+
 def weighting_key(strategy: Strategy) -> str:
     """Return the metric that says how many examples are behind a reply."""
-    inside: object = strategy
-    while isinstance(inside, Strategy):
-        if isinstance(key := getattr(inside, "weighted_by_key", None), str):
-            return key
-        inside = getattr(inside, "strategy", None)
-    return "num-examples"
+    keys = (getattr(inside, "weighted_by_key", None) for inside in wrapped(strategy))
+    return next((key for key in keys if isinstance(key, str)), "num-examples")
 
 
 def fewest_nodes(strategy: Strategy, kind: str) -> int:
     """Return how many nodes a strategy waits for before it trains or evaluates, as far as it says."""
-    inside: object = strategy
-    while isinstance(inside, Strategy):
+    for inside in wrapped(strategy):
         said = [getattr(inside, name, None) for name in ("min_available_nodes", f"min_{kind}_nodes")]
         if fewest := [number for number in said if isinstance(number, int)]:
             return max(fewest)
-        inside = getattr(inside, "strategy", None)
     return 1
 
 
 def never_evaluates(strategy: Strategy) -> bool:
     """Return whether a strategy of Flower's own is set to evaluate on no node, so that nobody need be looked for."""
-    inside: object = strategy
-    while isinstance(inside, Strategy) and type(inside).__module__.startswith("flwr."):
+    for inside in wrapped(strategy):
+        if not type(inside).__module__.startswith("flwr."):
+            return False
         if type(inside).configure_evaluate is FedAvg.configure_evaluate:
             return getattr(inside, "fraction_evaluate", None) == 0
-        inside = getattr(inside, "strategy", None)
     return False

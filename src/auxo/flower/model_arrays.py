@@ -91,11 +91,7 @@ class ModelArrays:
         return found
 
     def flat(self, arrays: ArrayRecord) -> FloatArray:
-        """Return the vector of arrays that are of this model.
-
-        Raises:
-            ValueError: they are not.
-        """
+        """Return the vector of arrays; a ValueError says that they are not of this model."""
         found = self.floats(arrays)
         if found is None:
             raise ValueError(f"arrays: expected those of the initial model, {self.described()}, got others")

@@ -17,8 +17,16 @@ from auxo.flower.post import Exchange, Reply
 from auxo.flower.run_state import RunState
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
+from auxo.protocol.notes import NO_EVALUATION, NO_JUDGEMENT, TrialsSeen, renamed
 from auxo.runtime.closing import Closed
 from auxo.runtime.round_events import RoundEnd, children_made, round_events
+
+_OF_THE_SAME = (
+    "nodes' evaluation metrics are of the samples by which they have chosen their cohort, and partitions were decided: "
+    "gains look better than they are. An app that takes its evaluation samples by third_of, and says "
+    "AuxoClientApp(thirds=True), keeps a third of them for the report"
+)
+_OF_THE_REST = "nodes' evaluation metrics are of a third of their samples, by which nothing was decided"
 
 
 @dataclass
@@ -27,7 +35,9 @@ class Narrator:
 
     state: RunState
     on_event: Callable[[Event], None]
+    is_apart: bool | None = None  # the last evaluation was by samples that decide nothing; None: there was none
     _told: set[str] = field(default_factory=set)
+    _trials: TrialsSeen = field(default_factory=TrialsSeen)
     _on_trial: set[CohortId] = field(default_factory=set)  # cohorts of which that was said
 
     def answers_late(self, node: int, exchange: Exchange) -> None:
@@ -64,9 +74,11 @@ class Narrator:
         )
         rejected = [(str(one.client), one.reason) for one in server.rejections]
         shares = {child: server.share(child) for child in children_made(before, server.tree)}
+        was_unjudged = exchange.cohort in self._trials.rounds
         for event in round_events(closed, end, rejected, shares):
+            self._trials = self._trials.after(event)
             self.on_event(event)
-        self._tells_what_is_tried(exchange.cohort, exchange.round)
+        self._tells_what_is_tried(exchange.cohort, exchange.round, was_unjudged)
 
     def parts(self, cohort: CohortId) -> None:
         """A cohort has been partitioned."""
@@ -111,13 +123,12 @@ class Narrator:
                 "own evaluation says of them, so that it must not use samples that it trains on"
             )
         if asked and not judged:
-            self._once(
-                "no client says how models do: is the app an AuxoClientApp, and does its evaluation name a loss? "
-                "Without that no cohort is ever partitioned"
-            )
+            self._once(f"{NO_EVALUATION}. Without that no cohort is ever partitioned")
 
     def run_ends(self) -> None:
-        """Say of which partitions nobody knows yet."""
+        """Say of which partitions nobody knows yet, and what metrics are of where a partition was made."""
+        if self.state.server.tree.branches and self.is_apart is not None:
+            LOG.info("%s", _OF_THE_REST if self.is_apart else _OF_THE_SAME)
         for cohort in sorted(self._on_trial):
             LOG.info(
                 "the run has ended while a partition of cohort %s was on trial; more rounds decide: start again with "
@@ -125,7 +136,7 @@ class Narrator:
                 cohort,
             )
 
-    def _tells_what_is_tried(self, cohort: CohortId, number: int) -> None:
+    def _tells_what_is_tried(self, cohort: CohortId, number: int, is_unjudged: bool) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
         is_tried = self.state.on_trial(cohort)
         if is_tried and cohort not in self._on_trial:
@@ -133,7 +144,8 @@ class Narrator:
             self._on_trial.add(cohort)
         elif not is_tried and cohort in self._on_trial:
             if cohort in self.state.server.tree.leaves:
-                LOG.info("cohort %s: a partition did not pay on held-out samples, and is undone", cohort)
+                why = "was judged by nobody" if is_unjudged else "did not pay on held-out samples"
+                LOG.info("cohort %s: a partition %s, and is undone", cohort, why)
             self._on_trial.discard(cohort)
 
     def _once(self, words: str) -> None:
@@ -149,4 +161,4 @@ def warnings_in_log() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for one in words:
-        LOG.warning("%s", one.message)
+        LOG.warning("%s", renamed(str(one.message), {NO_JUDGEMENT: NO_EVALUATION}))

@@ -117,7 +117,9 @@ class HiddenGroupsPartitioner(Partitioner):  # type: ignore[misc]  # flwr-datase
         Raises:
             ValueError: there is no such partition.
         """
-        return int(self._groups[self._checked(partition_id)])
+        if not 0 <= partition_id < self.num_partitions:
+            raise ValueError(f"partition_id: expected 0 to {self.num_partitions - 1}, got {partition_id}")
+        return int(self._groups[partition_id])
 
     def load_partition(self, partition_id: int) -> Dataset:
         """Return a partition as its group sees it.
@@ -136,11 +138,6 @@ class HiddenGroupsPartitioner(Partitioner):  # type: ignore[misc]  # flwr-datase
         if view is None or column is None:
             return partition
         return _mapped(partition, column, lambda images: [_seen(image, view) for image in images])
-
-    def _checked(self, partition_id: int) -> int:
-        if not 0 <= partition_id < self.num_partitions:
-            raise ValueError(f"partition_id: expected 0 to {self.num_partitions - 1}, got {partition_id}")
-        return partition_id
 
     def _deal(self) -> "_Dealt":
         _check_column(self.dataset, "partition_by", self._partition_by)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,8 @@ def partitions_source(partitioner: Any, name: str, features: str, label: str) ->
     columns = HubColumns(_CLIENT, features, label)
 
     whole = partitioner.dataset
-    classes = from_hugging_face(whole.add_column(_CLIENT, [""] * len(whole)), name, columns).classes
-    number_of = {label: number for number, label in enumerate(classes)}
+    first = from_hugging_face(whole.add_column(_CLIENT, [""] * len(whole)), name, columns)
+    number_of = {label: number for number, label in enumerate(first.classes)}
 
     def clients() -> Iterator[ClientSamples]:
         for number in numbers:
@@ -46,4 +45,4 @@ def partitions_source(partitioner: Any, name: str, features: str, label: str) ->
             for samples in source.clients():
                 yield replace(samples, y=numbered[samples.y])
 
-    return SampleSource(name, Path(name), classes, clients)
+    return replace(first, clients=clients)

@@ -2,23 +2,26 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedXgbBagging, FedXgbCyclic, Strategy
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
-from auxo.core.cohort_algorithm import CohortAlgorithm, SaysWhyNot
+from auxo.core.cohort_algorithm import CohortAlgorithm
 from auxo.core.layers import Layer
 from auxo.core.types import ROOT
+from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.flower.cohort_run import CohortRun, Limits
 from auxo.flower.evaluation import Evaluate, Evaluation
-from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
+from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable, wrapped
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.narrator import Narrator
@@ -30,6 +33,7 @@ from auxo.flower.run_state import RunState
 from auxo.flower.stopping import polite_stopping
 from auxo.flower.train_round import GridRounds
 from auxo.protocol.events import Event
+from auxo.protocol.notes import renamed, why_no_partition
 from auxo.runtime.server import Server
 
 Base = Strategy | Callable[[], Strategy] | Callable[[CohortSeen], Strategy]
@@ -62,6 +66,7 @@ class AuxoStrategy(Strategy):
         total_rounds: int | None = None,
         layers: Sequence[Layer] = (),
         on_event: Callable[[Event], None] | None = None,
+        most_weight: float = MOST_WEIGHT,
     ) -> None:
         """Wrap a strategy.
 
@@ -80,6 +85,7 @@ class AuxoStrategy(Strategy):
                 does; None: it runs on.
             layers: of the model's float arrays, in their order; none: each has its units along the first axis.
             on_event: is told what happens: see `auxo.protocol.events`.
+            most_weight: share of a round's weight that one node may have by the examples it claims; see `Server`.
 
         Raises:
             TypeError: the base makes no strategy of Flower's message API.
@@ -93,6 +99,7 @@ class AuxoStrategy(Strategy):
         self._check_in, self._total_rounds, self._layers = check_in, total_rounds, tuple(layers)
         self._directory = None if directory is None else Path(directory)
         self._checkpoint, self._on_event = parse_interval(checkpoint), on_event
+        self._most_weight = most_weight
         check_base(self._make(CohortSeen(ROOT, participants)))
 
     def summary(self) -> None:
@@ -122,7 +129,7 @@ class AuxoStrategy(Strategy):
         """
         self.summary()
         train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
-        self._warn_of_what_cannot_be(num_rounds)
+        self._warn_of_what_cannot_be(num_rounds, grid)
         state, post = self._state(initial_arrays), Post(grid)
         with ExitStack() as stack:
             stopping = stack.enter_context(polite_stopping())
@@ -143,16 +150,23 @@ class AuxoStrategy(Strategy):
             files.commit()
         return result
 
-    def _warn_of_what_cannot_be(self, rounds: int) -> None:
-        if isinstance(self._method, SaysWhyNot):
-            why_not = self._method.why_no_partition(self._participants, max(rounds, 1))
-            if why_not is not None:
-                LOG.warning("no partition is possible: %s", _in_words_of_flower(why_not))
+    def _warn_of_what_cannot_be(self, rounds: int, grid: Grid) -> None:
+        nodes = len(list(grid.get_node_ids()))  # others may come; none: nobody is there yet
+        why_not = why_no_partition(self._method, self._participants, max(rounds, 1), nodes or None)
+        if why_not is not None:
+            LOG.warning("%s", renamed(why_not, _ARGUMENTS))
 
     def _state(self, arrays: ArrayRecord) -> RunState:
         """Return the state before the first round."""
         model, table = ModelArrays.of(arrays), StrategyTable(self._make, self._asks_cohort)
-        server = Server(
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what cannot be is said in the log, in the names of arguments here
+            server = self._server(arrays, model, table)
+        half = self._method.client_half
+        return RunState(server, table, model, AffinitySettings() if half is None else half.affinity)
+
+    def _server(self, arrays: ArrayRecord, model: ModelArrays, table: StrategyTable) -> Server:
+        return Server(
             [model.flat(arrays)],
             participants=self._participants,
             rounds=self._total_rounds or _WITHOUT_END,
@@ -160,9 +174,8 @@ class AuxoStrategy(Strategy):
             aggregator=ForeignStep(table, model, CohortSeen(ROOT, self._participants), arrays),
             seed=self._seed,
             shapes=self._layers or model.layers,
+            most_weight=self._most_weight,
         )
-        half = self._method.client_half
-        return RunState(server, table, model, AffinitySettings() if half is None else half.affinity)
 
     def _telling(self, files: RunFiles) -> Callable[[Event], None]:
         """Return what writes an event down and tells whoever wants to know."""
@@ -174,27 +187,14 @@ class AuxoStrategy(Strategy):
 
         return tell
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
+    def _refuse(self, *given: object, **named: object) -> NoReturn:
         """Refuse: cohorts have no round in common."""
-        raise _not_by_round()
+        raise NotImplementedError(
+            "AuxoStrategy runs cohorts at their own pace: call its start(). To put a wrapper around a strategy, such "
+            "as one for differential privacy, put it inside: AuxoStrategy(lambda: Wrapper(FedAvg(...)), ...)"
+        )
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Refuse: cohorts have no round in common."""
-        raise _not_by_round()
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Refuse: cohorts have no round in common."""
-        raise _not_by_round()
-
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Refuse: cohorts have no round in common."""
-        raise _not_by_round()
+    configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = _refuse
 
 
 def check_base(strategy: object) -> None:
@@ -219,14 +219,12 @@ def check_base(strategy: object) -> None:
         raise ValueError("base: expected a strategy for one cohort, got an AuxoStrategy; cohorts part by themselves")
     if isinstance(strategy, FedXgbBagging | FedXgbCyclic):
         raise ValueError(f"base: {name} exchanges trees, and Auxo compares updates of numbers")
-    inside: object = strategy
-    while isinstance(inside, Strategy):
+    for inside in wrapped(strategy):
         if getattr(inside, "accountant", None) is not None:
             raise ValueError(
                 f"base: {type(inside).__name__} has an accountant, which counts one release a round of one model; "
                 "cohorts and branches on trial release more. Leave it out, and see docs/flower.md on privacy"
             )
-        inside = getattr(inside, "strategy", None)
 
 
 def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:
@@ -253,21 +251,3 @@ def _needs_argument(base: Callable[..., Strategy]) -> bool:
 def _pause_of(grid: Grid) -> float:
     pause = getattr(grid, "pull_interval", _NAP_S)
     return float(pause) if isinstance(pause, int | float) and pause > 0 else _NAP_S
-
-
-def _in_words_of_flower(text: str) -> str:
-    """Return a text that names settings of a configuration file with the arguments that they are here.
-
-    >>> _in_words_of_flower("raise training.rounds")
-    'raise num_rounds of start()'
-    """
-    for setting, argument in _ARGUMENTS.items():
-        text = text.replace(setting, argument)
-    return text
-
-
-def _not_by_round() -> NotImplementedError:
-    return NotImplementedError(
-        "AuxoStrategy runs cohorts at their own pace: call its start(). To put a wrapper around a strategy, such as "
-        "one for differential privacy, put it inside: AuxoStrategy(lambda: Wrapper(FedAvg(...)), ...)"
-    )

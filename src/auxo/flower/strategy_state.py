@@ -92,14 +92,11 @@ def _named_arrays(value: object) -> Mapping[str, AppArray] | None:
     if isinstance(value, np.ndarray):
         return {"a:": value} if value.dtype.kind in "biuf" else None
     if isinstance(value, dict) and value and all(isinstance(one, np.ndarray) for one in value.values()):
-        return {f"d:{name}": array for name, array in value.items()} if all(map(_is_text, value)) else None
+        are_named = all(isinstance(name, str) for name in value)
+        return {f"d:{name}": array for name, array in value.items()} if are_named else None
     if isinstance(value, list) and value and all(isinstance(one, np.ndarray) for one in value):
         return {f"l:{place}": array for place, array in enumerate(value)}
     return None
-
-
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
 
 
 def _in_the_form_of(path: str, found: Mapping[str, AppArray]) -> object:

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from auxo.core.asking import Answer
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import ForeignReply, StrategyEntry, fewest_nodes, weighting_key
+from auxo.flower.foreign_step import ForeignReply, StrategyEntry, examples_in, fewest_nodes, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.narrator import Narrator, warnings_in_log
@@ -106,7 +106,7 @@ class TrainRound:
             before, update = starts.get(begun), NO_UPDATE
             if after is not None and before is not None:
                 update = update_between(before, after, updates.room(len(results)))
-            answer = replace(said.answer, update=update, examples=_examples(reply.message, weight))
+            answer = replace(said.answer, update=update, examples=examples_in(reply.message, weight))
             results.append(replace(said, client=node, answer=answer))
             whole[node] = ForeignReply(reply.message, self.models[begun])
         return results, whole
@@ -223,12 +223,3 @@ def _form(message: Message, weight: str) -> tuple[str, str, tuple[str, ...]] | N
             return None
         kinds.append(f"{key}[{len(value)}]" if isinstance(value, list) else key)
     return arrays[0][0], name, tuple(kinds)
-
-
-def _examples(message: Message, weight: str) -> int:
-    """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
-    for _, record in _records(message, MetricRecord):
-        value = record.get(weight)
-        if isinstance(value, int | float) and math.isfinite(value):
-            return math.ceil(value)  # Flower lets weights be any number
-    return 0

@@ -35,8 +35,14 @@ EVALUATE_CONFIG = "auxo.evaluate"
 HALF = "auxo-half"
 """In an app's own config: the half of its samples (0 or 1) that it is to use; absent: all of them."""
 
+FOR_REPORT = "auxo-report"
+"""In an app's own config: 1 to evaluate on the third of its samples that is kept for the report, 0 on the others."""
+
 FEEDBACK, CHECK_IN, ANSWER = " auxo<", " auxo>", " auxo="
 """Before ours in the group id of a message to a node, and of a reply, which has both of the others in this order."""
+
+APART = " auxo/3"
+"""At the end of the group id of an evaluation's reply: by its samples nothing is decided."""
 
 _MODEL = "auxo.model."  # before the name of a model that rides beside the app's own arrays
 _LONGEST = 1_000_000  # characters of a text that is read at all; our choice: a tree of thousands of cohorts has fewer
@@ -85,6 +91,7 @@ class SaidByNode:
 
     check_in: CheckIn | None
     result: TaskResult | None  # its update and its examples are in the app's own reply
+    is_apart: bool = False  # an evaluation, by samples that choose no model and judge none
 
 
 def ask(content: RecordDict, head: Letterhead, task: Task | None = None, trying: Trying | None = None) -> RecordDict:
@@ -146,9 +153,12 @@ def say(reply: Message, check_in: CheckIn, result: TaskResult | None) -> None:
 
 def take_said(reply: Message) -> SaidByNode:
     """Take ours out of a reply, so that a strategy finds what it always finds."""
+    is_apart = reply.metadata.group_id.endswith(APART)
+    reply.metadata.group_id = reply.metadata.group_id.removesuffix(APART)
     answer, check_in = _taken(reply, ANSWER), _taken(reply, CHECK_IN)
     _taken(reply, FEEDBACK)  # an app that is none of ours has left it there
-    return SaidByNode(_read(CheckIn, check_in), _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE}))
+    result = _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE})
+    return SaidByNode(_read(CheckIn, check_in), result, is_apart)
 
 
 def _taken(message: Message, mark: str) -> str:

@@ -52,11 +52,7 @@ def described_models() -> dict[str, str]:
 
 
 def check_model(model: str) -> None:
-    """Check that a model is known by name, or named by an import path, which is not followed.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Raise a ValueError unless a model is known by name, or named by an import path, which is not followed."""
     if model not in _KNOWN and not is_import_path(model):
         near = difflib.get_close_matches(model, MODELS, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""

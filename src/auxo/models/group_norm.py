@@ -1,4 +1,4 @@
-"""What the deep models of images share: a norm that federates, and from which size on images count as large."""
+"""What the deep models of images share: convolutions with a norm that federates, and which images count as large."""
 
 from torch import nn
 
@@ -18,3 +18,16 @@ def group_norm(channels: int) -> nn.GroupNorm:
     """
     size = next(size for size in range(min(_GROUP, channels), channels + 1) if channels % size == 0)
     return nn.GroupNorm(channels // size, channels)
+
+
+def convolution(
+    before: int,
+    width: int,
+    kernel: int = 1,
+    stride: int = 1,
+    groups: int = 1,
+    then: type[nn.Module] | None = nn.ReLU,
+) -> list[nn.Module]:
+    """Return a convolution that keeps the size of images but for its stride, its norm, and what follows them."""
+    layers = nn.Conv2d(before, width, kernel, stride, padding=kernel // 2, groups=groups, bias=False), group_norm(width)
+    return [*layers] if then is None else [*layers, then()]

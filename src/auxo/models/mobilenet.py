@@ -1,13 +1,15 @@
 """MobileNet-V2 (Sandler et al., CVPR 2018, table 2) with group norm: the statistics of batches do not federate."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
 
-from auxo.models.group_norm import LARGE_SIDE, group_norm
+from auxo.models.group_norm import LARGE_SIDE, convolution
 
 _STEM, _LAST = 32, 1280  # channels of the first convolution and of the last
+_convolved = partial(convolution, then=nn.ReLU6)
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,14 @@ class MobileNetV2(nn.Module):
         super().__init__()
         self.image = (channels, side, side)
         is_large = side >= LARGE_SIDE
-        layers: list[nn.Module] = _convolution(channels, _STEM, 3, stride=2 if is_large else 1)
+        layers: list[nn.Module] = _convolved(channels, _STEM, 3, stride=2 if is_large else 1)
         before = _STEM
         for number, stage in enumerate(_STAGES):
             first = stage.stride if is_large or number >= _FULL_SIZE else 1
             for block in range(stage.blocks):
                 layers.append(_Block(before, stage.width, stage.expansion, first if block == 0 else 1))
                 before = stage.width
-        self.layers = nn.Sequential(*layers, *_convolution(before, _LAST, 1))
+        self.layers = nn.Sequential(*layers, *_convolved(before, _LAST))
         self.classify = nn.Linear(_LAST, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -66,18 +68,12 @@ class _Block(nn.Module):
         super().__init__()
         inner = before * expansion
         self.path = nn.Sequential(
-            *(_convolution(before, inner, 1) if expansion > 1 else ()),
-            *_convolution(inner, inner, 3, stride=stride, groups=inner),
-            nn.Conv2d(inner, width, 1, bias=False),
-            group_norm(width),
+            *(_convolved(before, inner) if expansion > 1 else ()),
+            *_convolved(inner, inner, 3, stride=stride, groups=inner),
+            *convolution(inner, width, then=None),
         )
         self.has_shortcut = stride == 1 and before == width
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor = self.path(x)
         return x + made if self.has_shortcut else made
-
-
-def _convolution(before: int, width: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    convolution = nn.Conv2d(before, width, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
-    return [convolution, group_norm(width), nn.ReLU6()]

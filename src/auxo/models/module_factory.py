@@ -78,11 +78,7 @@ class AsBuilt:
 
 
 def check_logits(factory: ModuleFactory, data: FederatedData) -> None:
-    """Check that what is built makes logits of a batch, and of a batch of one.
-
-    Raises:
-        ValueError: it fails, or makes something else.
-    """
+    """Raise a ValueError unless what is built makes logits of a batch, and of a batch of one."""
     with _seeded(0):
         module = factory().eval()
         for rows in (3, 1) if len(data.x) else ():

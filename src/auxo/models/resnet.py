@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from auxo.models.group_norm import LARGE_SIDE, group_norm
+from auxo.models.group_norm import LARGE_SIDE, convolution
 from auxo.models.small_models import check_sizes
 
 _WIDTHS = (64, 128, 256, 512)
@@ -30,10 +30,9 @@ class ResNet(nn.Module):
         check_sizes(**{f"blocks of stage {stage}": number for stage, number in enumerate(blocks, start=1)})
         self.image = (channels, side, side)
         if side >= LARGE_SIDE:
-            stem = [nn.Conv2d(channels, _WIDTHS[0], 7, stride=2, padding=3, bias=False), group_norm(_WIDTHS[0])]
-            stem += [nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+            stem = [*convolution(channels, _WIDTHS[0], 7, stride=2), nn.MaxPool2d(3, stride=2, padding=1)]
         else:
-            stem = [nn.Conv2d(channels, _WIDTHS[0], 3, padding=1, bias=False), group_norm(_WIDTHS[0]), nn.ReLU()]
+            stem = convolution(channels, _WIDTHS[0], 3)
         stages = []
         before = _WIDTHS[0]
         for stage, (width, number_of_blocks) in enumerate(zip(_WIDTHS, blocks, strict=True)):
@@ -60,16 +59,10 @@ ResNet34 = partial(ResNet, blocks=(3, 4, 6, 3))
 class _Block(nn.Module):
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
-        self.path = nn.Sequential(
-            nn.Conv2d(before, width, 3, stride=stride, padding=1, bias=False),
-            group_norm(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            group_norm(width),
-        )
+        self.path = nn.Sequential(*convolution(before, width, 3, stride), *convolution(width, width, 3, then=None))
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or before != width:
-            self.shortcut = nn.Sequential(nn.Conv2d(before, width, 1, stride=stride, bias=False), group_norm(width))
+            self.shortcut = nn.Sequential(*convolution(before, width, stride=stride, then=None))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.path(x) + self.shortcut(x))

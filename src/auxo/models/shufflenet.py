@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from auxo.models.group_norm import LARGE_SIDE, group_norm
+from auxo.models.group_norm import LARGE_SIDE, convolution
 
 _STEM, _LAST = 24, 1024  # channels of the first convolution and of the last
 _STAGES = ((116, 4), (232, 8), (464, 4))  # channels and units
@@ -20,11 +20,7 @@ class ShuffleNetV2(nn.Module):
         super().__init__()
         self.image = (channels, side, side)
         is_large = side >= LARGE_SIDE
-        stem = [
-            nn.Conv2d(channels, _STEM, 3, 2 if is_large else 1, padding=1, bias=False),
-            group_norm(_STEM),
-            nn.ReLU(),
-        ]
+        stem = convolution(channels, _STEM, 3, stride=2 if is_large else 1)
         if is_large:
             stem.append(nn.MaxPool2d(3, stride=2, padding=1))
         units: list[nn.Module] = []
@@ -32,7 +28,7 @@ class ShuffleNetV2(nn.Module):
         for width, number in _STAGES:
             units += [_HalvingUnit(before, width), *(_Unit(width) for _ in range(number - 1))]
             before = width
-        last = (nn.Conv2d(before, _LAST, 1, bias=False), group_norm(_LAST), nn.ReLU())
+        last = convolution(before, _LAST)
         self.stem, self.units, self.last = nn.Sequential(*stem), nn.Sequential(*units), nn.Sequential(*last)
         self.classify = nn.Linear(_LAST, classes)
 
@@ -62,22 +58,18 @@ class _HalvingUnit(nn.Module):
         super().__init__()
         half = width // 2
         self.path = _path(before, half, stride=2)
-        self.shortcut = nn.Sequential(*_depthwise(before, stride=2), *_pointwise(before, half))
+        self.shortcut = nn.Sequential(*_depthwise(before, stride=2), *convolution(before, half))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return _shuffled(self.shortcut(x), self.path(x))
 
 
 def _path(before: int, width: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(*_pointwise(before, width), *_depthwise(width, stride), *_pointwise(width, width))
-
-
-def _pointwise(before: int, width: int) -> list[nn.Module]:
-    return [nn.Conv2d(before, width, 1, bias=False), group_norm(width), nn.ReLU()]
+    return nn.Sequential(*convolution(before, width), *_depthwise(width, stride), *convolution(width, width))
 
 
 def _depthwise(width: int, stride: int) -> list[nn.Module]:
-    return [nn.Conv2d(width, width, 3, stride, padding=1, groups=width, bias=False), group_norm(width)]
+    return convolution(width, width, 3, stride, groups=width, then=None)
 
 
 def _shuffled(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,8 @@
 """Small PyTorch models for federated classification: they take inputs flat or as images and return logits."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -10,36 +12,38 @@ _LEAF_WIDTHS = (32, 64)
 _MIN_SIDE = 4  # two poolings halve the side twice
 
 
-class Linear(nn.Module):
+class _Layers(nn.Module):
+    """Layers one after another, on inputs of any shape, or on images that may come flat."""
+
+    def __init__(self, *layers: nn.Module, image: tuple[int, int, int] | None = None) -> None:
+        super().__init__()
+        self.image = image  # channels, height and width
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the logits, (n, classes)."""
+        logits: torch.Tensor = self.layers(x if self.image is None else x.reshape(-1, *self.image))
+        return logits
+
+
+class Linear(_Layers):
     """A single linear layer."""
 
     def __init__(self, inputs: int, classes: int) -> None:
         """Take how many numbers an input is, and the number of outputs."""
-        super().__init__()
-        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the outputs, (n, classes)."""
-        outputs: torch.Tensor = self.layers(x)
-        return outputs
+        super().__init__(nn.Flatten(), nn.Linear(inputs, classes))
 
 
-class Mlp(nn.Module):
+class Mlp(_Layers):
     """One hidden layer with ReLU."""
 
     def __init__(self, inputs: int, classes: int, hidden: int = 64) -> None:
         """Take how many numbers an input is, the number of classes and of hidden units (64 is our choice)."""
-        super().__init__()
         check_sizes(hidden=hidden)
-        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits, (n, classes)."""
-        logits: torch.Tensor = self.layers(x)
-        return logits
+        super().__init__(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
-class SmallCnn(nn.Module):
+class SmallCnn(_Layers):
     """Two 3x3 convolutions with ReLU and pooling, then a linear layer.
 
     There is no normalisation: running statistics of a batch norm belong to one client and do not average.
@@ -51,28 +55,16 @@ class SmallCnn(nn.Module):
         Raises:
             ValueError: the side is below 4, so that nothing would be left after two poolings.
         """
-        super().__init__()
         _check_side(side)
-        self.image = (channels, side, side)
-        first, second = _CONV_WIDTHS
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, first, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(first, second, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(second * (side // 4) ** 2, classes),
+        pixels = (side // 4) ** 2
+        super().__init__(
+            *_convolutions(channels, _CONV_WIDTHS, kernel=3),
+            nn.Linear(_CONV_WIDTHS[-1] * pixels, classes),
+            image=(channels, side, side),
         )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits, (n, classes); flat inputs become square images first."""
-        logits: torch.Tensor = self.layers(x.reshape(-1, *self.image))
-        return logits
 
-
-class LeafCnn(nn.Module):
+class LeafCnn(_Layers):
     """The network of LEAF (Caldas et al., 2018) for FEMNIST: two 5x5 convolutions with pooling and a hidden layer."""
 
     def __init__(self, side: int, classes: int, channels: int = 1, hidden: int = 128) -> None:
@@ -81,28 +73,24 @@ class LeafCnn(nn.Module):
         Raises:
             ValueError: the side is below 4, so that nothing would be left after two poolings.
         """
-        super().__init__()
         _check_side(side)
         check_sizes(hidden=hidden)
-        self.image = (channels, side, side)
-        first, second = _LEAF_WIDTHS
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, first, kernel_size=5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(first, second, kernel_size=5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(second * (side // 4) ** 2, hidden),
+        pixels = (side // 4) ** 2
+        super().__init__(
+            *_convolutions(channels, _LEAF_WIDTHS, kernel=5),
+            nn.Linear(_LEAF_WIDTHS[-1] * pixels, hidden),
             nn.ReLU(),
             nn.Linear(hidden, classes),
+            image=(channels, side, side),
         )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits, (n, classes); flat inputs become square images first."""
-        logits: torch.Tensor = self.layers(x.reshape(-1, *self.image))
-        return logits
+
+def _convolutions(channels: int, widths: Sequence[int], kernel: int) -> list[nn.Module]:
+    """Return convolutions of these widths, each with ReLU and pooling, which halves the images, and flat outputs."""
+    layers: list[nn.Module] = []
+    for before, width in pairwise((channels, *widths)):
+        layers += [nn.Conv2d(before, width, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
+    return [*layers, nn.Flatten()]
 
 
 def _check_side(side: int) -> None:
@@ -111,11 +99,7 @@ def _check_side(side: int) -> None:
 
 
 def check_sizes(**sizes: object) -> None:
-    """Check sizes that come from a configuration, each under its name.
-
-    Raises:
-        ValueError: one is not a whole number of at least 1.
-    """
+    """Raise a ValueError unless all sizes, each under its name, are whole numbers of at least 1."""
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(f"{name}: expected a whole number of at least 1, got {size!r}")

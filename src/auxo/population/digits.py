@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
-from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.federated_data import FederatedData, NumberedNames, Samples
 from auxo.population.heterogeneity import Heterogeneity, group_images
 from auxo.population.population_plan import DrawnClasses, PopulationPlan, draw_population
 
@@ -37,17 +37,12 @@ def digits_population(  # noqa: PLR0913 - a population's settings, by keyword
     Inputs are flat (64,) and standardised by the mean and the deviation of all training pixels.
 
     Args:
-        clients: how many clients.
         groups: relative sizes of the groups, or how many groups of the same size. `NoGroups` ignores it.
-        heterogeneity: what the groups differ in.
         samples: fewest and most training samples of a client; counts are uniform between them.
-        test_samples: test samples of every client.
         client_label_concentration: the alpha of a Dirichlet distribution around the classes of its group from which
             each client draws its own; the smaller, the fewer classes a client holds. None: no such difference.
         noise: deviation of Gaussian noise that each image carries, in deviations of the pixels. The task is nearly
             solved by one model without it; 0.6 leaves room for what a group's own model gains from label skew.
-        seed: of everything drawn here.
-        name: what the population is called in reports.
 
     Raises:
         ValueError: an argument is out of its range, or a group would be empty.
@@ -86,7 +81,7 @@ def digits_population(  # noqa: PLR0913 - a population's settings, by keyword
         train=draw(planted.train, is_train, "train-images"),
         test=draw(planted.test, ~is_train, "test-images"),
         n_classes=_N_CLASSES,
-        client_names=planted.client_names(),
+        client_names=NumberedNames(clients),
         groups=planted.groups,
     )
 

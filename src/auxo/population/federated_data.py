@@ -1,5 +1,6 @@
 """Federated data as columns: every client's training and test samples, without a copy per client."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
@@ -7,8 +8,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.types import Float32Array, InputArray, IntArray
-from auxo.population.preparation import LearningTask, Preparation
+from auxo.core.rng import stream
+from auxo.core.types import BoolArray, Float32Array, InputArray, IntArray
+from auxo.population.preparation import LearningTask, Preparation, column_ranges, fit_columns
 
 StoredInputs = NDArray[np.float32 | np.uint8 | np.int32]
 """Inputs as they are kept: numbers, levels of grey or colour from 0 to 255, or tokens."""
@@ -50,6 +52,35 @@ class Samples:
     def of(self, client_row: int) -> slice:
         """Return the slice of the columns that belongs to one client."""
         return slice(int(self.offsets[client_row]), int(self.offsets[client_row + 1]))
+
+
+def samples_by_client(client: IntArray, y: IntArray, is_test: BoolArray, clients: int) -> tuple[Samples, Samples]:
+    """Return training and test samples of rows in any order, given whose each is (``client``, from 0).
+
+    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
+    folds, and files are often sorted by label.
+    """
+    # By client first: how the rows of different clients follow each other is to make no difference.
+    shuffled = np.argsort(client, kind="stable")[stream(0, "population-file", "order").permutation(len(client))]
+    order = shuffled[np.argsort(client[shuffled], kind="stable")]
+
+    def split(is_in_split: BoolArray) -> Samples:
+        rows = order[is_in_split[order]]
+        counts = np.bincount(client[rows], minlength=clients)
+        return Samples(rows, y[rows], np.concatenate([[0], np.cumsum(counts)]))
+
+    return split(~is_test), split(is_test)
+
+
+def client_order(names: Sequence[str]) -> IntArray:
+    """Return the places of clients in their order: whole numbers by size, other names by their letters.
+
+    >>> client_order(["10", "2", "1"]).tolist(), client_order(["10", "2", "b"]).tolist()
+    ([2, 1, 0], [0, 1, 2])
+    """
+    are_numbers = all(re.fullmatch(r"0|-?[1-9][0-9]*", name, re.ASCII) for name in names)
+    by_size = sorted(range(len(names)), key=lambda one: (int(names[one]) if are_numbers else 0, names[one]))
+    return np.array(by_size, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,14 +195,19 @@ class FederatedData:
             raise ValueError("x: expected numbers, got tokens of a text (int32); choose a model that takes tokens")
         return self._scaled(np.take(self.x, rows, axis=0))
 
-    def standardised(self) -> "FederatedData":
-        """Return the population with all inputs shifted and scaled by one mean and one deviation of training inputs.
+    def standardised(self, wide: NDArray[Any] | None = None, like: Preparation | None = None) -> "FederatedData":
+        """Return the population with all inputs shifted and scaled by mean and deviation of training inputs.
 
-        One of each for all features: what is small stays small, as among the pixels of an image. Tokens stay, and so
-        does a table whose columns have been standardised each on its own.
+        The columns of a table (``preparation`` says that it is one) each by its own, or a wide one would drown the
+        others; ``wide`` are the same inputs before they became single precision, and ``like`` what was done to others,
+        which is then done to these. All other inputs by one mean and one deviation: what is small stays small, as among
+        the pixels of an image. Tokens stay, and so does a table that has been standardised.
         """
-        if self.has_tokens or (self.preparation.columns and self.preparation.is_standardised):
+        is_table = bool(self.preparation.columns) or self.preparation.by_column
+        if self.has_tokens or (is_table and self.preparation.is_standardised):
             return self
+        if is_table:
+            return self._standardised_by_column(self.x if wide is None else wide, like)
         parts = self._parts()
         counts = np.array([part.size for part in parts], dtype=np.float64)
         means = np.array([self.numbers(part).mean(dtype=np.float64) for part in parts])
@@ -186,6 +222,23 @@ class FederatedData:
         if self.x.size * 4 > _SCALED_AT_ONCE:
             return lazy
         return replace(lazy, x=lazy._scaled(self.x), scaling=None)
+
+    def _standardised_by_column(self, x: NDArray[Any], like: Preparation | None) -> "FederatedData":
+        owner, rows = np.repeat(np.arange(self.n_clients), self.train.counts()), self.train.x_rows
+        rows = rows[np.lexsort((rows, owner))]  # the same order wherever they stand
+        means, deviations = fit_columns(x, rows) if like is None else (np.array(like.means), np.array(like.scales))
+        if not (np.isfinite(means) & np.isfinite(deviations)).all():
+            raise ValueError(self._not_finite())
+        lows, highs = column_ranges(x, rows) if like is None else (like.lows, like.highs)
+        done = replace(
+            self.preparation, means=tuple(means.tolist()), scales=tuple(deviations.tolist()), lows=lows, highs=highs
+        )
+        if like is not None:
+            done = replace(done, columns=like.columns, by_column=like.by_column)
+        made = np.empty(x.shape, dtype=np.float32)
+        for part in np.array_split(np.arange(len(x)), max(1, x.size * 8 // _SCALED_AT_ONCE)):
+            made[part] = done.apply(x[part])
+        return replace(self, x=made, preparation=done)
 
     def _prepared_by(self, scaling: Scaling) -> Preparation:
         """Return the record with this scaling, after that which inputs may have gone through in advance."""

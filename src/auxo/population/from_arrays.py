@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, IntArray
 from auxo.files.errors import file_error
-from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.federated_data import FederatedData, client_order, samples_by_client
+from auxo.population.preparation import Preparation
 
 _REQUIRED = ("x", "y", "client", "test")
 _OPTIONAL = ("group",)
@@ -32,58 +32,59 @@ def population_of(
     return population_from_arrays(arrays, name, Path(name))
 
 
-def population_from_arrays(arrays: Mapping[str, NDArray[np.generic]], name: str, path: Path) -> FederatedData:
+def population_from_arrays(
+    arrays: Mapping[str, NDArray[np.generic]],
+    name: str,
+    path: Path,
+    *,
+    standardise: bool = False,
+    like: Preparation | None = None,
+) -> FederatedData:
     """Return the population of these arrays and no others, which have one entry a sample, in any order.
 
     - ``x`` (samples, features...): finite numbers. Pixels of dtype uint8 are scaled from 0..255 to [0, 1]. All other
-      dtypes are taken as they are, as float32.
+      dtypes are taken as they are, as float32; with one axis of features they are the columns of a table. These alone
+      are what ``standardise`` is about, by their own means or as was done to others (``like``):
+      `FederatedData.standardised` does the rest.
     - ``y`` (samples,): the labels, integers from 0. There are as many classes as the largest label plus one.
     - ``client`` (samples,): whose sample it is, integers or strings. Clients come in sorted order.
     - ``test`` (samples,): true (or 1) for a test sample, false (or 0) for one to train on. Every client needs both.
     - ``group`` (samples,), optional: the known group of the sample's client, integers or strings, the same in all
       samples of a client. Groups are numbered from 0 in sorted order. Only the evaluation reads them.
 
-    Each client's samples are put into a random order, always the same: local training takes alternate samples for its
-    folds, and files are often sorted by label.
-
-    Args:
-        arrays: by name.
-        name: what the population is called in reports.
-        path: what errors are about.
+    Errors are about ``path``.
 
     Raises:
         FileError: they are not of this form; the message names the array and the remedy.
     """
     _check_names(path, list(arrays))
-    return _assemble(_checked(path, arrays), path, name)
-
-
-def _assemble(columns: "_Columns", path: Path, name: str) -> FederatedData:
+    columns = _checked(path, arrays)
     clients, first_samples, client_rows = np.unique(columns.client, return_index=True, return_inverse=True)
-    client_names = tuple(str(client) for client in clients)
+    order = client_order([str(client) for client in clients])
+    client_names, first_samples = tuple(str(clients[place]) for place in order), first_samples[order]
+    client_rows = np.argsort(order)[client_rows]
     _check_clients_have_samples(path, client_names, client_rows, columns.test)
     groups = None
     if columns.group is not None:
         groups = columns.group[first_samples]
         _check_one_group_each(path, client_names, columns.group != groups[client_rows], client_rows)
 
-    shuffled = stream(0, "population-file", "order").permutation(len(client_rows))
-    order = shuffled[np.argsort(client_rows[shuffled], kind="stable")]
-
-    def split(is_in_split: BoolArray) -> Samples:
-        rows = order[is_in_split[order]]
-        counts = np.bincount(client_rows[rows], minlength=len(clients))
-        return Samples(rows, columns.y[rows], np.concatenate([[0], np.cumsum(counts)]))
-
-    return FederatedData(
+    train, test = samples_by_client(client_rows, columns.y, columns.test, len(clients))
+    x = arrays["x"]
+    is_table = x.ndim == 2 and x.dtype != np.uint8
+    data = FederatedData(
         name=name,
         x=columns.x,
-        train=split(~columns.test),
-        test=split(columns.test),
+        train=train,
+        test=test,
         n_classes=int(columns.y.max()) + 1,
         client_names=client_names,
         groups=groups,
+        preparation=Preparation(by_column=is_table),
     )
+    if is_table and like is not None and (like.columns or like.by_column) and len(like.means) == x.shape[1]:
+        return data.standardised(x, like)
+    return data.standardised(x) if standardise and is_table else data
 
 
 @dataclass(frozen=True)

@@ -193,11 +193,7 @@ def group_images(heterogeneity: Heterogeneity, images: Float32Array, groups: int
 
 
 def relative_sizes(heterogeneity: Heterogeneity, groups: tuple[float, ...] | int) -> tuple[float, ...]:
-    """Return the relative sizes of groups, given those or their number; `NoGroups` makes one group of all.
-
-    Raises:
-        ValueError: there is no group, or one of no size.
-    """
+    """Return the relative sizes of groups, given those or their number; `NoGroups` makes one group of all."""
     sizes = (1.0,) * groups if isinstance(groups, int) else groups
     if not sizes or not all(isfinite(size) and size > 0 for size in sizes):
         raise ValueError(f"groups: expected a number >= 1 or the groups' positive sizes, got {groups}")
@@ -206,9 +202,6 @@ def relative_sizes(heterogeneity: Heterogeneity, groups: tuple[float, ...] | int
 
 def assign_groups(clients: int, sizes: tuple[float, ...], seed: int) -> IntArray:
     """Return the group of each client: by chance, but as many of each as the relative sizes say.
-
-    Raises:
-        ValueError: a group would have no client.
 
     >>> sorted(assign_groups(5, (3.0, 1.0), seed=0).tolist())
     [0, 0, 0, 0, 1]

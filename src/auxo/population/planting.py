@@ -61,9 +61,7 @@ def plant_groups(
 
     Args:
         data: any population; tokens suit label heterogeneity only.
-        heterogeneity: what the groups differ in.
         groups: relative sizes of the groups, or how many groups of the same size.
-        seed: of everything drawn here.
         deal: deal all samples out anew, training and test samples apart, to clients of the sizes they had, before
             anything else is done. With `LabelSkew` the groups' shares then decide who gets what, no sample is lost,
             and shares are met as far as there are samples of each class. Natural differences between clients go.
@@ -105,12 +103,7 @@ def deal_out(y: IntArray, sizes: IntArray, groups: IntArray, shares: FloatArray,
     shares, as far as there are samples of each class: if all samples are dealt out, shares are bent so that each class
     is used up. Within a group clients get samples by chance.
 
-    Args:
-        y: classes (samples,), from 0.
-        sizes: samples of each client (clients,); at most all samples together.
-        groups: of each client (clients,).
-        shares: of each group's samples that are to be of each class (groups, classes).
-        rng: decides who gets what.
+    ``y`` are classes from 0, ``sizes`` the clients' samples, at most all together, and ``shares`` (groups, classes).
 
     >>> from auxo.core.rng import stream
     >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])

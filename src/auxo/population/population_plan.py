@@ -10,7 +10,6 @@ import numpy as np
 from auxo.core.rng import stream
 from auxo.core.settings import PositiveFloat, PositiveInt, checked
 from auxo.core.types import FloatArray, IntArray
-from auxo.population.federated_data import NumberedNames
 from auxo.population.heterogeneity import Heterogeneity, assign_groups, class_shares, label_maps, relative_sizes
 
 
@@ -68,17 +67,9 @@ class PlantedPopulation:
         """Return the label of every sample, as its client's group names it."""
         return self.label_maps[np.repeat(self.groups, drawn.counts), drawn.classes]
 
-    def client_names(self) -> NumberedNames:
-        """Return names that sort in the order of the clients."""
-        return NumberedNames(len(self.groups))
-
 
 def draw_population(plan: PopulationPlan) -> PlantedPopulation:
-    """Draw the population that ``plan`` describes.
-
-    Raises:
-        ValueError: a group would have no client, or there are more groups than the heterogeneity can tell apart.
-    """
+    """Draw the population that ``plan`` describes."""
     sizes = relative_sizes(plan.heterogeneity, plan.groups)
     groups, n_groups = assign_groups(plan.clients, sizes, plan.seed), len(sizes)
     shares = class_shares(plan.heterogeneity, n_groups, plan.n_classes)[groups]

@@ -6,7 +6,7 @@ import numpy as np
 
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray
-from auxo.population.federated_data import FederatedData, Samples
+from auxo.population.federated_data import FederatedData, NumberedNames, Samples
 from auxo.population.heterogeneity import AffineShift, Heterogeneity, Rotation
 from auxo.population.population_plan import PopulationPlan, draw_population
 
@@ -32,21 +32,12 @@ def synthetic_population(  # noqa: PLR0913 - a population's settings, by keyword
     No two samples share an input: ``x`` takes 4 bytes for each feature of each sample and labels and rows another 16,
     so 100,000 clients of 70 samples with 32 features take about 1 GB, and half as much again while they are made.
 
-    Args:
-        clients: how many clients.
-        groups: relative sizes of the groups, or how many groups of the same size. `NoGroups` ignores it.
+    Args (others are those of `digits_population`):
         heterogeneity: what the groups differ in. `Rotation` turns the features of every group but the first by a
             random orthogonal matrix; `AffineShift` is for images only.
         features: length of an input.
-        classes: how many classes.
-        samples: fewest and most training samples of a client; counts are uniform between them.
-        test_samples: test samples of every client.
         class_separation: distance of the class means from the origin, in deviations of a class. With the default
             softmax regression on a group's own samples is right in about nine cases of ten (our own choice).
-        client_label_concentration: the alpha of a Dirichlet distribution around the classes of its group from which
-            each client draws its own; the smaller, the fewer classes a client holds. None: no such difference.
-        seed: of everything drawn here.
-        name: what the population is called in reports.
 
     Raises:
         ValueError: an argument is out of its range, a group would be empty, or the heterogeneity needs images.
@@ -83,7 +74,7 @@ def synthetic_population(  # noqa: PLR0913 - a population's settings, by keyword
         train=Samples(np.arange(n_train), planted.labels(planted.train), planted.train.offsets()),
         test=Samples(n_train + np.arange(n_test), planted.labels(planted.test), planted.test.offsets()),
         n_classes=classes,
-        client_names=planted.client_names(),
+        client_names=NumberedNames(clients),
         groups=planted.groups,
     )
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import get_args
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class RoundClosed:
     children: int  # cohorts the best partition would make; 1 when none pays
     restarted: bool  # clustering threw its labels away in this round
     misfits: int  # in time and valid, but kept out: newcomers that do not fit the cohort (wasted)
+    capped: int = 0  # of the updates aggregated: count for fewer examples than are claimed
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,7 @@ Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the run of the method that it happens to ("base", "auxo", "oracle 2")."""
 
-_TYPES: Mapping[str, type[Event]] = {
-    cls.__name__: cls
-    for cls in (RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, CohortEnded, Measured, Evaluated)
-}
+_TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event)}
 
 
 def to_json(event: Event) -> str:

@@ -52,25 +52,13 @@ class PartMaker:
         return made
 
     def make(self, registry: Registry, name: str) -> object:
-        """Return the part of this name, with what its section says.
-
-        Args:
-            registry: of its kind.
-            name: of a part that comes with Auxo, or an import path.
-
-        Raises:
-            ValueError: there is no such part, or a setting of it is unknown or wrong; the message names it.
-        """
+        """Return the part of this name, or import path, with what its section says; errors as with `default`."""
         default, section = self.default(registry, name), short_name(name)
         given = self.sections.get(section, {})
         return given if type(given) is type(default) else self._laid_over(default, given, section)
 
     def check_written(self, registry: Registry, name: str, part: object) -> None:
-        """Check that a part which is written down would be read back as it is.
-
-        Raises:
-            ValueError: a setting of it would not; the message names it.
-        """
+        """Check that a part which is written down would be read back as it is."""
         path = short_name(name)
         again = self._laid_over(self.default(registry, name), self._table(part, path), path)
         for key, before, after in _differences(part, again, path):

@@ -39,15 +39,7 @@ class Registry:
         return f"an {self.kind}" if self.kind[0] in "aeiou" else f"a {self.kind}"
 
     def find(self, name: str, others: "Collection[Registry]" = ()) -> Callable[..., object]:
-        """Return the class that a name or an import path stands for.
-
-        Args:
-            name: of a part.
-            others: kinds that the name may be of by mistake.
-
-        Raises:
-            ValueError: there is no such part, or a file of the user's own needs a module that is not installed.
-        """
+        """Return the class that a name or an import path stands for; ``others`` may be meant by mistake."""
         paths = {entry.name: entry.path for entry in self.entries}
         if name not in paths and not is_import_path(name):
             hint = self._hint(name, others)
@@ -78,15 +70,9 @@ class Registry:
         return f'did you mean "{near}"?' if near else 'a part of your own goes in as "file.py:Name".'
 
     def check(self, part: object, name: str, others: "Collection[Registry]" = ()) -> None:
-        """Check that a part can do what its kind asks for.
+        """Check that a part, of which messages speak by this name, can do what its kind asks for.
 
-        Args:
-            part: what to check.
-            name: what messages call it.
-            others: kinds that it may be of by mistake.
-
-        Raises:
-            ValueError: it lacks something; the message says what.
+        ``others`` are kinds that it may be of by mistake.
         """
         if not isinstance(part, self.protocols):
             first = self.protocols[0]

@@ -8,13 +8,20 @@ import numpy as np
 from auxo.experiments.comparison import FEWEST_SEEDS, Comparison
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
-from auxo.files.atomic_write import write_whole
-from auxo.reporting.comparison_tables import brought, explained, findings, signed, title_of, verdicts
+from auxo.reporting.comparison_tables import (
+    brought,
+    difference_of,
+    explained,
+    findings,
+    title_of,
+    value_of,
+    verdicts,
+)
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import contenders, method_colours, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.page import note, page, scrolling, section, table
-from auxo.reporting.plots import Plot, plot_section, write_plot
+from auxo.reporting.plots import Plot, plot_section, write_illustrated
 from auxo.reporting.race import Runner, race
 from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
@@ -22,17 +29,9 @@ _ROW = 30  # pixels of a difference
 
 
 def write_comparison_report(folder: Path, comparison: Comparison) -> Path:
-    """Write report.html and the folder ``figures`` beside the runs of a comparison, and return where the page is.
-
-    Raises:
-        FileError: a file of a run is damaged, or there is no place for the page.
-    """
+    """Write report.html and the folder ``figures`` beside the runs of a comparison, and return where the page is."""
     plots = [*difference_plots(comparison), *curves(folder, comparison)]
-    for plot in plots:
-        write_plot(folder, plot)
-    path = folder / "report.html"
-    write_whole(path, comparison_page(comparison, plots).encode())
-    return path
+    return write_illustrated(folder, comparison_page(comparison, plots), plots)
 
 
 def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
@@ -41,14 +40,16 @@ def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
     told, (headline, *others) = findings(comparison), verdicts(comparison)
     lines = [*others, *told[: len(told) - 1 - len(others)]]
     names = contenders(comparison.methods)
+    links = (tag("a", escaped(f"seed {seed}"), href=f"seed-{seed}/report.html") for seed in comparison.seeds)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(_sentence(headline))),
         *(tag("p", escaped(_sentence(line))) for line in lines),
+        *_troubles(comparison),
         *([_brought(comparison, names)] if len(names) > 1 else []),
         section("Measures", _table(comparison)),
         *(plot_section(plot) for plot in plots),
-        section("Runs", _runs(comparison)),
+        section("Runs", tag("ul", *(tag("li", link) for link in links))),
     ]
     return page(title, parts)
 
@@ -62,13 +63,14 @@ def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
     return section("What they brought", table(heads, rows), *notes)
 
 
+def _troubles(comparison: Comparison) -> list[Markup]:
+    """Return what has to be known before the figures are believed, as on the pages of the runs."""
+    notes = [f"{words_for(method).name}: {words}." for method, found in comparison.troubles.items() for words in found]
+    return [tag("div", *(tag("p", escaped(note)) for note in notes), class_="banner", role="note")] if notes else []
+
+
 def _sentence(line: str) -> str:
     return line[0].upper() + line[1:] + "."
-
-
-def _runs(comparison: Comparison) -> Markup:
-    links = (tag("li", tag("a", escaped(f"seed {seed}"), href=f"seed-{seed}/report.html")) for seed in comparison.seeds)
-    return tag("ul", *links)
 
 
 def _table(comparison: Comparison) -> Markup:
@@ -79,15 +81,9 @@ def _table(comparison: Comparison) -> Markup:
     for row in comparison.rows:
         for place, method in enumerate(row.means):
             title = "" if place else title_of(row, comparison)
-            found = row.differences.get(method)
-            cells = (
-                words_for(method).name,
-                f"{row.means[method]:.{row.measure.digits}f} {row.measure.unit}".strip(),
-                "" if found is None else signed(found, row.measure.digits),
-            )
-            rows.append(
-                tag("tr", tag("th", escaped(title), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
-            )
+            cells = (words_for(method).name, value_of(row, method), difference_of(row, method))
+            written = (tag("td", escaped(cell)) for cell in cells)
+            rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
     for place, (method, why) in enumerate(comparison.refused.items()):
         title = tag("th", escaped("" if place else "refused"), scope="row")
         rows.append(tag("tr", title, tag("td", escaped(words_for(method).name)), tag("td", escaped(why), colspan=2)))

@@ -10,6 +10,7 @@ from auxo.experiments.comparison import FEWEST_SEEDS, BySeed, Comparison, Interv
 from auxo.experiments.summary import BASE, ORACLE
 from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import counted
+from auxo.reporting.terminal import methods_table
 
 _MINUS, _PLUS_MINUS = "\N{MINUS SIGN}", "\N{PLUS-MINUS SIGN}"
 _UNKNOWN = "-"
@@ -28,9 +29,9 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
         table.add_column("difference (95 %)" if is_enough else "difference", justify="right")
     for row in comparison.rows:
         for place, method in enumerate(row.means):
-            difference = [_difference(row, method)] if BASE in comparison.methods else []
+            difference = [difference_of(row, method)] if BASE in comparison.methods else []
             name = escape(words_for(method).name)
-            table.add_row("" if place else title_of(row, comparison), name, _value(row, method), *difference)
+            table.add_row("" if place else title_of(row, comparison), name, value_of(row, method), *difference)
         if row is comparison.accuracy:
             for method in comparison.refused:
                 table.add_row("", escape(words_for(method).name), "refused")
@@ -38,7 +39,7 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
     names = contenders(comparison.methods)
     refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
     lines = refused + findings(comparison) + explained(comparison, names)
-    last = table if len(names) < 2 else _brought_table(comparison, names)
+    last = table if len(names) < 2 else methods_table(names, brought(comparison, names))
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
 
@@ -72,15 +73,6 @@ def brought(comparison: Comparison, names: Sequence[str]) -> dict[str, list[str]
         "share of the oracle's\ngain, by seed": [_shares(one) for one in by_seed],
     }
     return {heading: cells for heading, cells in columns.items() if any(cells)}
-
-
-def _brought_table(comparison: Comparison, names: Sequence[str]) -> Table:
-    known, table = brought(comparison, names), Table("")
-    for heading in known:
-        table.add_column(heading, justify="right")
-    for place, name in enumerate(names):
-        table.add_row(escape(words_for(name).name), *(cells[place] for cells in known.values()))
-    return table
 
 
 def findings(comparison: Comparison) -> list[str]:
@@ -141,11 +133,9 @@ def verdicts(comparison: Comparison) -> list[str]:
 
 
 def _verdict(name: str, difference: Interval) -> str:
-    if difference.is_above_zero:
-        return f"{name} is better than the base, beyond chance"
-    if difference.is_below_zero:
-        return f"{name} is worse than the base, beyond chance"
-    return f"{name} and the base do not differ beyond chance"
+    if not difference.is_beyond_chance:
+        return f"{name} and the base do not differ beyond chance"
+    return f"{name} is {'better' if difference.mean > 0 else 'worse'} than the base, beyond chance"
 
 
 def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:
@@ -159,10 +149,10 @@ def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:
     by_key = {row.measure.key: row for row in comparison.rows}
     main = by_key.get("perplexity", comparison.accuracy)
     return (
-        _value(main, BASE),
-        _value(main, method),
-        _difference(main, method),
-        _value(main, ORACLE),
+        value_of(main, BASE),
+        value_of(main, method),
+        difference_of(main, method),
+        value_of(main, ORACLE),
         *(_pair(by_key[key], method) for key in ("worst_10", "best_10", "variance")),
         _speedup(comparison.by_seed[method].speedups),
     )
@@ -173,12 +163,14 @@ def _pair(row: Row, method: str) -> str:
     return f"{row.means[BASE]:.{digits}f} → {row.means[method]:.{digits}f}"
 
 
-def _value(row: Row, method: str) -> str:
+def value_of(row: Row, method: str) -> str:
+    """Return the mean of a method, with its unit."""
     value = row.means.get(method)
     return _UNKNOWN if value is None else f"{value:.{row.measure.digits}f} {row.measure.unit}".strip()
 
 
-def _difference(row: Row, method: str) -> str:
+def difference_of(row: Row, method: str) -> str:
+    """Return by how much a method differs from the base; nothing for the base itself."""
     difference = row.differences.get(method)
     return "" if difference is None else signed(difference, row.measure.digits)
 
@@ -200,9 +192,8 @@ def _speedup(speedups: tuple[float | None, ...]) -> str:
 
 
 def _speedup_in_words(speedups: tuple[float | None, ...]) -> str:
-    missed = sum(value is None for value in speedups)
-    if missed:
-        return f"never in {missed} of {counted(len(speedups), 'seed')}: it did not get as good as the base at its best"
     mean = mean_speedup(speedups)
-    assert mean is not None  # noqa: S101 - every seed got there
+    if mean is None:
+        missed = f"{speedups.count(None)} of {counted(len(speedups), 'seed')}"
+        return f"never in {missed}: it did not get as good as the base at its best"
     return f"{mean:.2f} x" + (" (slower than the base)" if mean < 1 else "")

@@ -1,6 +1,6 @@
 """What a run's files say, gathered for the report: each method's events by kind, and where it ended."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -12,7 +12,6 @@ from auxo.experiments.summary import (
     MethodSummary,
     best_accuracy,
     method_summaries,
-    reach,
 )
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import (
@@ -25,6 +24,7 @@ from auxo.protocol.events import (
     StoppedLooking,
     UpdateRejected,
 )
+from auxo.protocol.notes import TrialsSeen
 from auxo.reporting.method_names import AUXO, contenders, words_for
 
 _E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, Evaluated)
@@ -46,12 +46,13 @@ class MethodFacts:
     stops: tuple[StoppedLooking, ...] = ()
     seen: CohortsSeen = field(default_factory=CohortsSeen)
     measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
+    trials: TrialsSeen = field(default_factory=TrialsSeen)
 
     def after(self, *events: Event) -> "MethodFacts":
         """Return the facts once these events have happened, one after another; see `RunFacts.after` for the end."""
-        seen = self.seen
+        seen, trials = self.seen, self.trials
         for event in events:
-            seen = seen.after(event)
+            seen, trials = seen.after(event), trials.after(event)
         return replace(
             self,
             evaluations=_with(self.evaluations, events, Evaluated),
@@ -61,6 +62,7 @@ class MethodFacts:
             rejections=_with(self.rejections, events, UpdateRejected),
             stops=_with(self.stops, events, StoppedLooking),
             seen=seen,
+            trials=trials,
             measured=_with(self.measured, events, Measured),
         )
 
@@ -83,10 +85,6 @@ class MethodFacts:
     def asks_for_gain(self) -> bool:
         """Return whether it says how large a gain must be, as the paper's variant does; a trial does not."""
         return any(closed.gain_needed for closed in self.rounds)
-
-    def reach(self, accuracy: float, progress: Callable[[Evaluated], float]) -> float | None:
-        """Return where on ``progress`` mean accuracy first is this good; None when it never was."""
-        return reach(self.evaluations, accuracy, progress)
 
     def participations_at(self, time_s: float) -> int:
         """Return the updates aggregated up to a moment."""
@@ -163,11 +161,7 @@ def speedup_doubts(facts: RunFacts, run: MethodFacts) -> tuple[str, ...]:
 
 
 def gather_facts(run: RunDirectory) -> RunFacts:
-    """Read a run directory, finished or not.
-
-    Raises:
-        FileError: a file of the run is damaged.
-    """
+    """Read a run directory, finished or not."""
     facts = RunFacts(run.path.resolve().name, run.config_text())
     for method in run.methods():
         recorded = run.events(method)

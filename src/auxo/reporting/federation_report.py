@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+from auxo.core.validation import why
 from auxo.files.atomic_write import write_whole
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.event_log import read_events
+from auxo.protocol.notes import NO_EVALUATION, refusals_in_words
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.figures import measured_charts, participants_chart
 from auxo.reporting.markup import Markup, escaped, tag
@@ -33,11 +35,7 @@ def is_federation(folder: Path) -> bool:
 
 
 def write_federation_report(folder: Path) -> Path:
-    """Write the report of a federation into its directory and return where it is.
-
-    Raises:
-        FileError: its events are damaged.
-    """
+    """Write the report of a federation into its directory and return where it is."""
     recorded = read_events(folder / EVENTS)
     facts = RunFacts(folder.name, is_finished=True).after(AUXO, *recorded.events)
     run = replace(facts.methods[AUXO], is_truncated=recorded.is_truncated)
@@ -73,9 +71,14 @@ def _summary_section(name: str, run: MethodFacts) -> Markup:
         tag("h1", escaped(federation_headline(run))),
         tag("p", escaped(lead), class_="lead"),
     ]
+    notes = [words for words in (run.trials.note(NO_EVALUATION),) if words is not None]
+    if run.rejections:
+        notes.append(refusals_in_words(run.rejections) + why([event.reason for event in run.rejections]))
     if run.is_truncated:
-        words = "The last event was only half written and is left out."
-        parts.append(tag("div", tag("p", escaped(words)), class_="banner", role="note"))
+        notes.append("the last event was only half written and is left out")
+    if notes:
+        lines = (tag("p", escaped(f"{words[0].upper()}{words[1:]}.")) for words in notes)
+        parts.append(tag("div", *lines, class_="banner", role="note"))
     metrics = _last_metrics(run)
     return tag("header", *parts, *([] if metrics is None else [metrics]))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from auxo.core.types import FloatArray
 from auxo.experiments.run_directory import ClientScores
-from auxo.experiments.summary import ORACLE
+from auxo.experiments.summary import ORACLE, reach
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
@@ -138,25 +138,16 @@ def participants_chart(run: MethodFacts) -> LineChart | None:
 def _chart_of_rounds(run: MethodFacts, what: str, y: Axis, of: Callable[[RoundClosed], float]) -> LineChart | None:
     colours = cohort_colours(run)
     lines = tuple(
-        Line(
-            f"{y.label}, cohort {cohort}",
-            colours[cohort],
-            _rounds(closed),
-            np.array([of(one) for one in closed]),
-            cohort,
-        )
+        Line(f"{y.label}, cohort {cohort}", colours[cohort], _rounds(closed), np.array([*map(of, closed)]), cohort)
         for cohort, closed in _by_cohort(run).items()
     )
-    if not lines:
-        return None
-    return LineChart(
-        description=f"{what} over rounds, for each cohort.",
-        x=Axis("round", low=0.0, is_whole=True),
-        y=y,
-        lines=lines,
-        marks=_partition_marks(run),
-        height=230,
-    )
+    return _over_rounds(run, what, y, lines, 230) if lines else None
+
+
+def _over_rounds(run: MethodFacts, what: str, y: Axis, lines: tuple[Line, ...], height: int) -> LineChart:
+    marks = tuple(Moment(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
+    x = Axis("round", low=0.0, is_whole=True)
+    return LineChart(f"{what} over rounds, for each cohort.", x, y, lines, marks=marks, height=height)
 
 
 def measured_charts(run: MethodFacts) -> list[tuple[str, str, LineChart]]:
@@ -171,20 +162,8 @@ def measured_charts(run: MethodFacts) -> list[tuple[str, str, LineChart]]:
         for cohort in in_order(cohorts):
             rounds, told = np.array(cohorts[cohort], dtype=np.float64).T
             lines.append(Line(f"{name} of {cohort}", colours.get(cohort, "ink"), rounds, told, cohort))
-        chart = LineChart(
-            description=f"{name} over rounds, for each cohort.",
-            x=Axis("round", low=0.0, is_whole=True),
-            y=Axis(name),
-            lines=tuple(lines),
-            marks=_partition_marks(run),
-            height=260,
-        )
-        charts.append((source, name, chart))
+        charts.append((source, name, _over_rounds(run, name, Axis(name), tuple(lines), 260)))
     return charts
-
-
-def _partition_marks(run: MethodFacts) -> tuple[Moment, ...]:
-    return tuple(Moment(float(partition.round), "", f"{partition.cohort} partitioned") for partition in run.partitions)
 
 
 def cohort_colours(run: MethodFacts) -> dict[str, str]:
@@ -257,7 +236,7 @@ def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float]
     base, featured, target = facts.base, facts.featured, facts.target
     if gain is None or base is None or featured is None or target is None:
         return ()
-    start, end = (run.reach(target, of_evaluation) for run in (featured, base))
+    start, end = (reach(run.evaluations, target, of_evaluation) for run in (featured, base))
     if start is None or end is None or start >= end:
         return ()
     return (Span(start, end, target, gain),)

@@ -11,13 +11,12 @@ from auxo.experiments.comparison import FEWEST_SEEDS
 from auxo.experiments.grid_comparison import GridComparison, GridRow
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import BASE, evaluations
-from auxo.files.atomic_write import write_whole
 from auxo.reporting.comparison_tables import signed
 from auxo.reporting.markup import escaped, tag
 from auxo.reporting.method_names import words_for
 from auxo.reporting.number_format import counted, number
 from auxo.reporting.page import note, page, section, table
-from auxo.reporting.plots import Plot, plot_section, write_plot
+from auxo.reporting.plots import Plot, plot_section, write_illustrated
 from auxo.reporting.race import Runner, race
 
 _UNKNOWN = "-"
@@ -43,17 +42,9 @@ def grid_table(comparison: GridComparison) -> Table:
 
 
 def write_grid_report(folder: Path, comparison: GridComparison) -> Path:
-    """Write report.html and the folder ``figures`` beside the cells of a grid, and return where the page is.
-
-    Raises:
-        FileError: a file of a run is damaged, or there is no place for the page.
-    """
+    """Write report.html and the folder ``figures`` beside the cells of a grid, and return where the page is."""
     plots = _plots(folder, comparison)
-    for plot in plots:
-        write_plot(folder, plot)
-    path = folder / "report.html"
-    write_whole(path, _page(comparison, plots).encode())
-    return path
+    return write_illustrated(folder, _page(comparison, plots), plots)
 
 
 def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
@@ -82,7 +73,9 @@ def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list
         **{axis.title: [row.choices[place] for row in comparison.rows] for place, axis in enumerate(comparison.axes)},
         "method": [words_for(row.method).name for row in comparison.rows],
         f"{comparison.metric}, %": [_accuracy(row) for row in comparison.rows],
-        "difference\nfrom base" + (" (95 %)" if is_enough else ""): [_difference(row) for row in comparison.rows],
+        "difference\nfrom base" + (" (95 %)" if is_enough else ""): [
+            _UNKNOWN if row.difference is None else signed(row.difference, 2) for row in comparison.rows
+        ],
         "speed-up,\nin time": [_speedup(row, row.speedup) for row in comparison.rows],
         "in partici-\npations": [_speedup(row, row.resource_speedup) for row in comparison.rows],
         "device-\nhours": [_hours(row.device_s) for row in comparison.rows],
@@ -118,10 +111,6 @@ def _notes(comparison: GridComparison) -> list[str]:
             f"fewer than {FEWEST_SEEDS} seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"
         )
     return notes
-
-
-def _difference(row: GridRow) -> str:
-    return _UNKNOWN if row.difference is None else signed(row.difference, 2)
 
 
 def _speedup(row: GridRow, mean: float | None) -> str:

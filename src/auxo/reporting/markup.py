@@ -36,6 +36,12 @@ def tag(name: str, *children: Markup, **attributes: str | float | None) -> Marku
     return Markup(f"<{name}{written}>{''.join(children)}</{name}>")
 
 
+def picture(description: str, *parts: Markup, width: int, height: float) -> Markup:
+    """Return an SVG element; the description is read out in place of it."""
+    view, shown = f"0 0 {width} {height:.0f}", tag("desc", escaped(description))
+    return tag("svg", shown, *parts, role="img", aria_label=description, viewBox=view, class_="chart")
+
+
 def _attribute(value: str | float) -> str:
     # A tenth of a pixel is finer than the eye; more digits only make the page bigger.
     return html.escape(value) if isinstance(value, str) else f"{round(value, 1):g}"

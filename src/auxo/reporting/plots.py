@@ -1,14 +1,12 @@
 """Charts as figures for papers: on a page, and as SVG, PDF and CSV files that need nothing else."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from auxo.files.atomic_write import write_whole
+from auxo.files.atomic_write import write_csv, write_whole
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.page import chart_figure, section
 from auxo.reporting.style import STYLE
@@ -39,8 +37,18 @@ def write_plot(folder: Path, plot: Plot) -> None:
     """Write a chart as SVG, PDF and CSV into the folder ``figures``."""
     (folder / "figures").mkdir(exist_ok=True)
     drawn = ET.fromstring(draw(plot.chart, _WIDTH))  # noqa: S314 - our own
-    for ending, content in (("svg", as_svg(drawn)), ("pdf", as_pdf(drawn)), ("csv", _csv(plot.rows))):
+    for ending, content in (("svg", as_svg(drawn)), ("pdf", as_pdf(drawn))):
         write_whole(folder / "figures" / f"{plot.name}.{ending}", content)
+    write_csv(folder / "figures" / f"{plot.name}.csv", plot.rows)
+
+
+def write_illustrated(folder: Path, page: str, plots: Sequence[Plot]) -> Path:
+    """Write a page as report.html and its charts into the folder ``figures`` beside it; return where the page is."""
+    for plot in plots:
+        write_plot(folder, plot)
+    path = folder / "report.html"
+    write_whole(path, page.encode())
+    return path
 
 
 def plot_section(plot: Plot) -> Markup:
@@ -157,9 +165,3 @@ def _circle(x: float, y: float, r: float) -> str:
         (x + h, y - r, x + r, y - h, x + r, y),
     )
     return f"{x + r:.2f} {y:.2f} m " + " ".join(" ".join(f"{one:.2f}" for one in arc) + " c" for arc in arcs)
-
-
-def _csv(rows: Rows) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()

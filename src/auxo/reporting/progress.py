@@ -14,6 +14,7 @@ from auxo.core.settings import PositiveInt, checked
 from auxo.experiments.config import Config
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import CohortEnded, Evaluated, Event, OnEvent, Partitioned, RoundClosed, StoppedLooking
+from auxo.protocol.notes import TrialsSeen
 from auxo.registry.registry import short_name
 from auxo.reporting.number_format import counted
 
@@ -50,6 +51,7 @@ class MethodProgress:
 
     participations: int = 0
     seen: CohortsSeen = field(default_factory=CohortsSeen)
+    trials: TrialsSeen = field(default_factory=TrialsSeen)
     training: frozenset[str] = frozenset()  # cohorts that open rounds
     ended: Mapping[str, int] = field(default_factory=dict)  # cohorts that train no more, and in which round they ended
     accuracy: float | None = None  # None before the first evaluation
@@ -57,7 +59,8 @@ class MethodProgress:
 
     def after(self, event: Event) -> "MethodProgress":
         """Return the progress once ``event`` has happened."""
-        now = replace(self, time_s=max(self.time_s, event.time_s), seen=self.seen.after(event))
+        time_s = max(self.time_s, event.time_s)
+        now = replace(self, time_s=time_s, seen=self.seen.after(event), trials=self.trials.after(event))
         match event:
             case RoundClosed():
                 participations = self.participations + event.participants
@@ -77,11 +80,6 @@ class MethodProgress:
     def is_over(self) -> bool:
         """Return whether every cohort has ended."""
         return bool(self.training) and self.training <= self.ended.keys()
-
-    @property
-    def leaves(self) -> frozenset[str]:
-        """Return the cohorts that have a model of their own; see `CohortsSeen`."""
-        return self.seen.leaves
 
     def rounds_done(self, budget: Budget) -> float:
         """Return participations in units of whole rounds; once every cohort has ended, the rounds that they trained.
@@ -116,11 +114,12 @@ class LiveProgress:
 
     def on_event(self, method: str, event: Event) -> None:
         """Show what the event changes."""
-        now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
+        before = self._progress.get(method, MethodProgress())
+        now = self._progress[method] = before.after(event)
         if method not in self._tasks:
             self._tasks[method] = self._bars.add_task(method, total=self._budget.rounds, status="")
         if isinstance(event, Partitioned | StoppedLooking):
-            self._bars.console.print(escape(f"{method}, {news_text(event)}"), highlight=False)
+            self._bars.console.print(escape(f"{method}, {news_text(event, before.trials)}"), highlight=False)
         done = now.rounds_done(self._budget)
         self._bars.update(self._tasks[method], completed=done, status=_status(now, done, self._budget))
 
@@ -137,11 +136,12 @@ class PlainProgress:
 
     def on_event(self, method: str, event: Event) -> None:
         """Write a line if the event is worth one."""
-        now = self._progress[method] = self._progress.get(method, MethodProgress()).after(event)
+        before = self._progress.get(method, MethodProgress())
+        now = self._progress[method] = before.after(event)
         if method in self._waiting and not isinstance(event, Evaluated):
             self._write(self._waiting.pop(method))
         if isinstance(event, Partitioned | StoppedLooking):
-            self._write(f"{method}, {news_text(event)}")
+            self._write(f"{method}, {news_text(event, before.trials)}")
         done = now.rounds_done(self._budget)
         step = int(_PLAIN_STEPS * done / self._budget.rounds)
         # The last line waits for the last evaluation, so that it tells the result.
@@ -161,8 +161,10 @@ class PlainProgress:
         self._stream.flush()
 
 
-def news_text(event: Partitioned | StoppedLooking) -> str:
+def news_text(event: Partitioned | StoppedLooking, before: TrialsSeen | None = None) -> str:
     """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
+    if isinstance(event, StoppedLooking) and before is not None and event.cohort in before.rounds:
+        return f"round {event.round}: nobody judged what cohort {event.cohort} had on trial, and it rests"
     if isinstance(event, StoppedLooking):
         return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and rests"
     gain = "" if event.gain is None else f", gain {event.gain:.2f}"
@@ -187,7 +189,7 @@ def _status(progress: MethodProgress, done: float, budget: Budget) -> str:
     accuracy = _UNKNOWN if progress.accuracy is None else f"{100 * progress.accuracy:.1f} %"
     return (
         f"{int(done):>{len(str(budget.rounds))}}/{budget.rounds} rounds  "
-        f"{counted(len(progress.leaves), 'cohort'):<9}  "
+        f"{counted(len(progress.seen.leaves), 'cohort'):<9}  "
         f"accuracy {accuracy:>6}  "
         f"sim {simulated_time_text(progress.time_s):>8}"
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auxo.experiments.run_directory import RunDirectory
+from auxo.protocol.notes import explains
 from auxo.reporting.facts import MethodFacts, RunFacts, speedup_doubts
 from auxo.reporting.figures import (
     WORTH_SAYING,
@@ -62,7 +63,7 @@ def headline(facts: RunFacts) -> str:
     if before is None:
         return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
     if cohorts == 1 and not featured.seen.begin_several:
-        missed = _missed(facts, after)
+        missed = _missed(facts, featured, after)
         return f"{opening}, like the base: mean accuracy {percent(after)} against {percent(before)}{missed}."
     if percent(before) == percent(after):
         return f"{opening}, which left mean accuracy at {percent(after)}."
@@ -90,15 +91,17 @@ def _without_contender(before: float | None, oracle: MethodFacts | None) -> str:
     return f"{'; '.join(known)}; no other method was evaluated."
 
 
-def _missed(facts: RunFacts, after: float) -> str:
+def _missed(facts: RunFacts, run: MethodFacts, after: float) -> str:
     """Return what to say when known groups show that a partition would have paid."""
     reached = facts.oracle.end.final_accuracy if facts.oracle and facts.oracle.end else None
     if reached is None or reached < after + _WORTH_TELLING:
         return ""
-    return (
-        f", while an oracle reaches {percent(reached)}: the judges of a trial were not sure of it in time; "
-        "more rounds (training.rounds) or more samples of each client may help"
+    known = [words for words in (run.end.troubles if run.end else ()) if explains(words)]
+    why = (
+        "the judges of a trial were not sure of it in time; more rounds (training.rounds) or more samples of each "
+        "client may help"
     )
+    return f", while an oracle reaches {percent(reached)}: {known[0] if known else why}"
 
 
 def _summary_section(facts: RunFacts) -> Markup:
@@ -231,6 +234,8 @@ def tree_parts(run: MethodFacts, roots: tuple[Node, ...] | None = None, shown: s
 
 def _why_one_model(run: MethodFacts) -> str:
     text = "No partition happened: all clients share one model."
+    if run.stops and run.trials.given_up == run.trials.unjudged:
+        return f"{text} {run.name} stopped looking after round {run.stops[0].round}: nobody judged what was on trial."
     if run.stops:
         text += (
             f" {run.name} stopped looking after round {run.stops[0].round}: no groups it saw were worth a partition."
@@ -286,16 +291,12 @@ def gain_parts(run: MethodFacts) -> list[Markup]:
     if not run.has_gains:
         return []
     gain, heterogeneity = gain_chart(run), heterogeneity_chart(run)
-    caption = _ASKED if run.asks_for_gain else _TRIED
-    parts = [_nothing_judged() if gain is None else chart_figure(gain, caption)]
+    nothing = note("There was nothing to judge: no round had enough participants seen before.")
+    parts = [nothing if gain is None else chart_figure(gain, _ASKED if run.asks_for_gain else _TRIED)]
     if heterogeneity is not None:
         caption = "Heterogeneity is the mean squared distance of normalised updates to their mean."
         parts.append(chart_figure(heterogeneity, caption))
     return parts
-
-
-def _nothing_judged() -> Markup:
-    return note("There was nothing to judge: no round had enough participants seen before.")
 
 
 def rounds_section(facts: RunFacts) -> Markup:

@@ -19,11 +19,7 @@ _CHARTS: dict[str, Callable[[RunFacts], LineChart | None]] = {
 
 
 def figures_of(run: RunDirectory) -> dict[str, str]:
-    """Return the figures of a run's report by name, without those that it has nothing for.
-
-    Raises:
-        FileError: a file of the run is damaged.
-    """
+    """Return the figures of a run's report by name, without those that it has nothing for."""
     facts = gather_facts(run)
     charts = {name: chart for name, make in _CHARTS.items() if (chart := make(facts)) is not None}
     found = {name: standalone(draw(chart, _WIDTH)) for name, chart in charts.items()}

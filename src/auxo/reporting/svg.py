@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from auxo.core.types import FloatArray, IntArray
-from auxo.reporting.markup import Markup, escaped, joined, tag
+from auxo.reporting.markup import Markup, escaped, joined, picture, tag
 
 MAX_POINTS = 400  # our choice: more points than this on a line cannot be told apart at print size
 MAX_HOVER_POINTS = 40  # our choice: places on a line that answer to the pointer
@@ -197,9 +197,8 @@ def draw(chart: LineChart, width: int) -> Markup:
     lines = tuple(_finite(line) for line in chart.lines)
     lines = tuple(line for line in lines if len(line.x))
     frame = _roomy_frame(chart, lines, width)
-    return tag(
-        "svg",
-        tag("desc", escaped(chart.description)),
+    return picture(
+        chart.description,
         _grid(chart, frame),
         *(_zone(zone, frame) for zone in chart.zones),
         *(_band(band, frame) for band in chart.bands),
@@ -209,10 +208,8 @@ def draw(chart: LineChart, width: int) -> Markup:
         *(_span(span, frame) for span in chart.spans),
         _end_labels(lines, frame),
         *(_hover_points(line, chart, frame) for line in lines),
-        role="img",
-        aria_label=chart.description,
-        viewBox=f"0 0 {width} {chart.height}",
-        class_="chart",
+        width=width,
+        height=chart.height,
     )
 
 
@@ -332,19 +329,9 @@ def _marks(marks: Sequence[Moment], frame: _Frame) -> Markup:
 def _zone(zone: Zone, frame: _Frame) -> Markup:
     start, end = frame.x(zone.x0), frame.x(zone.x1)
     top, bottom = frame.y.end, frame.y.start
-    is_right = start + end > frame.x.start + frame.x.end
-    return tag(
-        "g",
-        tag("rect", class_="zone", x=start, y=top, width=end - start, height=bottom - top),
-        tag(
-            "text",
-            escaped(zone.text),
-            class_="note",
-            x=end if is_right else start,
-            y=top - 8,
-            text_anchor="end" if is_right else "start",
-        ),
-    )
+    at, anchor = (end, "end") if start + end > frame.x.start + frame.x.end else (start, "start")
+    shade = tag("rect", class_="zone", x=start, y=top, width=end - start, height=bottom - top)
+    return tag("g", shade, tag("text", escaped(zone.text), class_="note", x=at, y=top - 8, text_anchor=anchor))
 
 
 def _level(level: Level, frame: _Frame) -> Markup:
@@ -356,12 +343,9 @@ def _level(level: Level, frame: _Frame) -> Markup:
 def _span(span: Span, frame: _Frame) -> Markup:
     start, end, at = frame.x(span.x0), frame.x(span.x1), frame.y(span.y)
     ends = [tag("line", class_="span", x1=x, x2=x, y1=at - 5, y2=at + 5) for x in (start, end)]
-    return tag(
-        "g",
-        tag("line", class_="span", x1=start, x2=end, y1=at, y2=at),
-        *ends,
-        tag("text", escaped(span.text), class_="strong halo", x=end - 6, y=at - 9, text_anchor="end"),
-    )
+    line = tag("line", class_="span", x1=start, x2=end, y1=at, y2=at)
+    words = tag("text", escaped(span.text), class_="strong halo", x=end - 6, y=at - 9, text_anchor="end")
+    return tag("g", line, *ends, words)
 
 
 def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:

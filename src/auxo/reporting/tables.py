@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-from auxo.experiments.summary import MethodSummary
+from auxo.experiments.summary import MethodSummary, reach
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
@@ -12,21 +11,6 @@ from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import method_colours
 from auxo.reporting.number_format import ABSENT, counted, duration, number, percent
 from auxo.reporting.page import scrolling
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """One cohort's rounds, added up."""
-
-    rounds: int
-    participants: int
-    late: int
-    failed: int
-    rejected: int
-    misfits: int
-    empty: int
-    restarts: int
-    mean_duration_s: float | None
 
 
 def comparison_table(facts: RunFacts) -> Markup:
@@ -46,10 +30,13 @@ def comparison_table(facts: RunFacts) -> Markup:
         ("Cohorts", _ends(runs, lambda end: number(end.cohorts) + (" in use" if end.are_cohorts_in_use else ""))),
     ]
     optional = [
-        ("Device-hours of tuning, besides", _ends(runs, _tuning_hours)),
+        ("Device-hours of tuning, besides", _ends(runs, lambda end: number(end.tuning_device_s / 3600 or None))),
         ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
-        ("Share of the oracle\N{RIGHT SINGLE QUOTATION MARK}s gain", [_share(run) for run in runs]),
-        ("Lost clients: they compare models", _ends(runs, _lost)),
+        (
+            "Share of the oracle\N{RIGHT SINGLE QUOTATION MARK}s gain",
+            [percent(run.brought.oracle_gain_share, 0) for run in runs],
+        ),
+        ("Lost clients: they compare models", _ends(runs, lambda end: number(None if end.cohorts == 1 else end.lost))),
     ]
     if any(run.end is not None and run.end.lost for run in runs):  # or all is as above
         optional += [
@@ -60,7 +47,10 @@ def comparison_table(facts: RunFacts) -> Markup:
             ("… and agreement (ARI)", _ends(runs, lambda end: _two_digits(end.matched_ari))),
         ]
     cells += [(title, row) for title, row in optional if set(row) != {ABSENT}]
-    rows = [_comparison_row(title, [colours[run.method] for run in runs], row) for title, row in cells]
+    rows = []
+    for title, row in cells:
+        written = (tag("td", escaped(cell), class_=colours[run.method]) for run, cell in zip(runs, row, strict=True))
+        rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
     heads = [tag("th", escaped(run.name), scope="col", class_=colours[run.method]) for run in runs]
     head = tag("thead", tag("tr", tag("td"), *heads))
     return scrolling(tag("table", head, tag("tbody", *rows)))
@@ -76,7 +66,8 @@ def rounds_table(facts: RunFacts) -> Markup:
     bodies = []
     for run in facts.methods.values():
         title = tag("th", escaped(run.name), scope="rowgroup", colspan=len(heads))
-        rows = [_totals_row(cohort, totals) for cohort, totals in _totals_by_cohort(run).items()]
+        cohorts = in_order({*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)})
+        rows = [_totals_row(cohort, run) for cohort in cohorts]
         bodies.append(tag("tbody", tag("tr", title), *rows))
     return scrolling(tag("table", head, *bodies))
 
@@ -100,25 +91,12 @@ def incidents_table(facts: RunFacts) -> Markup | None:
     return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
-def _comparison_row(title: str, classes: Sequence[str], cells: Sequence[str]) -> Markup:
-    written = (tag("td", escaped(cell), class_=of) for of, cell in zip(classes, cells, strict=True))
-    return tag("tr", tag("th", escaped(title), scope="row"), *written)
-
-
 def _ends(runs: Sequence[MethodFacts], write: Callable[[MethodSummary], str]) -> list[str]:
     return [ABSENT if run.end is None else write(run.end) for run in runs]
 
 
 def _two_digits(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
-
-
-def _lost(end: MethodSummary) -> str:
-    return ABSENT if end.cohorts == 1 else number(end.lost)
-
-
-def _share(run: MethodFacts) -> str:
-    return percent(run.brought.oracle_gain_share, 0)
 
 
 def _time_title(facts: RunFacts) -> str:
@@ -130,7 +108,7 @@ def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
     target = facts.target
     if target is None:
         return [ABSENT] * len(runs)
-    return [_time(facts, run, run.reach(target, lambda evaluated: evaluated.time_s)) for run in runs]
+    return [_time(facts, run, reach(run.evaluations, target, lambda one: one.time_s)) for run in runs]
 
 
 def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
@@ -150,42 +128,15 @@ def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
     return number(wasted_s / 3600) + share
 
 
-def _tuning_hours(end: MethodSummary) -> str:
-    return number(end.tuning_device_s / 3600) if end.tuning_device_s else ABSENT
-
-
-def _totals_by_cohort(run: MethodFacts) -> dict[str, _Totals]:
-    cohorts = {*(one.cohort for one in run.rounds), *(one.cohort for one in run.empty_rounds)}
-    return {cohort: _totals(cohort, run) for cohort in in_order(cohorts)}
-
-
-def _totals(cohort: str, run: MethodFacts) -> _Totals:
+def _totals_row(cohort: str, run: MethodFacts) -> Markup:
+    """Return one cohort's rounds, added up."""
     closed = [one for one in run.rounds if one.cohort == cohort]
-    return _Totals(
-        rounds=len(closed),
-        participants=sum(one.participants for one in closed),
-        late=sum(one.late for one in closed),
-        failed=sum(one.failed for one in closed),
-        rejected=sum(one.rejected for one in closed),
-        misfits=sum(one.misfits for one in closed),
-        empty=sum(one.cohort == cohort for one in run.empty_rounds),
-        restarts=sum(one.restarted for one in closed),
-        mean_duration_s=sum(one.duration_s for one in closed) / len(closed) if closed else None,
-    )
-
-
-def _totals_row(cohort: str, totals: _Totals) -> Markup:
-    counts = (
-        totals.rounds,
-        totals.participants,
-        totals.late,
-        totals.failed,
-        totals.rejected,
-        totals.misfits,
-        totals.empty,
-        totals.restarts,
-    )
-    cells = [*(number(count) for count in counts), duration(totals.mean_duration_s)]
+    updates = ("participants", "late", "failed", "rejected", "misfits")
+    empty = sum(one.cohort == cohort for one in run.empty_rounds)
+    added = (sum(getattr(one, name) for one in closed) for name in updates)
+    counts = (len(closed), *added, empty, sum(one.restarted for one in closed))
+    mean_s = sum(one.duration_s for one in closed) / len(closed) if closed else None
+    cells = [*(number(count) for count in counts), duration(mean_s)]
     return tag("tr", tag("th", escaped(cohort), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
 
 

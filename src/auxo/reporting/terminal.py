@@ -1,6 +1,6 @@
 """A finished run on the terminal: the cohort tree and the table that compares the methods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -8,14 +8,13 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from auxo.core.types import ROOT
 from auxo.experiments.summary import BASE, ORACLE, MethodSummary, Summary
-from auxo.protocol.cohorts_seen import CohortsSeen
-from auxo.protocol.events import Evaluated
+from auxo.protocol.events import Partitioned
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.method_names import AUXO, contenders, words_for
 from auxo.reporting.number_format import counted
 from auxo.reporting.progress import simulated_time_text
+from auxo.reporting.tree_picture import Node, cohort_tree
 
 _UNKNOWN = "-"
 _NAMED = 3  # losers that the terminal names; our choice
@@ -41,25 +40,12 @@ def headline_figures(summary: Summary) -> dict[str, Figures | str | float | None
 
 
 def _scores(method: MethodSummary) -> Figures:
-    return {
-        "final_accuracy": method.final_accuracy,
-        "variance": method.variance,
-        "worst_10": method.worst_10,
-        "best_10": method.best_10,
-    }
+    return {name: getattr(method, name) for name in ("final_accuracy", "variance", "worst_10", "best_10")}
 
 
 def _findings(method: MethodSummary) -> Figures:
-    values = (
-        method.brought.speedup,
-        method.cohorts,
-        method.ari,
-        method.brought.oracle_gain_share,
-        method.lost,
-        method.matched_accuracy,
-        method.matched_ari,
-    )
-    return dict(zip(_FINDINGS, values, strict=True))
+    of_base = ("speedup", "oracle_gain_share")
+    return {name: getattr(method.brought if name in of_base else method, name) for name in _FINDINGS}
 
 
 def cohort_tree_text(run: MethodFacts) -> Tree:
@@ -68,22 +54,38 @@ def cohort_tree_text(run: MethodFacts) -> Tree:
     A partitioned cohort says when, and for which gain if there was one; a leaf says how many clients are matched to it
     and how well it serves them, as of the last evaluation.
     """
-    seen = run.seen
-    lines = _lines(seen, run.evaluations[-1] if run.evaluations else None)
-    children, roots = seen.children, seen.roots or (str(ROOT),)
-    if len(roots) == 1 and not children:
-        line = lines.get(roots[0], "")
-        return Tree(f"one model: {line.strip()}" if line else "one model", highlight=False)
+    roots, partitions = cohort_tree(run), {event.cohort: event for event in run.partitions}
+    if len(roots) < 2 and not any(root.children for root in roots):
+        told = "".join(_told(root, partitions) for root in roots)
+        return Tree(f"one model: {told}" if told else "one model", highlight=False)
+
+    def line(node: Node) -> str:
+        return "  ".join(filter(None, (node.cohort, _told(node, partitions))))
+
     if len(roots) == 1:
-        tree = Tree(f"{roots[0]}{lines[roots[0]]}", highlight=False)
+        tree = Tree(line(roots[0]), highlight=False)
         pending = [(tree, roots[0])]
     else:  # of a method that does not number its cohorts from one root
         tree = Tree(counted(len(roots), "cohort"), highlight=False)
-        pending = [(tree.add(f"{root}{lines[root]}"), root) for root in roots]
+        pending = [(tree.add(line(root)), root) for root in roots]
     while pending:
-        node, cohort = pending.pop()
-        pending += [(node.add(f"{child}{lines[child]}"), child) for child in children.get(cohort, ())]
+        above, node = pending.pop()
+        pending += [(above.add(line(child)), child) for child in node.children]
     return tree
+
+
+def _told(node: Node, partitions: Mapping[str, Partitioned]) -> str:
+    """Return what there is to say of a cohort."""
+    if node.cohort in partitions:
+        event = partitions[node.cohort]
+        gain = "" if event.gain is None else f", gain {event.gain:.2f}"
+        return f"partitioned in round {event.round} ({simulated_time_text(event.time_s)}){gain}"
+    if node.children:
+        return "several cohorts from the start"
+    if node.clients is None:
+        return ""
+    accuracy = "" if node.accuracy is None else f", accuracy {_percent(node.accuracy)}"
+    return f"{counted(node.clients, 'client')}{accuracy}"
 
 
 def methods_on_terminal(summary: Summary) -> RenderableType:
@@ -183,35 +185,17 @@ def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
         "ARI": [_number(method.ari, "{:.2f}") for method in methods],
         "share of the\noracle's gain": [_percent(method.brought.oracle_gain_share) for method in methods],
     }
-    known = {heading: cells for heading, cells in columns.items() if set(cells) != {_UNKNOWN}}
+    return methods_table(names, {heading: cells for heading, cells in columns.items() if set(cells) != {_UNKNOWN}})
+
+
+def methods_table(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
+    """Return a row for each method; ``columns`` are its cells, by their headings."""
     table = Table("")
-    for heading in known:
+    for heading in columns:
         table.add_column(heading, justify="right")
     for place, name in enumerate(names):
-        table.add_row(escape(words_for(name).name), *(cells[place] for cells in known.values()))
+        table.add_row(escape(words_for(name).name), *(cells[place] for cells in columns.values()))
     return table
-
-
-def _lines(seen: CohortsSeen, last: Evaluated | None) -> dict[str, str]:
-    """Return what there is to say of each cohort after its name."""
-    partitions = {event.cohort: event for event in seen.partitions}
-    born_s = {child: event.time_s for event in seen.partitions for child in event.children}
-    scores = {score.cohort: score for score in last.cohorts} if last else {}
-    children = seen.children
-    lines = {}
-    for cohort in {*seen.every, *children}:
-        if cohort in partitions:
-            event = partitions[cohort]
-            gain = "" if event.gain is None else f", gain {event.gain:.2f}"
-            lines[cohort] = f"  partitioned in round {event.round} ({simulated_time_text(event.time_s)}){gain}"
-        elif cohort in children:
-            lines[cohort] = "  several cohorts from the start"
-        elif cohort in scores:
-            score = scores[cohort]
-            lines[cohort] = f"  {counted(score.clients, 'client')}, accuracy {_percent(score.accuracy)}"
-        else:  # an evaluation names only cohorts that have clients
-            lines[cohort] = "  0 clients" if last and last.time_s > born_s.get(cohort, 0.0) else ""
-    return lines
 
 
 def _percent(value: float | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.reporting.facts import MethodFacts
-from auxo.reporting.markup import Markup, escaped, joined, tag
+from auxo.reporting.markup import Markup, escaped, joined, picture, tag
 from auxo.reporting.number_format import counted, percent
 
 _GROUP_COLOURS = 7  # how many the style sheet has; more groups than that use them again
@@ -44,14 +44,6 @@ class _Layout:
     bar_x: float
     bar_width: float
     is_narrow: bool
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A drawn subtree and the height of its root."""
-
-    y: float
-    markup: Markup
 
 
 def cohort_tree(run: MethodFacts) -> tuple[Node, ...]:
@@ -119,21 +111,12 @@ def draw_tree(roots: tuple[Node, ...], width: int) -> Markup:
     most = max((sum(leaf.groups.values()) for leaf in leaves if leaf.groups), default=0)
     parts, top = [], 22.0
     for root in roots:
-        parts.append(_draw_node(root, 16.0, top, layout, most).markup)
+        parts.append(_draw_node(root, 16.0, top, layout, most)[1])
         top += layout.row * len(root.leaves())
     if has_groups:
         legend, top = _legend(leaves, top, width)
         parts.append(legend)
-    description = _describe(roots)
-    return tag(
-        "svg",
-        tag("desc", escaped(description)),
-        *parts,
-        role="img",
-        aria_label=description,
-        viewBox=f"0 0 {width} {top:.0f}",
-        class_="chart",
-    )
+    return picture(_describe(roots), *parts, width=width, height=top)
 
 
 def _layout(roots: tuple[Node, ...], width: int, has_groups: bool) -> _Layout:
@@ -171,33 +154,29 @@ def _when(node: Node, room: float) -> str:
     return f"{'round' if room >= 60 else 'r'} {node.partition_round}"
 
 
-def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> _Placed:
+def _draw_node(node: Node, x: float, top: float, layout: _Layout, most: int) -> tuple[float, Markup]:
+    """Return the height of a subtree's root, and the subtree drawn."""
     if not node.children:
         y = top + layout.row / 2 - 8
-        return _Placed(y, _draw_leaf(node, x, y, layout, most))
-    placed = []
+        return y, _draw_leaf(node, x, y, layout, most)
+    heights, drawn = list[float](), list[Markup]()
     for child in node.children:
-        placed.append(_draw_node(child, x + layout.step, top, layout, most))
+        height, markup = _draw_node(child, x + layout.step, top, layout, most)
+        heights.append(height)
+        drawn.append(markup)
         top += layout.row * len(child.leaves())
-    y = (placed[0].y + placed[-1].y) / 2
+    y = (heights[0] + heights[-1]) / 2
     half, end = x + layout.step / 2, x + layout.step
-    curves = [f"{half:.1f},{y:.1f} {half:.1f},{one.y:.1f} {end:.1f},{one.y:.1f}" for one in placed]
+    curves = [f"{half:.1f},{y:.1f} {half:.1f},{one:.1f} {end:.1f},{one:.1f}" for one in heights]
     branches = [tag("path", class_="branch", d=f"M{x:.1f},{y:.1f} C{curve}") for curve in curves]
     # The root stands at the picture's edge: words centred on it would be cut off.
     at, anchor = (x - 12, "start") if x < 30 else (x, "middle")
     words = [
         tag("text", escaped(node.cohort), class_="label halo", x=at, y=y - 14, text_anchor=anchor),
-        tag(
-            "text",
-            escaped(_when(node, layout.step)),
-            class_="note halo",
-            x=at,
-            y=y + 24,
-            text_anchor=anchor,
-        ),
+        tag("text", escaped(_when(node, layout.step)), class_="note halo", x=at, y=y + 24, text_anchor=anchor),
     ]
     circle = tag("circle", class_="node", cx=x, cy=y, r=7)
-    return _Placed(y, joined([*branches, *(one.markup for one in placed), circle, *words]))
+    return y, joined([*branches, *drawn, circle, *words])
 
 
 def _draw_leaf(leaf: Node, x: float, y: float, layout: _Layout, most: int) -> Markup:
@@ -206,8 +185,8 @@ def _draw_leaf(leaf: Node, x: float, y: float, layout: _Layout, most: int) -> Ma
     parts = [
         tag("circle", class_="node leaf", cx=x, cy=y, r=7),
         tag("text", escaped(leaf.cohort), class_="label strong", x=x + 16, y=y + 5),
+        tag("text", escaped(words), class_="note", x=x + _words_x(leaf), y=y + 5),
     ]
-    parts.append(tag("text", escaped(words), class_="note", x=x + _words_x(leaf), y=y + 5))
     if leaf.groups and most:
         per_client = layout.bar_width / most
         if layout.is_narrow:
@@ -223,19 +202,9 @@ def _draw_leaf(leaf: Node, x: float, y: float, layout: _Layout, most: int) -> Ma
 def _bar(leaf: Node, x: float, y: float, per_client: float, height: float) -> Markup:
     parts = []
     for group, clients in sorted((leaf.groups or {}).items()):
-        words = f"{leaf.cohort}: {counted(clients, 'client')} of group {group}"
-        width = clients * per_client
-        parts.append(
-            tag(
-                "rect",
-                tag("title", escaped(words)),
-                class_=f"part g-{group % _GROUP_COLOURS}",
-                x=x,
-                y=y,
-                width=max(width, 0.8),
-                height=height,
-            )
-        )
+        title = tag("title", escaped(f"{leaf.cohort}: {counted(clients, 'client')} of group {group}"))
+        kind, width = f"part g-{group % _GROUP_COLOURS}", clients * per_client
+        parts.append(tag("rect", title, class_=kind, x=x, y=y, width=max(width, 0.8), height=height))
         x += width
     return joined(parts)
 

@@ -60,13 +60,39 @@ class Column(Protocol):
     def __getitem__(self, some: slice) -> object: ...
 
 
+class OneClient:
+    """What a device with the samples of one client begins with, which does a task."""
+
+    client: "Client"
+    task: Task
+
+    @property
+    def clients(self) -> IntArray:
+        """Return the client's number."""
+        return np.array([client_number(self.client.client)], dtype=np.int64)
+
+    @property
+    def visits(self) -> IntArray:
+        """Return how often it has taken part."""
+        return np.array([self.client.participations])
+
+    @property
+    def samples(self) -> IntArray:
+        """Return that nobody knows how many samples it has."""
+        return np.zeros(1, dtype=np.int64)
+
+    @property
+    def models(self) -> int:
+        """Return the number of models that the task names."""
+        return len(self.task.models)
+
+
 @dataclass(frozen=True)
-class _OwnDevice:
+class _OwnDevice(OneClient):
     """A device with the samples of one client, and functions of its owner."""
 
-    client: int
-    visit: int
-    names: Sequence[CohortId]
+    client: "Client"
+    task: Task
     weights: Callable[[CohortId], object]
     loss: Callable[..., float]
     training: Callable[..., object]
@@ -77,24 +103,9 @@ class _OwnDevice:
     _fetched: dict[int, object] = field(default_factory=dict)
 
     @property
-    def clients(self) -> IntArray:
-        """Return the client's number."""
-        return np.array([self.client])
-
-    @property
-    def visits(self) -> IntArray:
-        """Return how often it has taken part."""
-        return np.array([self.visit])
-
-    @property
     def samples(self) -> IntArray:
         """Return how many samples it has."""
         return np.array([len(self.columns[0])])
-
-    @property
-    def models(self) -> int:
-        """Return the number of models that the task names."""
-        return len(self.names)
 
     def model(self, place: int) -> Float32Array:
         """Return a model as a flat array."""
@@ -132,7 +143,7 @@ class _OwnDevice:
 
     def _model(self, place: int) -> object:
         if place not in self._fetched:  # it may have to be downloaded
-            self._fetched[place] = self.weights(self.names[place])
+            self._fetched[place] = self.weights(self.task.models[place])
         return self._fetched[place]
 
     def _mean(self, function: Callable[..., float], model: int, ask: Ask, part: Part) -> FloatArray | None:
@@ -191,7 +202,8 @@ class Client:
         if affinity is not None:
             rng = stream(self._seed, "client", self.client, self._record.check_ins) if explore else None
             asked = request(affinity, self._settings, rng)
-        check_in = check_in_of(self.client, said_through(self._mods, self._number, asked))
+        number = np.array([client_number(self.client)], dtype=np.int64)
+        check_in = check_in_of(self.client, said_through(self._mods, number, asked))
         if check_in.request is None or not self._record.token:
             return check_in
         return replace(check_in, request=replace(check_in.request, token=self._record.token))
@@ -231,9 +243,8 @@ class Client:
         if not samples or any(len(column) != len(samples[0]) for column in samples):
             raise ValueError(f"samples: expected columns of one length, got {[len(column) for column in samples]}")
         device = _OwnDevice(
-            client=int(self._number[0]),
-            visit=self.participations,
-            names=task.models,
+            client=self,
+            task=task,
             weights=weights,
             loss=loss,
             training=train,
@@ -246,10 +257,6 @@ class Client:
         if isinstance(answer, Failure):
             return TaskFailure(self.client, task.cohort, task.round, answer.reason)
         return TaskResult(self.client, task.cohort, task.round, answer)
-
-    @property
-    def _number(self) -> IntArray:
-        return np.array([client_number(self.client)], dtype=np.int64)
 
     @property
     def participations(self) -> int:

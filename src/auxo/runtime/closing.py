@@ -20,6 +20,7 @@ from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.turnout import Times, Turnout
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.usual_updates import most_times
 from auxo.core.validation import Reason
 from auxo.runtime.federation import Federation
 from auxo.runtime.threads import one_thread
@@ -140,7 +141,8 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     held, _ = held_by(closing.states[0])  # what is only compared moves by nothing
     sums = [rules.aggregator.accumulate(server) for server in (*servers, *held)]
     admission = rules.algorithm.admission(closing)
-    gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual)
+    most = most_times(rules.most_weight, len(closing.participants.clients))
+    gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual, most)
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
     if outcome is None:

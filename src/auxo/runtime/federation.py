@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from auxo.core.fingerprint import Fingerprint
 from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.selectors import Selector, Uniform
-from auxo.core.settings import PositiveInt, checked
+from auxo.core.settings import Bounds, PositiveInt, checked
 from auxo.core.shares import whole_shares
 from auxo.core.types import CohortId
+from auxo.core.usual_updates import MOST_WEIGHT
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Federation:
     by_unit: bool = True  # algorithms that see units are shown them
     epochs: PositiveInt = 1  # passes over a participant's samples; for selectors that ask some for more
     guard: Guard = field(default_factory=Unguarded)
+    most_weight: Annotated[float, Bounds(gt=0, le=1)] = MOST_WEIGHT  # share of a round's that one participant may have
 
     def __post_init__(self) -> None:
         if self.layers:

@@ -42,11 +42,7 @@ def as_flat(value: object, n_params: int) -> object:
 
 
 def flat_update(value: object) -> Float32Array:
-    """Return what a client's training gave as a flat update.
-
-    Raises:
-        ValueError: it is no array of floats, nor a list of such.
-    """
+    """Return what a client's training gave as a flat update; a ValueError says that it is no such thing."""
     parts = value if isinstance(value, list | tuple) and _holds_arrays(value) else [value]
     arrays = [as_array(one) for one in parts]
     floats = [one.ravel() for one in arrays if one is not None and one.dtype.kind == "f"]

@@ -22,6 +22,7 @@ def made_with(rules: Federation) -> dict[str, str]:
         **described("aggregator", rules.aggregator),
         **described("selector", rules.selector),
         **described("guard", rules.guard),
+        **described("most_weight", rules.most_weight),
         **described("shapes", rules.layers),
     }
 

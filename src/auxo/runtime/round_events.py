@@ -58,6 +58,7 @@ def round_events(
         children=notes.children,
         restarted=notes.restarted,
         misfits=gathered.misfits,
+        capped=len(gathered.capped),
     )
     if notes.gives_up:
         yield StoppedLooking(end.time_s, end.cohort, number)

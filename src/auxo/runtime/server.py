@@ -22,9 +22,11 @@ from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
+from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.protocol.notes import NO_JUDGEMENT, TrialsSeen, renamed, why_no_partition
 from auxo.runtime.checked_in import CheckedIn, finite
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.closing import Closed, close_round, closing_of, models_in
@@ -34,13 +36,16 @@ from auxo.runtime.flat_arrays import as_flat, models_in_arrays
 from auxo.runtime.in_vain import InVain
 from auxo.runtime.made_with import federation_id, made_with
 from auxo.runtime.reported_times import times_of
+from auxo.runtime.round_events import RoundEnd, round_events
 from auxo.runtime.rounds import Arrived, end_round, open_round, there_for
 from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
+from auxo.runtime.singled_out import SingledOut
 
 _MOST_SAMPLES = 2**53  # that a judge may say it judges by: a float knows every one of them
 _MOST_LOSS = float(np.finfo(np.float32).max)  # so that sums and squares of losses stay finite
 _MOST_SECRET_BYTES = 64  # of a key of blake2b
+_ARGUMENTS = {"training.participants": "participants", "training.rounds": "rounds"}  # by settings of a configuration
 _HELD = "~"  # between a cohort and the number of a model that it holds besides its own
 
 
@@ -86,6 +91,7 @@ class Server:
         seed: int = 0,
         shapes: Sequence[tuple[int, ...]] | Sequence[Layer] = (),
         secret: str | None = None,
+        most_weight: float = MOST_WEIGHT,
     ) -> None:
         """Start with the cohorts that the method begins with: most often one.
 
@@ -105,6 +111,8 @@ class Server:
                 and where clients differ in their class frequencies, that hides groups that differ in their inputs.
             secret: of the run, up to 64 bytes, which marks of clients are made with; a record has it, no message does.
                 None: drawn from the system's entropy, and not from the seed, which may be known to others.
+            most_weight: share of a round's weight that one participant may have by the examples it claims, where the
+                others claim what is usual; ten times the usual count in any case. 1: as many as it claims.
         """
         models = [model.astype(np.float32) for model in models_in_arrays(weights)]
         layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
@@ -120,6 +128,7 @@ class Server:
             selector=selector or Uniform(),
             layers=layers,
             guard=guard or Unguarded(),
+            most_weight=most_weight,
         )
         if secret is not None and not 0 < len(secret.encode()) <= _MOST_SECRET_BYTES:
             raise ValueError(f"secret: expected 1 to {_MOST_SECRET_BYTES} bytes, got {len(secret.encode())}")
@@ -128,10 +137,13 @@ class Server:
         self._open: dict[CohortId, _Open] = {}
         self._attempts: dict[CohortId, int] = {}  # matches and openings of each cohort; name their streams
         self._federation = federation_id(self._rules, models)
-        self._in_vain = InVain(participants)
+        self._in_vain, self._singled_out = InVain(participants), SingledOut()
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
         self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
         self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
+        self._trials = TrialsSeen()
+        why_not = why_no_partition(method, participants, rounds)
+        _warn(None if why_not is None else renamed(why_not, _ARGUMENTS))
 
     @property
     def cohorts(self) -> tuple[CohortId, ...]:
@@ -155,13 +167,18 @@ class Server:
         Raises:
             KeyError: there is no such model now.
         """
+        state, place = self._found(name)
+        return models_in(state)[place].copy()
+
+    def _found(self, name: CohortId) -> tuple[CohortState, int]:
+        """Return the cohort that has a model of this name, and the model's place among those that it has."""
         cohort = CohortId(name.partition(_HELD)[0])
         state = self._state.cohorts.get(cohort)
         names = () if state is None else _names((cohort,), state)
         if state is None or name not in names:
             known = (one for leaf, kept in self._state.cohorts.items() for one in _names((leaf,), kept))
             raise KeyError(f"{name}: no model of this name; there are: {_listed(known)}")
-        return models_in(state)[names.index(name)].copy()
+        return state, names.index(name)
 
     def kept_beside(self, name: CohortId) -> OwnState:
         """Return what the aggregator keeps of its own beside a model that is trained; of others nothing is kept.
@@ -169,10 +186,8 @@ class Server:
         Raises:
             KeyError: there is no such model now.
         """
-        self.weights(name)
-        state = self._state.cohorts[CohortId(name.partition(_HELD)[0])]
+        state, place = self._found(name)
         servers = (state.server, *held_by(state)[0])
-        place = _names((CohortId(name.partition(_HELD)[0]),), state).index(name)
         return servers[place].own if place < len(servers) else NOTHING
 
     @property
@@ -307,7 +322,8 @@ class Server:
         list, an array of more axes, or a list of arrays, one for each tensor of the model. ``replies`` are what an
         aggregator is to have besides, by client, if it hands answers as they came to another framework.
         `rejections` tells which results were refused, and why. Without any usable result nothing changes and no
-        feedback is due; where results came and all were refused, a warning says why. A cohort to which that happens
+        feedback is due; where results came and all were refused, a warning says why, and one names a client that is
+        refused again and again, or counts for fewer examples than it claims. A cohort to which that happens
         100 times in a row, or to which none of many check-ins leads, is given up with a warning: it counts as one that
         has trained its rounds.
 
@@ -328,11 +344,24 @@ class Server:
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
         self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
         _warn(self._in_vain.closed(cohort, [one.reason for one in rejected], is_usable=closed.outcome is not None))
+        for one in rejected if closed.outcome is not None else ():
+            _warn(self._singled_out.refused(f"{one.client!s:.80}", one.reason))  # it need be no name at all
+        for row in closed.gathered.capped:
+            name, claimed = str(opened.tasks[row].client), answers[row].examples
+            _warn(self._singled_out.capped(name, claimed, self._rules.most_weight))
+        _warn(self._unjudged(cohort, closed))
         ended = end_round(self._rules, self._state, closing, closed)
         self._state = ended.state
         if ended.feedback is None:
             return []
         return _messages(opened.tasks, closed.gathered, ended.feedback, self._federation)
+
+    def _unjudged(self, cohort: CohortId, closed: Closed) -> str | None:
+        """Take note of what a round says of a partition on trial; return that nobody has judged it, if it is so."""
+        before, end = self._trials.unjudged, RoundEnd(cohort, 0, 0.0, 0.0, 0, 0)
+        for event in round_events(closed, end, (), {}):
+            self._trials = self._trials.after(event)
+        return self._trials.note(NO_JUDGEMENT) if self._trials.unjudged > before else None
 
     @property
     def record(self) -> ServerRecord:

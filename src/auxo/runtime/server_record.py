@@ -27,11 +27,7 @@ class ServerRecord:
 
 
 def check_record(record: ServerRecord, rules: Federation) -> None:
-    """Check that a server with these rules can go on from a record.
-
-    Raises:
-        ValueError: it is of another model, was made with other arguments, or is not whole.
-    """
+    """Raise a ValueError unless a server with these rules can go on from a record: same model and arguments, whole."""
     for cohort, kept in record.state.cohorts.items():
         _check_cohort(cohort, kept, rules)
     leaves, there = set(record.state.tree.leaves), set(record.state.cohorts)

@@ -8,14 +8,15 @@ from typing import Annotated, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.rng import stream
+from auxo.core.columns import take
+from auxo.core.rng import UInt64Array, hashed, stream
 from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, PositiveInt, checked
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.simulation.devices import check_n_clients
 from auxo.simulation.online_slots import OnlineSlots
 
 DAY_S = 86_400
 
-_UInt64Array = NDArray[np.uint64]
 _Int32Array = NDArray[np.int32]
 
 _PATTERN_STEP_S = 300  # the daily pattern is a table with one entry for every five minutes; our own choice
@@ -108,7 +109,7 @@ class DayNightPattern:
 
     def draw(self, n_clients: int, seed: int) -> "DayNight":
         """Return a population whose share on line, over a long time, is ``share``."""
-        _check_population(n_clients)
+        check_n_clients(n_clients)
         propensities = np.exp(self.propensity_sigma * _draw(seed, "propensity").standard_normal(n_clients))
         nights = self.night_centre_s + self.night_spread_s * _draw(seed, "night").standard_normal(n_clients)
         log_stretch = _draw(seed, "stretch").uniform(
@@ -135,16 +136,14 @@ class DayNightPattern:
 class _Habits:
     """What sets one client apart from another: 24 bytes a client."""
 
-    keys: _UInt64Array  # (clients,) seed of the client's random numbers
+    keys: UInt64Array  # (clients,) seed of the client's random numbers
     offsets_s: _Int32Array  # (clients,) how much earlier than time 0 its slot 0 began
     stretch_slots: _Int32Array  # (clients,)
     nights_s: _Int32Array  # (clients,) time of day of the middle of its night
     rates: Float32Array  # (clients,) mean of its probability over the day, before it is cut at 1
 
     def of(self, rows: IntArray | _Int32Array | slice) -> "_Habits":
-        return _Habits(
-            self.keys[rows], self.offsets_s[rows], self.stretch_slots[rows], self.nights_s[rows], self.rates[rows]
-        )
+        return take(self, rows)
 
 
 @final
@@ -233,9 +232,9 @@ class DayNight:
         return (_second(time_s) + habits.offsets_s.astype(np.int64)) // self.slot_s
 
     def _is_online(self, habits: _Habits, slots: IntArray) -> BoolArray:
-        own = _hash(habits.keys, 2 * slots)
+        own = hashed(habits.keys, 2 * slots)
         stretches = (slots / habits.stretch_slots).astype(np.int64)  # exact, and faster than to divide integers
-        shared = _hash(habits.keys, 2 * stretches + 1)
+        shared = hashed(habits.keys, 2 * stretches + 1)
         # The low bits choose between the two numbers; the high bits are the numbers.
         reuses = (own & np.uint64(0xFFFFFF)) < np.uint64(self.persistence * 2**24)
         numbers = _uniform(np.where(reuses, shared, own))
@@ -282,19 +281,7 @@ def _scale(propensities: FloatArray, pattern: FloatArray, share: float) -> float
     return high
 
 
-def _hash(keys: _UInt64Array, counters: IntArray) -> _UInt64Array:
-    """Return 64 random bits for each key and counter: the splitmix64 sequence of the key at that place."""
-    state: _UInt64Array = counters.astype(np.uint64)
-    state *= np.uint64(0x9E3779B97F4A7C15)
-    state += keys
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        state ^= state >> np.uint64(shift)
-        state *= np.uint64(factor)
-    state ^= state >> np.uint64(31)
-    return state
-
-
-def _uniform(bits: _UInt64Array) -> Float32Array:
+def _uniform(bits: UInt64Array) -> Float32Array:
     """Return numbers in [0, 1) from the high 24 bits, as many as a float32 holds exactly."""
     return (bits >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
 
@@ -302,11 +289,6 @@ def _uniform(bits: _UInt64Array) -> Float32Array:
 def _draw(seed: int, column: str) -> np.random.Generator:
     # One stream for each column, so that more clients do not change the habits of the first ones.
     return stream(seed, "availability", column)
-
-
-def _check_population(n_clients: int) -> None:
-    if n_clients < 1:
-        raise ValueError(f"n_clients: expected at least 1, got {n_clients}")
 
 
 def _second(time_s: float) -> int:

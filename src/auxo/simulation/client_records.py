@@ -4,8 +4,8 @@ Clients own their records; a simulation holds them all, and changes them in plac
 on line and who takes part, not on how many clients there are.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,15 @@ from auxo.core.affinity import (
     Requests,
     learn,
     request_rows,
-    take_rows,
     widen,
 )
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.columns import Columns, arrays_of, take
 from auxo.core.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1024  # room to begin with; our choice
 
 _Int32Array = NDArray[np.int32]
-_Columns = TypeVar("_Columns", AffinityRecords, ClusterIndices)
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class ClientRecords:
         rows = self.row[clients]
         known = np.flatnonzero(rows >= 0)
         some = widen(AffinityRecords.empty(len(rows), self.held.similarity.shape[-1]), self.held.tree)
-        _put(some, known, take_rows(self.held, rows[known].astype(np.int64)))
+        _put(some, known, take(self.held, rows[known].astype(np.int64)))
         return some
 
     def request(self, clients: IntArray, settings: AffinitySettings, rng: np.random.Generator | None) -> Requests:
@@ -97,8 +96,8 @@ class ClientRecords:
         """Return the records with a column for every cohort of ``tree``; once for each partition, in new arrays."""
         if len(tree.cohorts) == len(self.held.tree.cohorts):
             return self
-        held = widen(_first(self.held, self.count), tree)
-        return replace(self, held=held, indices=_first(self.indices, self.count).widened(held))
+        held = widen(take(self.held, slice(self.count)), tree)
+        return replace(self, held=held, indices=take(self.indices, slice(self.count)).widened(held))
 
     def _with_rows_for(self, clients: IntArray) -> "ClientRecords":
         """Return the records with a row for each of these clients; new ones hold nothing yet."""
@@ -111,31 +110,19 @@ class ClientRecords:
         return replace(self, count=count, held=_with_room(self.held, room), indices=_with_room(self.indices, room))
 
 
-def _arrays(columns: AffinityRecords | ClusterIndices) -> dict[str, NDArray[np.generic]]:
-    values = {field.name: getattr(columns, field.name) for field in fields(columns)}
-    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-
-def _put(columns: _Columns, rows: IntArray, some: _Columns) -> None:
+def _put(columns: Columns, rows: IntArray, some: Columns) -> None:
     """Write rows into the arrays of ``columns``."""
-    values = _arrays(some)
-    for name, array in _arrays(columns).items():
+    values = arrays_of(some)
+    for name, array in arrays_of(columns).items():
         array[rows] = values[name]
 
 
-def _first(columns: _Columns, count: int) -> _Columns:
-    """Return the first rows, in the same arrays."""
-    views: dict[str, Any] = {name: array[:count] for name, array in _arrays(columns).items()}
-    return replace(columns, **views)
-
-
-def _with_room(columns: _Columns, room: int) -> _Columns:
+def _with_room(columns: Columns, room: int) -> Columns:
     """Return a copy with so many rows; those beyond what there was hold zeros."""
 
-    def copied(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    def copied(array: NDArray[Any]) -> NDArray[Any]:
         copy = np.zeros((room, *array.shape[1:]), dtype=array.dtype)  # takes no memory until it is written to
         copy[: len(array)] = array
         return copy
 
-    copies: dict[str, Any] = {name: copied(array) for name, array in _arrays(columns).items()}
-    return replace(columns, **copies)
+    return replace(columns, **{name: copied(array) for name, array in arrays_of(columns).items()})

@@ -1,6 +1,7 @@
 """What participants are charged for: what they have to do, which models they are sent, and what a round has cost."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 import numpy as np
 
@@ -21,13 +22,7 @@ class Spent:
     downloads: int = 0  # models sent to participants
 
     def __add__(self, more: "Spent") -> "Spent":
-        return Spent(
-            self.participations + more.participations,
-            self.wasted_participations + more.wasted_participations,
-            self.device_s + more.device_s,
-            self.wasted_device_s + more.wasted_device_s,
-            self.downloads + more.downloads,
-        )
+        return Spent(*map(add, astuple(self), astuple(more)))
 
 
 def work_of(

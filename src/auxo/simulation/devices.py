@@ -3,15 +3,21 @@
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated, Protocol, final
+from typing import Protocol, final
 
 import numpy as np
 
 from auxo.core.rng import stream
-from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, checked
+from auxo.core.settings import NonNegativeFloat, PositiveFloat, checked
 from auxo.core.types import FloatArray, IntArray
 
 _BITS_PER_BYTE = 8
+_FAST_INFERENCE_S, _SLOW_INFERENCE_S = 0.015, 0.199  # 5th and 95th percentile for one sample, forward pass only
+# Of the logarithm of compute time: the 5th and 95th percentiles are 2 x 1.645 sigma apart.
+_COMPUTE_SIGMA = math.log(_SLOW_INFERENCE_S / _FAST_INFERENCE_S) / (2 * NormalDist().inv_cdf(0.95))
+_MEDIAN_DOWNLOAD_BPS, _SLOW_DOWNLOAD_BPS, _SLOW_SHARE = 6.1e6, 3.0e6, 0.26  # and the share of clients that have less
+# Of the logarithm of bandwidth: P(bandwidth < slow) = Phi(log(slow / median) / sigma) = share, solved for sigma.
+_DOWNLOAD_SIGMA = math.log(_SLOW_DOWNLOAD_BPS / _MEDIAN_DOWNLOAD_BPS) / NormalDist().inv_cdf(_SLOW_SHARE)
 _PASSES_OF_TRAINING = 3  # forwards, and backwards, which takes twice as long: a loss alone takes a third (FedScale)
 
 
@@ -83,54 +89,21 @@ class SyntheticDevices:
 
     # 0: every device is the median one; 1: as published; scales the sigma of the logarithms.
     spread: NonNegativeFloat = 1.0
-    fast_inference_s: float = 0.015  # 5th percentile of the time for one sample, forward pass only
-    slow_inference_s: float = 0.199  # 95th percentile
     # A forward and a backward pass cost this many forward passes, as FedScale has it.
     training_factor: PositiveFloat = 3.0
-    median_download_bps: float = 6.1e6
-    slow_download_bps: float = 3.0e6
-    slow_share: Annotated[float, Bounds(gt=0, lt=0.5)] = 0.26  # clients with less than slow_download_bps
     upload_fraction: PositiveFloat = 0.5  # upload over download; our own choice, FedScale has one bandwidth for both
-
-    def __post_init__(self) -> None:
-        if not 0 < self.fast_inference_s <= self.slow_inference_s < math.inf:
-            raise ValueError(
-                "fast_inference_s, slow_inference_s: expected 0 < fast <= slow, "
-                f"got {self.fast_inference_s} and {self.slow_inference_s}"
-            )
-        if not 0 < self.slow_download_bps < self.median_download_bps < math.inf:
-            raise ValueError(
-                "slow_download_bps, median_download_bps: expected 0 < slow < median, "
-                f"got {self.slow_download_bps} and {self.median_download_bps}"
-            )
-
-    @property
-    def median_compute_s_per_sample(self) -> float:
-        """Return the median training time for one sample."""
-        # The two percentiles lie symmetrically about the median of the logarithm: it is their geometric mean.
-        return self.training_factor * math.sqrt(self.fast_inference_s * self.slow_inference_s)
-
-    @property
-    def compute_sigma(self) -> float:
-        """Return the standard deviation of the logarithm of compute time, as published."""
-        # The 5th and 95th percentiles are 2 x 1.645 sigma apart.
-        return math.log(self.slow_inference_s / self.fast_inference_s) / (2 * NormalDist().inv_cdf(0.95))
-
-    @property
-    def download_sigma(self) -> float:
-        """Return the standard deviation of the logarithm of bandwidth, as published."""
-        # P(bandwidth < slow) = Phi(log(slow / median) / sigma) = slow_share, solved for sigma.
-        return math.log(self.slow_download_bps / self.median_download_bps) / NormalDist().inv_cdf(self.slow_share)
 
     def draw(self, n_clients: int, seed: int) -> Devices:
         """Return a device for each client."""
-        _check_population(n_clients)
+        check_n_clients(n_clients)
         # One stream for each column, so that more clients do not change the devices of the first ones.
         compute = stream(seed, "devices", "compute").standard_normal(n_clients)
         bandwidth = stream(seed, "devices", "bandwidth").standard_normal(n_clients)
-        download_bps = self.median_download_bps * np.exp(self.spread * self.download_sigma * bandwidth)
+        download_bps = _MEDIAN_DOWNLOAD_BPS * np.exp(self.spread * _DOWNLOAD_SIGMA * bandwidth)
+        # The two percentiles lie symmetrically about the median of the logarithm: it is their geometric mean.
+        median_s = self.training_factor * math.sqrt(_FAST_INFERENCE_S * _SLOW_INFERENCE_S)
         return Devices(
-            compute_s_per_sample=self.median_compute_s_per_sample * np.exp(self.spread * self.compute_sigma * compute),
+            compute_s_per_sample=median_s * np.exp(self.spread * _COMPUTE_SIGMA * compute),
             download_bps=download_bps,
             upload_bps=self.upload_fraction * download_bps,
         )
@@ -148,7 +121,7 @@ class EqualDevices:
 
     def draw(self, n_clients: int, seed: int) -> Devices:
         """Return the same device for each client, whatever the seed."""
-        _check_population(n_clients)
+        check_n_clients(n_clients)
         return Devices(
             compute_s_per_sample=np.full(n_clients, self.compute_s_per_sample),
             download_bps=np.full(n_clients, self.download_bps),
@@ -202,6 +175,7 @@ def uploads_s(devices: Devices, rows: IntArray, model_bytes: int) -> FloatArray:
     return np.asarray(_BITS_PER_BYTE * model_bytes / devices.upload_bps[rows])
 
 
-def _check_population(n_clients: int) -> None:
+def check_n_clients(n_clients: int) -> None:
+    """Raise a ValueError if there is nobody to draw for."""
     if n_clients < 1:
         raise ValueError(f"n_clients: expected at least 1, got {n_clients}")

@@ -24,11 +24,6 @@ class RoundTiming:
     busy_until_s: FloatArray  # (participants,) when each finished or failed
     spent_s: FloatArray  # (participants,) device-seconds
 
-    @property
-    def wasted_device_s(self) -> float:
-        """Return the device-seconds of the late, whole, and of the failed, until they failed."""
-        return float(self.spent_s[self.late].sum() + self.spent_s[self.failed].sum())
-
 
 def time_round(
     start_s: float,

@@ -8,11 +8,14 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.contract import Contract, expect, expect_array, expect_finite, expect_frozen
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import SmallFederation, initial_model, rules_of
 
 CONTRACT = Contract[Aggregator]("an aggregator", "Aggregator in auxo.core.aggregators")
+check_aggregator = CONTRACT.check
+"""Raises `ContractBroken` unless an aggregator keeps its contract."""
+
 _PARAMETERS, _UPDATES = 30, 20  # more updates than are added up at once
 _ROUNDING = 1e-4  # of the largest element; sums are in float32 in part
 
@@ -71,10 +74,8 @@ def keeps_the_shape(aggregator: Aggregator) -> None:
         movement = _moved_by(aggregator, state)
         expect(movement.shape == (_PARAMETERS,), f"a movement of shape ({_PARAMETERS},)", movement.shape)
         state = aggregator.step(state, movement, rate_scale)
-        found = f"{state.weights.dtype} {state.weights.shape}"
-        expect(found == f"float32 ({_PARAMETERS},)", f"weights of float32 ({_PARAMETERS},)", found)
-        is_finite = bool(np.isfinite(movement).all() and np.isfinite(state.weights).all())
-        expect(is_finite, "finite numbers from finite numbers", "others")
+        expect_array(state.weights, "float32", (_PARAMETERS,), "weights")
+        expect_finite(movement, state.weights, what="finite numbers from finite numbers")
 
 
 @CONTRACT.promise
@@ -158,8 +159,7 @@ def takes_any_loss(aggregator: Aggregator) -> None:
     expect(movement is not None, f"a vector from {_UPDATES} updates, most of them with a loss", None)
     if movement is not None:
         after = aggregator.step(state, movement).weights
-        is_finite = bool(np.isfinite(movement).all() and np.isfinite(after).all())
-        expect(is_finite, "finite numbers, whatever the losses", "others")
+        expect_finite(movement, after, what="finite numbers, whatever the losses")
 
 
 @CONTRACT.promise
@@ -208,8 +208,7 @@ def states_can_be_averaged(aggregator: Aggregator) -> None:
         steps=late.steps,
     )
     after = aggregator.step(mean, _moved_by(aggregator, mean))
-    is_finite = np.isfinite(after.weights).all() and all(np.isfinite(slot).all() for slot in after.slots)
-    expect(bool(is_finite), "a finite state", "another")
+    expect_finite(after.weights, *after.slots, what="a finite state")
 
 
 @CONTRACT.promise
@@ -217,36 +216,5 @@ def trains_a_federation(aggregator: Aggregator) -> None:
     """A small federation trains with it to its end: its model moves, and stays finite."""
     for mine in SmallFederation.of(rules_of(OneCohort(), aggregator)).end().coordinator.cohorts.values():
         weights = mine.server.weights
-        expect(bool(np.isfinite(weights).all()), "a finite model", "another")
+        expect_finite(weights, what="a finite model")
         expect(not np.array_equal(weights, initial_model(0)), "a model that has moved", "the one that it began with")
-
-
-AGGREGATOR_CHECKS: tuple[Check[Aggregator], ...] = (
-    is_a_value,
-    begins_with_a_copy,
-    keeps_the_shape,
-    leaves_arguments_alone,
-    repeats_itself,
-    copies_what_it_keeps,
-    nothing_comes_of_nothing,
-    few_are_enough,
-    can_be_asked_again,
-    takes_any_loss,
-    order_is_rounding,
-    zero_moves_nothing,
-    state_goes_through_the_codec,
-    states_can_be_averaged,
-    trains_a_federation,
-)
-
-
-def check_aggregator(aggregator: Aggregator) -> None:
-    """Check that an aggregator keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.core.aggregators import FedYogi
-    >>> check_aggregator(FedYogi())
-    """
-    run_checks(AGGREGATOR_CHECKS, aggregator)

@@ -12,9 +12,12 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, run_checks
+from auxo.testing.contract import Contract, expect, expect_array
 
 CONTRACT = Contract[ClientMod]("a client mod", "ClientMod in auxo.core.client_mod")
+check_client_mod = CONTRACT.check
+"""Raises `ContractBroken` unless a client mod keeps its contract."""
+
 
 _MODELS, _PARAMETERS, _CLIENTS = 3, 5, 6
 
@@ -91,8 +94,7 @@ def answers_every_ask(mod: ClientMod) -> None:
     for answer in found:
         if isinstance(answer, Failure):
             continue
-        shape = f"{answer.update.dtype} {answer.update.shape}"
-        expect(shape == f"float32 ({_PARAMETERS},)", f"an update of float32 ({_PARAMETERS},)", shape)
+        expect_array(answer.update, "float32", (_PARAMETERS,), "an update")
         expect(type(answer.examples) is int and answer.examples > 0, "a number of examples", answer.examples)
         said = all(isinstance(one, Judgement) for one in answer.judged)
         expect(said, "judgements", answer.judged)
@@ -127,21 +129,3 @@ def leaves_what_it_is_given(mod: ClientMod) -> None:
     said_through([mod], np.arange(_CLIENTS), requests)
     expect(asks == _asks(), "the asks as they were", "others")
     expect_same(requests, _requests(), "the requests as they were")
-
-
-CLIENT_MOD_CHECKS: tuple[Check[ClientMod], ...] = (
-    mods_something,
-    answers_every_ask,
-    answers_do_not_depend_on_the_batch,
-    requests_do_not_depend_on_the_batch,
-    leaves_what_it_is_given,
-)
-
-
-def check_client_mod(mod: ClientMod) -> None:
-    """Check that a client mod keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-    """
-    run_checks(CLIENT_MOD_CHECKS, mod)

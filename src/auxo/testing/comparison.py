@@ -10,11 +10,7 @@ from auxo.testing.contract import expect
 
 
 def expect_same(one: object, other: object, expected: str) -> None:
-    """Check that two values are the same to the bit; ``expected`` says what that means.
-
-    Raises:
-        Unkept: they are not.
-    """
+    """Raise `Unkept` unless two values are the same to the bit; ``expected`` says what that means."""
     difference = first_difference(one, other)
     expect(difference is None, expected, f"a difference {difference}")
 

@@ -1,10 +1,12 @@
 """Contracts: promises that every part of a kind keeps, each with a way to see whether it does."""
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 _Part = TypeVar("_Part")
 
@@ -18,11 +20,7 @@ class Unkept(Exception):  # noqa: N818
 
 
 def expect(is_kept: bool, expected: str, got: object) -> None:
-    """Go on if a promise is kept.
-
-    Raises:
-        Unkept: it is not.
-    """
+    """Raise `Unkept` unless a promise is kept."""
     if not is_kept:
         raise Unkept(f"Expected {expected}, got {got}")
 
@@ -41,14 +39,15 @@ def expect_frozen(part: object) -> None:
         expect(False, "a frozen value, such as a frozen dataclass", f"an object whose attribute {name} can be set")
 
 
-def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number, and neither True nor False."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def expect_array(found: NDArray[np.generic], dtype: str, shape: tuple[int, ...], what: str) -> None:
+    """Check the type and the shape of an array."""
+    got, expected = f"{found.dtype} {found.shape}", f"{dtype} {shape}"
+    expect(got == expected, f"{what} of {expected}", got)
 
 
-def is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite number, and neither True nor False."""
-    return is_whole(value) or (isinstance(value, float) and isfinite(value))
+def expect_finite(*found: NDArray[np.generic], what: str = "finite numbers") -> None:
+    """Check that all numbers in some arrays are finite."""
+    expect(all(bool(np.isfinite(array).all()) for array in found), what, "others")
 
 
 @dataclass(frozen=True)
@@ -82,29 +81,27 @@ class Check(Generic[_Part]):
         )
 
 
-def _class_name(part: object) -> str:
-    return type(part).__name__
+def _name(part: object) -> str:
+    return str(getattr(part, "__name__", type(part).__name__))
 
 
 @dataclass(frozen=True)
 class Contract(Generic[_Part]):
-    """What parts of one kind promise."""
+    """What parts of one kind promise: the checks that were made with `promise`, in their order."""
 
     kind: str  # with its article: "a method"
     described: str  # where the protocol is
-    name_of: Callable[[_Part], str] = _class_name
+    name_of: Callable[[_Part], str] = _name
+    checks: list[Check[_Part]] = field(default_factory=list)
 
     def promise(self, look: Callable[[_Part], None]) -> Check[_Part]:
-        """Return the check that a function makes; the first line of its docstring is the promise."""
+        """Add and return the check that a function makes; the first line of its docstring is the promise."""
         promise = (inspect.getdoc(look) or "").partition("\n")[0]
-        return Check(getattr(look, "__name__", "check"), promise, self, look)
+        check = Check(getattr(look, "__name__", "check"), promise, self, look)
+        self.checks.append(check)
+        return check
 
-
-def run_checks(checks: Iterable[Check[_Part]], part: _Part) -> None:
-    """Run checks in their order.
-
-    Raises:
-        ContractBroken: by the first that fails.
-    """
-    for check in checks:
-        check(part)
+    def check(self, part: _Part) -> None:
+        """Run all checks in their order; the first that fails raises a `ContractBroken`."""
+        for check in self.checks:
+            check(part)

@@ -9,10 +9,16 @@ from auxo.core.types import BoolArray, FloatArray
 from auxo.simulation.availability import DAY_S, Availability
 from auxo.simulation.devices import Devices, DeviceSource, Work, durations_s
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.contract import Contract, expect, expect_array, expect_frozen
 
 DEVICES = Contract[DeviceSource]("a device source", "DeviceSource in auxo.simulation.devices")
+check_devices = DEVICES.check
+"""Raises `ContractBroken` unless a device source keeps its contract."""
+
 AVAILABILITY = Contract[Availability]("an availability", "Availability in auxo.simulation.availability")
+check_availability = AVAILABILITY.check
+"""Raises `ContractBroken` unless an availability keeps its contract."""
+
 _SIZES = (1, 2, 50)
 _MOMENTS_S = (0.0, 0.5, 599.0, 600.0, 7_200.25, 40_000.0, 86_400.0, 200_000.75)
 _LOOKS = 8  # moments looked at between two others
@@ -47,25 +53,6 @@ def draws_the_same_again(source: DeviceSource) -> None:
         expect_same(one, source.draw(clients, seed=1), "the same devices twice")
 
 
-DEVICE_CHECKS: tuple[Check[DeviceSource], ...] = (
-    source_is_a_value,
-    draws_a_device_for_each_client,
-    draws_the_same_again,
-)
-
-
-def check_devices(source: DeviceSource) -> None:
-    """Check that a device source keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.simulation.devices import EqualDevices
-    >>> check_devices(EqualDevices())
-    """
-    run_checks(DEVICE_CHECKS, source)
-
-
 @AVAILABILITY.promise
 def availability_is_a_value(availability: Availability) -> None:
     """An availability is a frozen value."""
@@ -78,9 +65,7 @@ def knows_who_is_on_line(availability: Availability) -> None:
     clients = len(availability.online(0.0))
     expect(clients > 0, "at least one client", clients)
     for time_s in _MOMENTS_S:
-        online = availability.online(time_s)
-        found = f"{online.dtype} {online.shape}"
-        expect(found == f"bool ({clients},)", f"bool ({clients},) at {time_s} s", found)
+        expect_array(availability.online(time_s), "bool", (clients,), f"answers at {time_s} s")
 
 
 @AVAILABILITY.promise
@@ -148,25 +133,3 @@ def _between(from_s: float, to_s: float) -> Iterator[float]:
         yield from_s + (end_s - from_s) * place / _LOOKS
     if end_s > from_s:
         yield max(from_s, float(np.nextafter(end_s, from_s)))
-
-
-AVAILABILITY_CHECKS: tuple[Check[Availability], ...] = (
-    availability_is_a_value,
-    knows_who_is_on_line,
-    does_not_depend_on_questions,
-    sessions_last,
-    a_session_is_asked_for_by_row,
-    nobody_comes_before_the_next_change,
-)
-
-
-def check_availability(availability: Availability) -> None:
-    """Check that an availability keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.simulation.availability import AlwaysOnline
-    >>> check_availability(AlwaysOnline(n_clients=5))
-    """
-    run_checks(AVAILABILITY_CHECKS, availability)

@@ -17,7 +17,7 @@ from auxo.runtime.closing import Closed, Training
 from auxo.runtime.engine import Engine
 from auxo.runtime.federation import Federation
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, run_checks
+from auxo.testing.contract import Contract, expect
 from auxo.testing.small_federation import SmallFederation, in_process, population, rules_of
 
 MakeEngine = Callable[[InProcess], AbstractContextManager[Engine]]
@@ -30,11 +30,9 @@ _HALVES = Auxo(
 )  # it tries a partition after its first round, and clients are few: all judge, by a half that they do not train on
 
 
-def _name_of(make: MakeEngine) -> str:
-    return str(getattr(make, "__name__", type(make).__name__))
-
-
-CONTRACT = Contract[MakeEngine]("an engine", "Engine in auxo.runtime.engine", _name_of)
+CONTRACT = Contract[MakeEngine]("an engine", "Engine in auxo.runtime.engine")
+check_engine = CONTRACT.check
+"""Raises `ContractBroken` unless an engine keeps its contract; ``make`` is called a few times, and starts one."""
 
 
 @dataclass(frozen=True)
@@ -127,23 +125,3 @@ def trains_nobody_and_many(make: MakeEngine) -> None:
             closed = engine.run_round(heard.rules, heard.closing, training)
             expect_same(expected, closed, f"the bits of the engine in this process for {count} jobs")
             expect((closed.outcome is None) == (count == 0), "an outcome, unless nobody trains", closed.outcome)
-
-
-ENGINE_CHECKS: tuple[Check[MakeEngine], ...] = (
-    trains_one_model,
-    hears_late_ones_and_halves,
-    offers_several_models,
-    refuses_what_cannot_be_used,
-    trains_nobody_and_many,
-)
-
-
-def check_engine(make: MakeEngine) -> None:
-    """Check that an engine keeps its contract; ``make`` is called, and its engine started, a few times.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> check_engine(lambda inner: inner)
-    """
-    run_checks(ENGINE_CHECKS, make)

@@ -14,12 +14,15 @@ from auxo.core.types import ROOT, IntArray
 from auxo.core.validation import Reason
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.contract import Contract, expect, expect_frozen
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import SmallFederation, in_process, rules_of
 from auxo.testing.troubled_engine import Troubled, diverged, of_some
 
 CONTRACT = Contract[Guard]("a guard", "Guard in auxo.core.guard")
+check_guard = CONTRACT.check
+"""Raises `ContractBroken` unless a guard keeps its contract."""
+
 _CLIENTS = 100 + 7 * np.arange(30)  # clients are not rows: an id in place of a row would be out of range
 
 
@@ -113,25 +116,3 @@ def guards_a_federation(guard: Guard) -> None:
     rules = rules_of(OneCohort(), guard=guard)
     one, other = (SmallFederation.of(rules, Troubled(in_process(), of_some(diverged))).end() for _ in range(2))
     expect_same(to_bytes(one), to_bytes(other), "the same bytes twice")
-
-
-GUARD_CHECKS: tuple[Check[Guard], ...] = (
-    is_a_value,
-    refuses_rows_with_reasons,
-    looks_at_each_client_alone,
-    leaves_arguments_alone,
-    state_goes_through_the_codec,
-    guards_a_federation,
-)
-
-
-def check_guard(guard: Guard) -> None:
-    """Check that a guard keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.core.guard import Unguarded
-    >>> check_guard(Unguarded())
-    """
-    run_checks(GUARD_CHECKS, guard)

@@ -6,6 +6,8 @@ cohorts had better be given settings with which it does so early.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
+from math import isfinite
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from auxo.core.affinity import Requests
 from auxo.core.cohort_algorithm import (
     EVERYBODY,
     Circumstances,
+    Closing,
     CohortAlgorithm,
     NeedsGroups,
     Opening,
@@ -23,13 +26,14 @@ from auxo.core.cohort_algorithm import (
 )
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.gathering import Gathered
 from auxo.core.matching import NOWHERE, CheckIns, Matched
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.simulation.virtual_time import SimulationState
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, is_finite_number, run_checks
+from auxo.testing.contract import Check, Contract, expect, expect_array, expect_finite, expect_frozen
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import (
     N_CLIENTS,
@@ -42,11 +46,14 @@ from auxo.testing.small_federation import (
     true_groups,
 )
 from auxo.testing.troubled_engine import Troubled, diverged, failed, none, of_some
-from auxo.testing.witness import SeenClose, SeenMatch, Witness, taken
+from auxo.testing.witness import Notebook, Noted, observed
 
 Method = CohortAlgorithm | NeedsGroups
 
 CONTRACT = Contract[Method]("a method", "CohortAlgorithm in auxo.core.cohort_algorithm")
+check_method = CONTRACT.check
+"""Raises `ContractBroken` unless a method keeps its contract; one that needs the groups is given them."""
+
 INTERRUPTED_AT = (3, 10, 17, 31)  # events after which a run is taken to bytes; with rounds open, and between rounds
 
 
@@ -58,12 +65,13 @@ def algorithms_of(method: Method) -> tuple[CohortAlgorithm, ...]:
 def _promise(look: Callable[[CohortAlgorithm], None]) -> Check[Method]:
     """Return the check of a promise that each of a method's algorithms makes."""
 
+    @CONTRACT.promise
+    @wraps(look)
     def look_at_each(method: Method) -> None:
         for algorithm in algorithms_of(method):
             look(algorithm)
 
-    look_at_each.__name__, look_at_each.__doc__ = look.__name__, look.__doc__
-    return CONTRACT.promise(look_at_each)
+    return look_at_each
 
 
 @CONTRACT.promise
@@ -84,7 +92,7 @@ def runs(algorithm: CohortAlgorithm) -> None:
 @_promise
 def leaves_arguments_alone(algorithm: CohortAlgorithm) -> None:
     """No function changes its arguments, arrays included."""
-    federation = SmallFederation.of(rules_of(Witness(algorithm, watch=locked)))
+    federation = SmallFederation.of(rules_of(observed(algorithm, watch=locked)))
     federation.simulation.placement(federation.end())
 
 
@@ -95,8 +103,7 @@ def begins_with_models(algorithm: CohortAlgorithm) -> None:
     children = 1 if begin.partition is None else len(begin.partition.weights)
     expect(len(begin.models) in {1, children}, f"1 model or one for each of {children} cohorts", len(begin.models))
     for model in begin.models:
-        is_fit = model.dtype == np.float32 and model.shape == (TRAINER.n_params,)
-        expect(is_fit, f"weights of float32 ({TRAINER.n_params},)", f"{model.dtype} {model.shape}")
+        expect_array(model, "float32", (TRAINER.n_params,), "weights")
 
 
 @_promise
@@ -123,25 +130,25 @@ def shares_with_every_opener(algorithm: CohortAlgorithm) -> None:
         openers = algorithm.openers(tree)
         shares = algorithm.shares(tree, openers)
         expect(len(shares) == len(openers), f"a share for each of {openers}", shares)
-        is_fit = all(is_finite_number(share) and share > 0 for share in shares)
-        expect(is_fit, "finite positive numbers", shares)
+        expect(all(isfinite(share) and share > 0 for share in shares), "finite positive numbers", shares)
 
 
 @_promise
 def matches_openers_and_places_leaves(algorithm: CohortAlgorithm) -> None:
     """Check-ins are matched to openers or NOWHERE, and clients are placed with leaves or NOWHERE."""
-    witness = Witness(algorithm)
+    notebook = Notebook()
+    witness = observed(algorithm, notebook)
     federation = SmallFederation.of(rules_of(witness))
     for state in federation.states():
         federation.simulation.placement(state)
         _try_strangers(witness, state.coordinator)
-        for seen in taken(witness.seen.matches):
-            _expect_among(seen, algorithm.openers(seen.state.tree), "an opener")
-        for seen in taken(witness.seen.places):
-            _expect_among(seen, seen.state.tree.leaves, "a leaf")
+        for asked in notebook.taken("match"):
+            _expect_among(asked, algorithm.openers(asked.given[0].tree), "an opener")
+        for asked in notebook.taken("place"):
+            _expect_among(asked, asked.given[0].tree.leaves, "a leaf")
 
 
-def _try_strangers(witness: Witness, state: CoordinatorState) -> None:
+def _try_strangers(witness: CohortAlgorithm, state: CoordinatorState) -> None:
     """Send nobody, and clients whose requests come from a tree that never was."""
     rng = stream(0, "strangers")
     tree = CohortTree().partition(ROOT, (0, 1, 2), (0.2, 0.3, 0.5)).partition(CohortId("0.1"), (0, 1), (0.5, 0.5))
@@ -158,12 +165,13 @@ def _try_strangers(witness: Witness, state: CoordinatorState) -> None:
         witness.matching.place(state, check_ins, stream(0, "place"))
 
 
-def _expect_among(seen: SeenMatch, cohorts: Sequence[CohortId], expected: str) -> None:
-    matched: Matched = seen.matched
+def _expect_among(asked: Noted, cohorts: Sequence[CohortId], expected: str) -> None:
+    state, check_ins, _ = asked.given
+    matched: Matched = asked.answer
     for name, column, kind in (("cohort", matched.cohort, "i"), ("vouched", matched.vouched, "b")):
-        is_fit = column.shape == (len(seen.check_ins),) and column.dtype.kind == kind
-        expect(is_fit, f"a row in {name} for each of {len(seen.check_ins)}", f"{column.dtype} {column.shape}")
-    allowed = [NOWHERE, *(seen.state.tree.index[cohort] for cohort in cohorts)]
+        is_fit = column.shape == (len(check_ins),) and column.dtype.kind == kind
+        expect(is_fit, f"a row in {name} for each of {len(check_ins)}", f"{column.dtype} {column.shape}")
+    allowed = [NOWHERE, *(state.tree.index[cohort] for cohort in cohorts)]
     wrong = matched.cohort[~np.isin(matched.cohort, allowed)]
     expect(len(wrong) == 0, f"{expected} (positions {allowed[1:]}) or {NOWHERE}", wrong[:5])
 
@@ -197,10 +205,10 @@ def refuses_in_words(method: Method) -> None:
 @_promise
 def plans_for_the_selected(algorithm: CohortAlgorithm) -> None:
     """A plan's rows are different rows of the selected, of whom there may be none, and name models that there are."""
-    witness = Witness(algorithm)
-    for _ in SmallFederation.of(rules_of(witness)).states():
-        for seen in taken(witness.seen.plans):
-            _of_nobody(algorithm, seen.opening)
+    notebook = Notebook()
+    for _ in SmallFederation.of(rules_of(observed(algorithm, notebook))).states():
+        for asked in notebook.taken("plan"):
+            _of_nobody(algorithm, *asked.given)
 
 
 def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
@@ -212,18 +220,19 @@ def _of_nobody(algorithm: CohortAlgorithm, opening: Opening) -> None:
 @_promise
 def closes_rounds_one_by_one(algorithm: CohortAlgorithm) -> None:
     """A round that closes is one more of every cohort that it is for, with a word for all who keep a record."""
-    witness = Witness(algorithm)
-    for _ in SmallFederation.of(rules_of(witness)).states():
-        for seen in taken(witness.seen.closes):
-            if seen.outcome is not None:
-                _expect_outcome(algorithm, seen, seen.outcome)
+    notebook = Notebook()
+    for _ in SmallFederation.of(rules_of(observed(algorithm, notebook))).states():
+        for asked in notebook.taken("close"):
+            if asked.answer is not None:
+                closing, gathered, *_ = asked.given
+                _expect_outcome(algorithm, closing, gathered, asked.answer)
 
 
-def _expect_outcome(algorithm: CohortAlgorithm, seen: SeenClose, outcome: Outcome) -> None:
-    before, after = ([state.round for state in states] for states in (seen.closing.states, outcome.states))
+def _expect_outcome(algorithm: CohortAlgorithm, closing: Closing, gathered: Gathered, outcome: Outcome) -> None:
+    before, after = ([state.round for state in states] for states in (closing.states, outcome.states))
     rounds = [number + 1 for number in before]
     expect(after == rounds, f"the rounds {rounds} after {before}", after)
-    half, said, rows = algorithm.client_half, outcome.affinities, len(seen.gathered.rows)
+    half, said, rows = algorithm.client_half, outcome.affinities, len(gathered.rows)
     if half is None:
         return
     expect(said is not None, "affinities, for clients keep a record", said)
@@ -240,10 +249,8 @@ def models_stay_finite(algorithm: CohortAlgorithm) -> None:
     for state in SmallFederation.of(rules_of(algorithm), troubled).states():
         for cohort, mine in state.coordinator.cohorts.items():
             for weights in _models_of(mine):
-                is_fit = weights.dtype == np.float32 and weights.shape == (TRAINER.n_params,)
-                found = f"{weights.dtype} {weights.shape}"
-                expect(is_fit, f"weights of float32 ({TRAINER.n_params},) in {cohort}", found)
-                expect(bool(np.isfinite(weights).all()), f"finite weights in {cohort}", "others")
+                expect_array(weights, "float32", (TRAINER.n_params,), f"weights in {cohort}")
+                expect_finite(weights, what=f"finite weights in {cohort}")
 
 
 def _models_of(state: CohortState) -> tuple[Float32Array, ...]:
@@ -311,35 +318,3 @@ def nothing_comes_of_nothing(algorithm: CohortAlgorithm) -> None:
             if after.spent != state.spent:  # a round has closed, and has not merely opened
                 expect_same(state.coordinator, after.coordinator, "the cohorts as they were")
                 expect_same(state.clients, after.clients, "the clients' records as they were")
-
-
-METHOD_CHECKS: tuple[Check[Method], ...] = (
-    is_a_value,
-    runs,
-    leaves_arguments_alone,
-    begins_with_models,
-    opens_rounds_for_every_leaf,
-    shares_with_every_opener,
-    wants_some_updates,
-    refuses_in_words,
-    matches_openers_and_places_leaves,
-    plans_for_the_selected,
-    closes_rounds_one_by_one,
-    models_stay_finite,
-    repeats_itself,
-    resumes_from_bytes,
-    rejected_is_failed,
-    nothing_comes_of_nothing,
-)
-
-
-def check_method(method: Method) -> None:
-    """Check that a method keeps its contract; one that needs the groups is given them.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.algorithms.base import OneCohort
-    >>> check_method(OneCohort())
-    """
-    run_checks(METHOD_CHECKS, method)

@@ -17,7 +17,7 @@ from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.runtime.closing import closing_of
 from auxo.runtime.coordinator import start
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, run_checks
+from auxo.testing.contract import Contract, expect
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import initial_model, rules_of
 
@@ -27,13 +27,13 @@ MakeShelf = Callable[[CoordinatorState], Shelf]
 LEFT, RIGHT = CohortId("0.0"), CohortId("0.1")
 _HALVES = Branch(LEFT, (0, 1), (0.5, 0.5))
 
+COMMITS = Contract[Commit]("a commit", "Commit in auxo.core.owners")
+check_commit = COMMITS.check
+"""Raises `ContractBroken` unless a way to commit cohorts' states keeps its contract."""
 
-def _named(part: object) -> str:
-    return str(getattr(part, "__name__", type(part).__name__))
-
-
-COMMITS = Contract[Commit]("a commit", "Commit in auxo.core.owners", _named)
-SHELVES = Contract[MakeShelf]("a shelf", "Shelf in auxo.core.owners", _named)
+SHELVES = Contract[MakeShelf]("a shelf", "Shelf in auxo.core.owners")
+check_shelf = SHELVES.check
+"""Raises `ContractBroken` unless a shelf keeps its contract; ``make`` puts the models of a state on one."""
 
 
 def _begun() -> CoordinatorState:
@@ -162,29 +162,6 @@ def survives_a_crash(commit: Commit) -> None:
             expect(isinstance(one, Fenced) == isinstance(other, Fenced), "the same verdict", (one, other))
 
 
-COMMIT_CHECKS: tuple[Check[Commit], ...] = (
-    changes_what_it_is_told_and_nothing_else,
-    fences_whoever_was_the_owner_before,
-    fences_the_owner_of_a_cohort_that_is_gone,
-    leaves_other_owners_alone,
-    makes_all_children_or_none,
-    leaves_arguments_alone,
-    survives_a_crash,
-)
-
-
-def check_commit(commit: Commit) -> None:
-    """Check that a way to commit cohorts' states keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.core.owners import commit
-    >>> check_commit(commit)
-    """
-    run_checks(COMMIT_CHECKS, commit)
-
-
 @SHELVES.promise
 def has_the_model_of_every_leaf(make: MakeShelf) -> None:
     """It has each leaf's model to the bit, as float32."""
@@ -226,22 +203,3 @@ def is_all_that_a_round_needs_of_others(make: MakeShelf) -> None:
     alone = replace(state, cohorts={RIGHT: state.cohorts[RIGHT]})
     whole = closing_of(rules, state, RIGHT, asked)
     expect_same(closing_of(rules, alone, RIGHT, asked, shelf=make(state)), whole, "the same closing")
-
-
-SHELF_CHECKS: tuple[Check[MakeShelf], ...] = (
-    has_the_model_of_every_leaf,
-    knows_no_others,
-    stays_as_it_is_when_it_is_read,
-    is_all_that_a_round_needs_of_others,
-)
-
-
-def check_shelf(make: MakeShelf) -> None:
-    """Check that a shelf keeps its contract; ``make`` puts the models of a state on one.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> check_shelf(lambda state: state)
-    """
-    run_checks(SHELF_CHECKS, make)

@@ -3,11 +3,14 @@
 import numpy as np
 
 from auxo.population.federated_data import FederatedData, Samples
-from auxo.testing.contract import Check, Contract, expect, run_checks
+from auxo.testing.contract import Contract, expect, expect_array
 
 CONTRACT = Contract[FederatedData](
     "a population", "FederatedData in auxo.population.federated_data", lambda data: data.name
 )
+check_population = CONTRACT.check
+"""Raises `ContractBroken` unless a population keeps its contract."""
+
 _LOOKED_AT = 1000  # inputs that are read, from all over the population
 
 
@@ -63,32 +66,8 @@ def models_are_given_numbers(data: FederatedData) -> None:
     """Models are given finite numbers of float32, or tokens of int32 from 0 on, in memory of their own."""
     rows = np.unique(np.linspace(0, len(data.x) - 1, _LOOKED_AT).astype(np.int64)) if len(data.x) else np.arange(0)
     inputs = data.inputs(rows)
-    dtype = np.int32 if data.has_tokens else np.float32
-    found = f"{inputs.dtype} {inputs.shape}"
-    expected = f"{np.dtype(dtype)} {(len(rows), *data.features)}"
-    expect(found == expected, f"inputs of {expected}", found)
+    dtype = "int32" if data.has_tokens else "float32"
+    expect_array(inputs, dtype, (len(rows), *data.features), "inputs")
     is_fit = bool((inputs >= 0).all() if data.has_tokens else np.isfinite(inputs).all())
     expect(is_fit, "tokens from 0 on" if data.has_tokens else "finite numbers", "others")
     expect(not np.shares_memory(inputs, data.x), "inputs in memory of their own", "a view of the population's")
-
-
-POPULATION_CHECKS: tuple[Check[FederatedData], ...] = (
-    samples_belong_to_clients,
-    samples_are_there,
-    clients_have_names,
-    groups_are_numbered,
-    models_are_given_numbers,
-)
-
-
-def check_population(data: FederatedData) -> None:
-    """Check that a population keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.population.heterogeneity import NoGroups
-    >>> from auxo.population.synthetic import synthetic_population
-    >>> check_population(synthetic_population(clients=4, heterogeneity=NoGroups()))
-    """
-    run_checks(POPULATION_CHECKS, data)

@@ -15,11 +15,14 @@ from auxo.core.turnout import Times, Turnout
 from auxo.core.types import IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, expect_frozen, run_checks
+from auxo.testing.contract import Contract, expect, expect_frozen
 from auxo.testing.locking import locked
 from auxo.testing.small_federation import SmallFederation, rules_of
 
 CONTRACT = Contract[Selector]("a selector", "Selector in auxo.core.selectors")
+check_selector = CONTRACT.check
+"""Raises `ContractBroken` unless a selector keeps its contract."""
+
 _CANDIDATES = 30
 _USUAL = UsualWork(share=4, epochs=2)
 
@@ -188,30 +191,3 @@ def selects_for_a_federation(selector: Selector) -> None:
     """A small federation trains with it to its end, twice to the same bytes."""
     one, other = (to_bytes(SmallFederation.of(rules_of(OneCohort(), selector=selector)).end()) for _ in range(2))
     expect(one == other, "the same bytes twice", "others")
-
-
-SELECTOR_CHECKS: tuple[Check[Selector], ...] = (
-    is_a_value,
-    selects_some_of_the_rows,
-    selects_all_where_there_are_few,
-    repeats_itself,
-    leaves_arguments_alone,
-    learns_from_nobody,
-    learns_however_a_round_went,
-    children_begin_with_what_their_parent_knew,
-    asks_for_work_that_can_be_done,
-    memory_goes_through_the_codec,
-    selects_for_a_federation,
-)
-
-
-def check_selector(selector: Selector) -> None:
-    """Check that a selector keeps its contract.
-
-    Raises:
-        ContractBroken: it does not.
-
-    >>> from auxo.core.selectors import Uniform
-    >>> check_selector(Uniform())
-    """
-    run_checks(SELECTOR_CHECKS, selector)

@@ -11,7 +11,7 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.testing.comparison import expect_same
-from auxo.testing.contract import Check, Contract, expect, run_checks
+from auxo.testing.contract import Contract, expect, expect_array, expect_finite
 from auxo.training.job_losses import samples_of
 from auxo.training.trainer import Job, LocalTraining, TellsJobLosses, Trainer
 
@@ -71,10 +71,9 @@ CONTRACT = Contract[TrainerTrial](
 def begins_with_flat_weights(trial: TrainerTrial) -> None:
     """Initial weights are one flat vector of float32, the same for the same seed, and finite."""
     one, other = trial.weights, trial.weights
-    found = f"{one.dtype} {one.shape}"
-    expect(found == f"float32 ({trial.trainer.n_params},)", f"float32 ({trial.trainer.n_params},)", found)
+    expect_array(one, "float32", (trial.trainer.n_params,), "weights")
     expect_same(one, other, "the same weights twice")
-    expect(bool(np.isfinite(one).all()), "finite weights", "others")
+    expect_finite(one, what="finite weights")
 
 
 @CONTRACT.promise
@@ -91,8 +90,7 @@ def answers_every_job(trial: TrainerTrial) -> None:
     updates = trial.updates(jobs)
     expect(len(updates) == len(jobs), f"{len(jobs)} updates", len(updates))
     for answer in updates:
-        found = f"{answer.update.dtype} {answer.update.shape}"
-        expect(found == f"float32 ({trial.trainer.n_params},)", f"float32 ({trial.trainer.n_params},)", found)
+        expect_array(answer.update, "float32", (trial.trainer.n_params,), "an update")
     different = len({answer.update.tobytes() for answer in updates})
     expect(different == len(jobs), "another update for each client", f"{different} of {len(jobs)}")
     nothing = trial.updates([])
@@ -260,24 +258,6 @@ def learns(trial: TrainerTrial) -> None:
     expect(after < before, f"a mean loss below {before}", after)
 
 
-TRAINER_CHECKS: tuple[Check[TrainerTrial], ...] = (
-    begins_with_flat_weights,
-    layers_cover_the_weights,
-    answers_every_job,
-    a_job_is_its_own_affair,
-    leaves_arguments_alone,
-    writes_where_it_is_told,
-    trains_on_halves,
-    obeys_the_settings,
-    a_client_without_samples_stays,
-    divergence_is_a_value,
-    predicts_every_row,
-    tells_losses_of_jobs,
-    tells_losses_with_training,
-    learns,
-)
-
-
 def check_trainer(
     trainer: Trainer,
     data: FederatedData | None = None,
@@ -299,4 +279,4 @@ def check_trainer(
     >>> check_trainer(SoftmaxTrainer(n_features=64, n_classes=4))
     """
     trial = TrainerTrial(trainer, data or separable_population(), rounds, training or LocalTraining())
-    run_checks(TRAINER_CHECKS, trial)
+    CONTRACT.check(trial)

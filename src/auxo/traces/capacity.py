@@ -6,9 +6,7 @@ to train a ResNet on one sample; zero means that it was not measured. The table 
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
 
 import numpy as np
 
@@ -16,20 +14,11 @@ from auxo.core.rng import stream
 from auxo.core.types import FloatArray
 from auxo.files.errors import file_error
 from auxo.simulation.devices import SyntheticDevices
-from auxo.traces.trace import Speeds, check_speeds
+from auxo.traces.trace import Speeds, check_traced
 from auxo.traces.trace_file import arrow
 
 _S_PER_MS = 1e-3
 _BPS_PER_KBPS = 1e3
-
-
-@final
-@dataclass(frozen=True)
-class _Table:
-    """One column of texts and one of numbers, row aligned."""
-
-    texts: tuple[str, ...]
-    numbers: FloatArray
 
 
 def read_capacity(latency: Path, bandwidth: Path | None = None, seed: int = 0) -> Speeds:
@@ -39,13 +28,9 @@ def read_capacity(latency: Path, bandwidth: Path | None = None, seed: int = 0) -
     populations, which `SyntheticDevices` has, or from the means on WiFi in a table of bandwidths. Such a table is of
     those who cared to measure, and several times faster than a population; that is why it is not the default. Upload
     is the same part of download as there.
-
-    Raises:
-        FileError: a file is missing, damaged or lacks a column, or has no row that can be used.
     """
-    table = _read(latency, "model", "resnet_ms")
-    is_measured = np.isfinite(table.numbers) & (table.numbers != 0)
-    rows = np.flatnonzero(is_measured)
+    models, latency_ms = _read(latency, "model", "resnet_ms")
+    rows = np.flatnonzero(np.isfinite(latency_ms) & (latency_ms != 0))
     if not len(rows):
         raise file_error(latency, "resnet_ms", "at least one time that is not zero", "none", "check the file")
     drawn = SyntheticDevices().draw(len(rows), seed)
@@ -54,16 +39,16 @@ def read_capacity(latency: Path, bandwidth: Path | None = None, seed: int = 0) -
         measured_bps = _wifi_bps(bandwidth)
         download_bps = measured_bps[stream(seed, "capacity", "bandwidth").integers(0, len(measured_bps), len(rows))]
         upload_bps = SyntheticDevices().upload_fraction * download_bps
-    names = _once_each([table.texts[row] for row in rows.tolist()])
-    speeds = Speeds(names, _S_PER_MS * table.numbers[rows], download_bps, upload_bps)
-    check_speeds(latency, speeds, rows)
+    names = _once_each([models[row] for row in rows.tolist()])
+    speeds = Speeds(names, _S_PER_MS * latency_ms[rows], download_bps, upload_bps)
+    check_traced(latency, speeds, rows)
     return speeds
 
 
 def _wifi_bps(path: Path) -> FloatArray:
-    table = _read(path, "network", "down_kbps_mean")
-    is_wifi = np.array([text.lower() == "wifi" for text in table.texts], dtype=np.bool_)
-    measured = _BPS_PER_KBPS * table.numbers[is_wifi & (table.numbers > 0) & (table.numbers < np.inf)]
+    networks, mean_kbps = _read(path, "network", "down_kbps_mean")
+    is_wifi = np.array([text.lower() == "wifi" for text in networks], dtype=np.bool_)
+    measured = _BPS_PER_KBPS * mean_kbps[is_wifi & (mean_kbps > 0) & (mean_kbps < np.inf)]
     if not len(measured):
         raise file_error(path, "network", "at least one row on WiFi with a bandwidth", "none", "check the file")
     return measured
@@ -79,7 +64,8 @@ def _once_each(names: list[str]) -> tuple[str, ...]:
     return tuple(numbered)
 
 
-def _read(path: Path, texts: str, numbers: str) -> _Table:
+def _read(path: Path, texts: str, numbers: str) -> tuple[tuple[str, ...], FloatArray]:
+    """Return one column of texts and one of numbers, row aligned."""
     pa = arrow(path)
     from pyarrow import parquet  # noqa: PLC0415 - an optional dependency
 
@@ -98,4 +84,4 @@ def _read(path: Path, texts: str, numbers: str) -> _Table:
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise file_error(path, numbers, "numbers", str(kind), "check that it is the right file")
     values = [float("nan") if value is None else float(value) for value in table.column(numbers).to_pylist()]
-    return _Table(tuple(str(text) for text in table.column(texts).to_pylist()), np.array(values, dtype=np.float64))
+    return tuple(str(text) for text in table.column(texts).to_pylist()), np.array(values, dtype=np.float64)

@@ -5,6 +5,7 @@ Both are pickled dicts by device. Capacity: ``computation`` (milliseconds to inf
 and ``finish_time`` (after which all repeats).
 """
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,9 +15,9 @@ from auxo.core.types import FloatArray, IntArray
 from auxo.files.errors import FileError, file_error
 from auxo.simulation.devices import SyntheticDevices
 from auxo.traces.plain_pickle import read_plain_pickle
-from auxo.traces.trace import Sessions, Speeds, check_sessions, check_speeds, usable_sessions, usable_speeds
+from auxo.traces.trace import Part, Sessions, Speeds, check_traced, usable_traced
 
-_Kept = TypeVar("_Kept", Sessions, Speeds)
+_T = TypeVar("_T")
 
 _S_PER_MS = 1e-3
 _BPS_PER_KBPS = 1e3
@@ -32,24 +33,12 @@ def read_fedscale_capacity(path: Path, skip_bad: bool = False) -> tuple[Speeds, 
     Raises:
         FileError: the file is no such file, or a device in it is wrong and ``skip_bad`` is not set.
     """
-    entries = _entries(path)
-    columns = np.full((2, len(entries)), np.nan)
-    error: FileError | None = None
-    for row, (device, entry) in enumerate(entries.items()):
-        try:
-            columns[:, row] = [_number(path, row, device, entry, key) for key in ("computation", "communication")]
-        except FileError as wrong:
-            if not skip_bad:
-                raise
-            error = error or wrong
-    compute_s = SyntheticDevices().training_factor * _S_PER_MS * columns[0]
-    bandwidth_bps = _BPS_PER_KBPS * columns[1]
-    speeds = Speeds(tuple(entries), compute_s, bandwidth_bps, bandwidth_bps)
-    if not skip_bad:
-        check_speeds(path, speeds)
-        return speeds, None
-    kept, another = usable_speeds(path, speeds)
-    return _some(kept, error or another), error or another
+    left_out: list[FileError] = []
+    found = {device: read for _, device, read in _read(path, _capacity, skip_bad, left_out)}
+    computation_ms, communication_kbps = np.array([*found.values()]).reshape(-1, 2).T
+    compute_s = SyntheticDevices().training_factor * _S_PER_MS * computation_ms
+    bandwidth_bps = _BPS_PER_KBPS * communication_kbps
+    return _checked(path, Speeds(tuple(found), compute_s, bandwidth_bps, bandwidth_bps), skip_bad, left_out)
 
 
 def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sessions, FileError | None]:
@@ -58,43 +47,55 @@ def read_fedscale_availability(path: Path, skip_bad: bool = False) -> tuple[Sess
     Times are rounded to whole seconds, and sessions that are then empty are left out. FedScale does not say when in
     the day its time 0 was; it is taken for midnight.
     """
-    entries = _entries(path)
     most = path.stat().st_size  # every number takes at least a byte, unless the file repeats itself
-    names: list[str] = []
-    spans: list[int] = []
-    lists: list[IntArray] = []
-    error: FileError | None = None
-    for row, (device, entry) in enumerate(entries.items()):
-        try:
-            lists.append(_intervals(path, row, device, entry))
-            spans.append(round(_number(path, row, device, entry, "finish_time")))
-        except FileError as wrong:
-            if not skip_bad:
-                raise
-            del lists[len(names) :]
-            error = error or wrong
-            continue
-        names.append(device)
-        most -= len(lists[-1])
+    left_out: list[FileError] = []
+    found: dict[str, tuple[IntArray, int]] = {}
+    for row, device, (intervals, span_s) in _read(path, _availability, skip_bad, left_out):
+        found[device] = intervals, span_s
+        most -= len(intervals)
         if most < 0:
             got = "one list for very many devices"
             raise file_error(path, f"row {row}, device {device!r}", "lists of its own", got, _REMEDY)
+    lists, spans = [one[0] for one in found.values()], [one[1] for one in found.values()]
     offsets = np.concatenate([[0], np.cumsum([len(intervals) for intervals in lists])]).astype(np.int64)
-    intervals = np.concatenate([np.zeros((0, 2), dtype=np.int64), *lists])
-    sessions = Sessions(
-        tuple(names), np.array(spans, dtype=np.int64), offsets, intervals[:, 0].copy(), intervals[:, 1].copy()
-    )
+    starts, ends = np.concatenate([np.zeros((0, 2), dtype=np.int64), *lists]).T.copy()
+    sessions = Sessions(tuple(found), np.array(spans, dtype=np.int64), offsets, starts, ends)
+    return _checked(path, sessions, skip_bad, left_out)
+
+
+def _read(
+    path: Path, read: Callable[[Path, int, str, object], _T], skip_bad: bool, left_out: list[FileError]
+) -> Iterator[tuple[int, str, _T]]:
+    """Yield what is read of each device, with its row; ``skip_bad`` has errors of those left out put into a list."""
+    for row, (device, entry) in enumerate(_entries(path).items()):
+        try:
+            found = read(path, row, device, entry)
+        except FileError as wrong:
+            if not skip_bad:
+                raise
+            left_out.append(wrong)
+        else:
+            yield row, device, found
+
+
+def _checked(path: Path, part: Part, skip_bad: bool, left_out: list[FileError]) -> tuple[Part, FileError | None]:
     if not skip_bad:
-        check_sessions(path, sessions)
-        return sessions, None
-    kept, another = usable_sessions(path, sessions)
-    return _some(kept, error or another), error or another
-
-
-def _some(kept: _Kept, error: FileError | None) -> _Kept:
+        check_traced(path, part)
+        return part, None
+    kept, another = usable_traced(path, part)
+    error = left_out[0] if left_out else another
     if not kept.devices and error is not None:
         raise error
-    return kept
+    return kept, error
+
+
+def _capacity(path: Path, row: int, device: str, entry: object) -> tuple[float, float]:
+    return _number(path, row, device, entry, "computation"), _number(path, row, device, entry, "communication")
+
+
+def _availability(path: Path, row: int, device: str, entry: object) -> tuple[IntArray, int]:
+    intervals = _intervals(path, row, device, entry)
+    return intervals, round(_number(path, row, device, entry, "finish_time"))
 
 
 def _entries(path: Path) -> dict[str, object]:

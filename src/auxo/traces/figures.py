@@ -43,18 +43,6 @@ class SessionFigures:
         return float(np.nanmax(self.by_hour)) / trough if trough > 0 else None
 
 
-@final
-@dataclass(frozen=True)
-class SpeedFigures:
-    """How fast devices are; each row of percentiles is at `PERCENTILES`."""
-
-    devices: int
-    compute_s_per_sample: FloatArray  # (percentiles,)
-    download_bps: FloatArray  # (percentiles,)
-    upload_bps: FloatArray  # (percentiles,)
-    slow_share: float  # devices that download at less than SLOW_BPS
-
-
 def session_figures(sessions: Sessions) -> SessionFigures:
     """Return the figures of sessions."""
     device = sessions.device_of_interval
@@ -72,15 +60,9 @@ def session_figures(sessions: Sessions) -> SessionFigures:
     )
 
 
-def speed_figures(speeds: Speeds) -> SpeedFigures:
-    """Return the figures of speeds."""
-    return SpeedFigures(
-        devices=len(speeds.devices),
-        compute_s_per_sample=np.percentile(speeds.compute_s_per_sample, PERCENTILES),
-        download_bps=np.percentile(speeds.download_bps, PERCENTILES),
-        upload_bps=np.percentile(speeds.upload_bps, PERCENTILES),
-        slow_share=float((speeds.download_bps < SLOW_BPS).mean()),
-    )
+def slow_share(speeds: Speeds) -> float:
+    """Return the share of devices that download at less than `SLOW_BPS`."""
+    return float((speeds.download_bps < SLOW_BPS).mean())
 
 
 def shares_between(values: FloatArray, edges: tuple[float, ...]) -> FloatArray:

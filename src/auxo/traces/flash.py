@@ -12,18 +12,15 @@ from numpy.typing import NDArray
 
 from auxo.core.types import IntArray
 from auxo.files.errors import file_error
+from auxo.files.npz import read_arrays
 from auxo.simulation.availability import DAY_S
-from auxo.traces.trace import Sessions, check_sessions
+from auxo.traces.trace import Sessions, check_traced
 
 ARRAYS = ("device", "offset", "active", "inactive", "trace_start", "span")
 
 
 def read_flash(path: Path) -> Sessions:
-    """Return the sessions with midnight at second 0; one that lasts over the end of its span is cut in two.
-
-    Raises:
-        FileError: the file is missing, damaged, of another kind, or has sessions that cannot be.
-    """
+    """Return the sessions with midnight at second 0; one that lasts over the end of its span is cut in two."""
     arrays = _load(path)
     offsets, active, inactive = arrays["offset"], arrays["active"], arrays["inactive"]
     phones = len(arrays["device"])
@@ -39,16 +36,14 @@ def read_flash(path: Path) -> Sessions:
         raise file_error(path, "offset", wanted, "others", "get the file again")
     names = tuple(str(device) for device in arrays["device"].tolist())
     recorded = Sessions(names, arrays["span"], offsets, active, inactive)
-    check_sessions(path, recorded)
+    check_traced(path, recorded)
     return from_midnight(recorded, arrays["trace_start"])
 
 
 def from_midnight(sessions: Sessions, starts_at_s: IntArray) -> Sessions:
     """Return sessions laid out so that second 0 is midnight.
 
-    Args:
-        sessions: with times from the start of each device's recording.
-        starts_at_s: (devices,) when that was, in seconds since some midnight.
+    Their times are from the start of each device's recording, which was ``starts_at_s`` seconds after some midnight.
     """
     device = sessions.device_of_interval
     span_s = sessions.span_s[device]
@@ -66,25 +61,13 @@ def from_midnight(sessions: Sessions, starts_at_s: IntArray) -> Sessions:
 
 
 def _load(path: Path) -> dict[str, NDArray[np.int64]]:
-    try:
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            arrays = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else None
-    except FileNotFoundError as error:
-        raise file_error(path, "file", "an npz file", "no such file", "check the path") from error
-    except Exception as error:  # damaged bytes make zip, deflate and NumPy's parser of headers raise almost anything
-        got = f"one that cannot be read ({type(error).__name__})"
-        raise file_error(path, "file", "an npz file of plain arrays", got, "get it again") from error
-    if arrays is None:
-        raise file_error(path, "file", "an npz file", "a single array", "check that it is the right file")
+    arrays = read_arrays(path)
     missing = [name for name in ARRAYS if name not in arrays]
     if missing:
         got = ", ".join(arrays) or "none"
         raise file_error(path, ", ".join(missing), f"the arrays {', '.join(ARRAYS)}", got, "add what is missing")
     arrays = {name: arrays[name] for name in ARRAYS}
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise file_error(path, name, "an array", "other bytes", "get the file again")
         if array.ndim != 1 or array.dtype.kind not in "iu":
             got = f"{array.dtype} of shape {array.shape}"
             raise file_error(path, name, "a row of whole numbers", got, "save it as such")

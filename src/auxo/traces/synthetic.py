@@ -11,11 +11,7 @@ from auxo.traces.trace import Sessions, Speeds, Trace
 def synthetic_trace(n_clients: int, seed: int, share: float = DayNightPattern().share, days: int = 7) -> Trace:
     """Return the devices and the first days of a population as `SyntheticDevices` and `DayNightPattern` draw it.
 
-    Args:
-        n_clients: devices in the trace.
-        seed: everything random follows from it.
-        share: mean share on line.
-        days: length of the span; what is drawn does not repeat, so sessions are cut at its end.
+    What is drawn does not repeat after the ``days`` of the span, so sessions are cut at its end.
     """
     if days < 1:
         raise ValueError(f"days: expected at least 1, got {days}")

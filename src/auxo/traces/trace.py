@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +54,18 @@ class Speeds:
     download_bps: FloatArray  # (devices,) bit/s
     upload_bps: FloatArray  # (devices,) bit/s
 
+    @property
+    def columns(self) -> dict[str, FloatArray]:
+        """Return the three columns by their names."""
+        return {name: column for name, column in vars(self).items() if name != "devices"}
+
     def of(self, rows: IntArray) -> "Speeds":
         """Return the speeds of some devices, in the order of ``rows``."""
         names = tuple(self.devices[row] for row in rows.tolist())
-        return Speeds(names, self.compute_s_per_sample[rows], self.download_bps[rows], self.upload_bps[rows])
+        return Speeds(names, **{name: column[rows] for name, column in self.columns.items()})
+
+
+Part = TypeVar("Part", Sessions, Speeds)
 
 
 @final
@@ -81,35 +89,37 @@ class _Rule:
     device: IntArray | None = None  # of each value; None: there is one value a device
 
 
-def check_sessions(path: str | Path, sessions: Sessions, rows: IntArray | None = None) -> None:
-    """Check that intervals are in order, apart and within the span.
+def check_traced(path: str | Path, part: Sessions | Speeds, rows: IntArray | None = None) -> None:
+    """Check that intervals are in order, apart and within the span, or that speeds are positive and finite.
 
-    Args:
-        path: what an error is about.
-        sessions: what is checked.
-        rows: (devices,) row of each device in the file, for the error; None: they are counted from 0.
+    ``rows`` says in which row of the file each device stands; None: they are counted from 0.
 
     Raises:
         FileError: they are not; it names the first row and device that is wrong.
     """
-    _check(path, sessions.devices, _session_rules(sessions), rows)
+    devices = part.devices
+    if len(set(devices)) < len(devices):
+        first = {name: row for row, name in reversed(list(enumerate(devices)))}
+        row = next(row for row, name in enumerate(devices) if first[name] != row)
+        place = f"row {row if rows is None else rows[row]}, device"
+        raise file_error(path, place, "each device once", f"{devices[row]!r} again", "give each a name of its own")
+    error = _first_error(path, devices, _rules(part), rows)
+    if error is not None:
+        raise error
 
 
-def check_speeds(path: str | Path, speeds: Speeds, rows: IntArray | None = None) -> None:
-    """Check that all speeds are positive and finite; arguments and errors as with `check_sessions`."""
-    _check(path, speeds.devices, _speed_rules(speeds), rows)
+def usable_traced(path: str | Path, part: Part) -> tuple[Part, FileError | None]:
+    """Return the part of the devices that pass `check_traced`, and the first error if there is one."""
+    rules, is_usable = _rules(part), np.ones(len(part.devices), dtype=np.bool_)
+    for rule in rules:
+        wrong = np.flatnonzero(rule.is_broken)
+        is_usable[wrong if rule.device is None else rule.device[wrong]] = False
+    error = _first_error(path, part.devices, rules, None)
+    return (part if error is None else part.of(np.flatnonzero(is_usable))), error
 
 
-def usable_sessions(path: str | Path, sessions: Sessions) -> tuple[Sessions, FileError | None]:
-    """Return the sessions of the devices that pass `check_sessions`, and the first error if there is one."""
-    rows, error = _usable(path, sessions.devices, _session_rules(sessions))
-    return (sessions if error is None else sessions.of(rows)), error
-
-
-def usable_speeds(path: str | Path, speeds: Speeds) -> tuple[Speeds, FileError | None]:
-    """Return the speeds of the devices that pass `check_speeds`, and the first error if there is one."""
-    rows, error = _usable(path, speeds.devices, _speed_rules(speeds))
-    return (speeds if error is None else speeds.of(rows)), error
+def _rules(part: Sessions | Speeds) -> tuple[_Rule, ...]:
+    return _session_rules(part) if isinstance(part, Sessions) else _speed_rules(part)
 
 
 def _session_rules(sessions: Sessions) -> tuple[_Rule, ...]:
@@ -138,34 +148,10 @@ def _session_rules(sessions: Sessions) -> tuple[_Rule, ...]:
 
 
 def _speed_rules(speeds: Speeds) -> tuple[_Rule, ...]:
-    columns = {
-        "compute_s_per_sample": speeds.compute_s_per_sample,
-        "download_bps": speeds.download_bps,
-        "upload_bps": speeds.upload_bps,
-    }
     return tuple(
         _Rule(name, column, ~((column > 0) & (column < np.inf)), "a positive number", "measure it, or drop the device")
-        for name, column in columns.items()
+        for name, column in speeds.columns.items()
     )
-
-
-def _check(path: str | Path, devices: tuple[str, ...], rules: Iterable[_Rule], rows: IntArray | None) -> None:
-    if len(set(devices)) < len(devices):
-        first = {name: row for row, name in reversed(list(enumerate(devices)))}
-        row = next(row for row, name in enumerate(devices) if first[name] != row)
-        place = f"row {row if rows is None else rows[row]}, device"
-        raise file_error(path, place, "each device once", f"{devices[row]!r} again", "give each a name of its own")
-    error = _first_error(path, devices, rules, rows)
-    if error is not None:
-        raise error
-
-
-def _usable(path: str | Path, devices: tuple[str, ...], rules: tuple[_Rule, ...]) -> tuple[IntArray, FileError | None]:
-    is_usable = np.ones(len(devices), dtype=np.bool_)
-    for rule in rules:
-        wrong = np.flatnonzero(rule.is_broken)
-        is_usable[wrong if rule.device is None else rule.device[wrong]] = False
-    return np.flatnonzero(is_usable), _first_error(path, devices, rules, None)
 
 
 def _first_error(

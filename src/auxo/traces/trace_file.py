@@ -21,7 +21,7 @@ import numpy as np
 from auxo.core.types import FloatArray, IntArray
 from auxo.files.atomic_write import whole_file
 from auxo.files.errors import FileError, file_error
-from auxo.traces.trace import Sessions, Speeds, Trace, check_sessions, check_speeds
+from auxo.traces.trace import Sessions, Speeds, Trace, check_traced
 
 _FORMAT = "1"
 SESSION_COLUMNS = ("span_s", "online_start_s", "online_end_s")
@@ -30,11 +30,7 @@ _REMEDY = "write it again with `auxo traces convert`"
 
 
 def arrow(path: str | Path) -> ModuleType:
-    """Return the module pyarrow, which is wanted for a file.
-
-    Raises:
-        FileError: it is not installed.
-    """
+    """Return the module pyarrow, which is wanted for a file."""
     try:
         import pyarrow  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
@@ -45,11 +41,7 @@ def arrow(path: str | Path) -> ModuleType:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    """Write a trace file, which appears when it is complete.
-
-    Raises:
-        FileError: the trace is wrong, or there is no place for the file.
-    """
+    """Write a trace file, which appears when it is complete."""
     pa = arrow(path)
     sessions, speeds = trace.sessions, trace.speeds
     names = () if sessions is None else sessions.devices
@@ -60,7 +52,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise file_error(path, "trace", "at least one device", "none", "check what it is made from")
     columns: dict[str, Any] = {"device": pa.array(list(rows), pa.string())}
     if sessions is not None:
-        check_sessions(path, sessions)
+        check_traced(path, sessions)
         is_absent = np.arange(len(rows)) >= len(names)
         offsets = pa.array(np.append(sessions.offsets, np.full(is_absent.sum(), sessions.offsets[-1])), pa.int32())
         span_s = np.append(sessions.span_s, np.zeros(is_absent.sum(), dtype=np.int64))
@@ -69,11 +61,11 @@ def write_trace(trace: Trace, path: Path) -> None:
             mask = pa.array(is_absent) if is_absent.any() else None
             columns[name] = pa.ListArray.from_arrays(offsets, pa.array(values, pa.int64()), mask=mask)
     if speeds is not None:
-        check_speeds(path, speeds)
+        check_traced(path, speeds)
         places = np.array([rows[name] for name in speeds.devices], dtype=np.int64)
         is_absent = np.ones(len(rows), dtype=np.bool_)
         is_absent[places] = False
-        for name, column in zip(SPEED_COLUMNS, _speed_columns(speeds), strict=True):
+        for name, column in speeds.columns.items():
             spread = np.zeros(len(rows))
             spread[places] = column
             columns[name] = pa.array(spread, pa.float64(), mask=is_absent)
@@ -84,11 +76,7 @@ def write_trace(trace: Trace, path: Path) -> None:
 
 
 def read_trace(path: Path) -> Trace:
-    """Return what a trace file holds, checked.
-
-    Raises:
-        FileError: the file is missing, damaged, of another kind, or has values that cannot be.
-    """
+    """Return what a trace file holds, checked."""
     pa = arrow(path)
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
@@ -148,7 +136,7 @@ def _from_table(path: Path, pa: ModuleType, table: Any) -> Trace:
         names = tuple(devices[row] for row in rows.tolist())
         sessions = Sessions(names, _numbers(spans, np.int64), offsets, start_s, end_s) if names else None
         if sessions is not None:
-            check_sessions(path, sessions, rows)
+            check_traced(path, sessions, rows)
     if "download_bps" in column:
         rows = _rows_there(path, column, SPEED_COLUMNS)
         values: list[FloatArray] = []
@@ -160,7 +148,7 @@ def _from_table(path: Path, pa: ModuleType, table: Any) -> Trace:
         names = tuple(devices[row] for row in rows.tolist())
         speeds = Speeds(names, *values) if names else None
         if speeds is not None:
-            check_speeds(path, speeds, rows)
+            check_traced(path, speeds, rows)
     return Trace(sessions, speeds)
 
 
@@ -196,7 +184,3 @@ def _numbers(array: Any, kind: type[Any]) -> Any:
 
 def _is_null(array: Any) -> Any:
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _speed_columns(speeds: Speeds) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return speeds.compute_s_per_sample, speeds.download_bps, speeds.upload_bps

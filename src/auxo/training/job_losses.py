@@ -1,6 +1,6 @@
 """The losses of participants' samples at a model that they were sent, before they train or instead of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,13 @@ from numpy.typing import NDArray
 from auxo.core.asking import Answer
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.training.local_samples import local_positions, sample_counts
+from auxo.training.local_samples import local_positions, reported_examples, sample_counts
 from auxo.training.trainer import Job, TellsJobLosses, Trainer
+
+TrainsSome = Callable[[Sequence[Job], Float32Array], Sequence[FloatArray]]
+"""Writes the updates of some jobs to an array, a row each, and returns what losses come with them."""
+
+Room = Float32Array | int
 
 
 def job_losses(trainer: Trainer, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
@@ -41,11 +46,27 @@ def asked_samples(data: FederatedData, jobs: Sequence[Job], batches: Sequence[In
     return np.where(reports & (counts <= [one.size for one in batches]), counts, 0)
 
 
-def told_with(delta: Float32Array, examples: int, losses: FloatArray) -> Answer:
-    """Return an update that tells the losses of its samples; nothing of them where there are none."""
-    if len(losses) == 0:
-        return Answer(delta, examples)
-    return Answer(delta, examples, loss=mean(losses), squared_loss=mean_square(losses))
+def answers_in_chunks(
+    data: FederatedData, jobs: Sequence[Job], at_once: int, room: Room, train_some: TrainsSome
+) -> Iterator[Answer]:
+    """Yield the answers to jobs of which so many train at once, with the losses of their samples where these are told.
+
+    Args:
+        data: the clients' samples.
+        jobs: who trains on what.
+        at_once: jobs of a chunk.
+        room: (jobs, parameters) for all updates; or how many parameters there are, and each chunk has its own.
+        train_some: trains a chunk.
+    """
+    for first in range(0, len(jobs), at_once):
+        some = jobs[first : first + at_once]
+        out = np.empty((len(some), room), np.float32) if isinstance(room, int) else room[first : first + len(some)]
+        told = train_some(some, out)
+        for update, count, losses in zip(out, reported_examples(data, some), told, strict=True):
+            if len(losses) == 0:
+                yield Answer(update, int(count))
+            else:
+                yield Answer(update, int(count), loss=mean(losses), squared_loss=mean_square(losses))
 
 
 def mean(losses: FloatArray) -> float:

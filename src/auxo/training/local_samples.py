@@ -41,9 +41,8 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     no more often than others through all of theirs: a second pass over the same samples fits them too well (text).
     A job of so many steps goes through them as often as that takes, the last time perhaps not to the end.
     """
-    clients = np.array([job.client_row for job in jobs], dtype=np.int64)
+    clients, folds = _clients_and_folds(jobs)
     visits = np.array([job.visit for job in jobs], dtype=np.int64)
-    folds = np.array([-1 if job.ask.fold is None else job.ask.fold for job in jobs], dtype=np.int64)
     counts = sample_counts(data, jobs)
     # An epoch of a job is a row in what follows, until its samples are.
     epochs = np.array([round(settings.epochs * job.ask.work) for job in jobs], dtype=np.int64)
@@ -71,8 +70,7 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
 
 def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the number of samples each job trains on, as `local_positions` lists them."""
-    clients = np.array([job.client_row for job in jobs], dtype=np.int64)
-    folds = np.array([-1 if job.ask.fold is None else job.ask.fold for job in jobs], dtype=np.int64)
+    clients, folds = _clients_and_folds(jobs)
     if not np.isin(folds, (-1, 0, 1)).all():
         raise ValueError(
             f"fold: expected 0, 1 or None, got {next(int(fold) for fold in folds if fold not in (-1, 0, 1))}"
@@ -87,6 +85,12 @@ def reported_examples(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     The weight of an update is that of its client, or those who keep a half to judge by would count half.
     """
     return data.train.counts(np.array([job.client_row for job in jobs], dtype=np.int64))
+
+
+def _clients_and_folds(jobs: Sequence[Job]) -> tuple[IntArray, IntArray]:
+    pairs = [(job.client_row, -1 if job.ask.fold is None else job.ask.fold) for job in jobs]
+    clients, folds = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return clients, folds
 
 
 def _halved(data: FederatedData, clients: IntArray, folds: IntArray) -> BoolArray:

@@ -12,9 +12,9 @@ from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.cross_entropy import cross_entropies, turn_into_gradient
-from auxo.training.job_losses import asked_samples, told_with
+from auxo.training.job_losses import answers_in_chunks, asked_samples
 from auxo.training.kernels import DeferredSoftmax
-from auxo.training.local_samples import local_batches, reported_examples
+from auxo.training.local_samples import local_batches
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.stored_models import tensors_in
 from auxo.training.trainer import Job, LocalTraining
@@ -60,16 +60,14 @@ class SoftmaxTrainer:
         """
         self._check_weights(weights)
         self._check_features(data.features)
-        for first in range(0, len(jobs), self.participants_at_once):
-            chunk = jobs[first : first + self.participants_at_once]
-            batches = local_batches(data, chunk, settings, seed)
-            deltas = np.empty((len(chunk), self.n_params), dtype=np.float32)
-            if out is not None:
-                deltas = out[first : first + len(chunk)]
-            asked = asked_samples(data, chunk, batches)
-            told = self._train_some(weights, data, StackedBatches.of(data, batches), settings, deltas, asked)
-            for delta, count, losses in zip(deltas, reported_examples(data, chunk), told, strict=True):
-                yield told_with(delta, int(count), losses)
+
+        def train_some(some: Sequence[Job], updates: Float32Array) -> list[FloatArray]:
+            batches = local_batches(data, some, settings, seed)
+            asked = asked_samples(data, some, batches)
+            return self._train_some(weights, data, StackedBatches.of(data, batches), settings, updates, asked)
+
+        room = self.n_params if out is None else out
+        return answers_in_chunks(data, jobs, self.participants_at_once, room, train_some)
 
     def _train_some(
         self,
@@ -109,11 +107,7 @@ class SoftmaxTrainer:
         return safetensors.numpy.save({"weight": np.ascontiguousarray(matrix[0].T), "bias": bias[0].copy()})
 
     def from_file(self, content: bytes) -> Float32Array:
-        """Return the flat weights of a model that `to_file` wrote.
-
-        Raises:
-            ValueError: it is damaged, or of another model.
-        """
+        """Return the flat weights of a model that `to_file` wrote; see `StoresModels`."""
         shapes = {"weight": (self.n_classes, self.n_features), "bias": (self.n_classes,)}
         found = tensors_in(content, shapes)
         return np.concatenate([found["weight"].T.ravel(), found["bias"]]).astype(np.float32)

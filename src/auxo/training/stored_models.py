@@ -54,11 +54,7 @@ def restored(trainer: object, content: bytes) -> Float32Array:
 
 
 def tensors_by_name(content: bytes) -> Tensors:
-    """Return the tensors of a safetensors file.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """Return the tensors of a safetensors file; a ValueError says that it is damaged."""
     try:
         return safetensors.numpy.load(content)
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -86,11 +82,7 @@ def tensors_in(content: bytes, expected: Mapping[str, tuple[int, ...] | None]) -
 
 
 def check_names(expected: Mapping[str, object], found: Mapping[str, object]) -> None:
-    """Check that a file has the tensors of a model and no others.
-
-    Raises:
-        ValueError: it has not.
-    """
+    """Raise a ValueError unless a file has the tensors of a model and no others."""
     if set(found) != set(expected):
         lacking = ", ".join(sorted(set(expected) - set(found))[:5]) or "none"
         beyond = ", ".join(sorted(set(found) - set(expected))[:5]) or "none"

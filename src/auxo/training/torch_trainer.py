@@ -19,8 +19,8 @@ from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
-from auxo.training.job_losses import asked_samples, samples_of, told_with
-from auxo.training.local_samples import PADDING, local_batches, reported_examples
+from auxo.training.job_losses import answers_in_chunks, asked_samples, samples_of
+from auxo.training.local_samples import PADDING, local_batches
 from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
 from auxo.training.trainer import Batching, Job, LocalTraining
@@ -124,50 +124,33 @@ class TorchTrainer:
         A participant whose training diverges gives back an update that is not finite; it is not an error here.
         """
         self._check_weights(weights)
-        for first in range(0, len(jobs), self.batching.at_once):
-            some = jobs[first : first + self.batching.at_once]
-            rows = np.empty((len(some), self.n_params), dtype=np.float32)
-            if out is not None:
-                rows = out[first : first + len(some)]
-            told = self._train_some(weights, data, some, settings, seed, rows)
-            for delta, count, losses in zip(rows, reported_examples(data, some), told, strict=True):
-                yield told_with(delta, int(count), losses)
 
-    def _train_some(
-        self,
-        weights: Float32Array,
-        data: FederatedData,
-        jobs: Sequence[Job],
-        settings: LocalTraining,
-        seed: int,
-        out: Float32Array,
-    ) -> list[FloatArray]:
-        """Write the updates of jobs to ``out``, and return what losses come with them."""
-        batches = local_batches(data, jobs, settings, seed)
-        if self._together is not None:
-            with _one_thread():
-                return self._together.train(weights, data, batches, settings, out, asked_samples(data, jobs, batches))
-        for job, of_job, row in zip(jobs, batches, out, strict=True):
-            rng = stream(seed, "torch", job.client_row, job.visit)
-            trained = self._descend(weights, data, of_job, settings, rng)
-            # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.subtract(trained, weights, out=row)
-        return [np.zeros(0)] * len(jobs)
+        def train_some(some: Sequence[Job], updates: Float32Array) -> list[FloatArray]:
+            batches = local_batches(data, some, settings, seed)
+            if self._together is not None:
+                asked = asked_samples(data, some, batches)
+                with _one_thread():
+                    return self._together.train(weights, data, batches, settings, updates, asked)
+            for job, of_job, update in zip(some, batches, updates, strict=True):
+                rng = stream(seed, "torch", job.client_row, job.visit)
+                trained = self._descend(weights, data, of_job, settings, rng)
+                # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.subtract(trained, weights, out=update)
+            return [np.zeros(0)] * len(some)
+
+        room = self.n_params if out is None else out
+        return answers_in_chunks(data, jobs, self.batching.at_once, room, train_some)
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``."""
-        classes = [logits.argmax(dim=1).numpy() for logits in self._logits(weights, x)]
+        classes = [logits.argmax(dim=1).numpy() for logits in self._outputs(weights, x)]
         return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
 
     def losses(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
         """Return the loss of each row of ``x`` under its label or its targets."""
-        found = np.empty(len(y))
-        for number, logits in enumerate(self._logits(weights, x)):
-            rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-            with torch.no_grad():
-                found[rows] = self.objective.losses(logits, torch.from_numpy(np.array(y[rows]))).numpy()
-        return found
+        with self._predicting(weights) as module:
+            return _measured(module, x, y, self.objective.losses)
 
     def job_losses(self, weights: Float32Array, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
         """Return, for each job, the losses of the samples that it trains on.
@@ -182,28 +165,13 @@ class TorchTrainer:
         by_kernels = [row for row, job in enumerate(jobs) if kernels is not None and job.ask.reports_loss]
         by_module = [row for row, job in enumerate(jobs) if kernels is None or not job.ask.reports_loss]
         with _one_thread(), torch.inference_mode():
-            if by_module:
-                _load(self._module, weights)
-                self._module.eval()
-                told = self._sample_losses(self._module, data, [jobs[row] for row in by_module])
-                found.update(zip(by_module, told, strict=True))
-            if kernels is not None and by_kernels:
-                with kernels as logits:
-                    told = self._sample_losses(logits, data, [jobs[row] for row in by_kernels])
-                    found.update(zip(by_kernels, told, strict=True))
+            for rows, lent in ((by_module, self._predicting(weights)), (by_kernels, kernels)):
+                if rows and lent is not None:
+                    with lent as logits:
+                        of_jobs = samples_of(data, [jobs[row] for row in rows])
+                        told = [_measured(logits, x, y, self.objective.losses) for x, y in of_jobs]
+                        found.update(zip(rows, told, strict=True))
         return [found[row] for row in range(len(jobs))]
-
-    def _sample_losses(self, logits: Logits, data: FederatedData, jobs: Sequence[Job]) -> list[FloatArray]:
-        """Return the losses of each job's samples under logits that a function gives for them."""
-        told = []
-        for x, y in samples_of(data, jobs):
-            found = np.empty(len(y))
-            for first in range(0, len(y), _ROWS_AT_ONCE):
-                rows = slice(first, first + _ROWS_AT_ONCE)
-                outputs = logits(torch.from_numpy(x[rows]))
-                found[rows] = self.objective.losses(outputs, torch.from_numpy(y[rows])).numpy()
-            told.append(found)
-        return told
 
     @property
     def counts_hits(self) -> bool:
@@ -222,16 +190,12 @@ class TorchTrainer:
 
     def scores(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
         """Return the score of each row of ``x``; larger is better."""
-        found = np.empty(len(y))
-        for number, outputs in enumerate(self._logits(weights, x)):
-            rows = slice(number * _ROWS_AT_ONCE, (number + 1) * _ROWS_AT_ONCE)
-            with torch.no_grad():
-                found[rows] = self.objective.scores(outputs, torch.from_numpy(np.array(y[rows])))
-        return found
+        with self._predicting(weights) as module:
+            return _measured(module, x, y, self.objective.scores)
 
     def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
         """Return what the model gives for each row of ``x``, (rows, outputs)."""
-        found = [outputs.to(torch.float64).numpy() for outputs in self._logits(weights, x)]
+        found = [outputs.to(torch.float64).numpy() for outputs in self._outputs(weights, x)]
         return np.concatenate(found) if found else np.zeros((0, 0))
 
     def module(self, weights: Float32Array) -> nn.Module:
@@ -248,11 +212,7 @@ class TorchTrainer:
         return safetensors.torch.save({name: tensor.clone().contiguous() for name, tensor in state.items()})
 
     def from_file(self, content: bytes) -> Float32Array:
-        """Return the flat weights of a module that `to_file` wrote.
-
-        Raises:
-            ValueError: it is damaged, or of another module.
-        """
+        """Return the flat weights of a module that `to_file` wrote; see `StoresModels`."""
         try:
             found = safetensors.torch.load(content)
         except (safetensors.SafetensorError, ValueError, KeyError) as error:
@@ -265,15 +225,17 @@ class TorchTrainer:
             raise ValueError(f"tensors: {error}; load it with the model that was trained") from error
         return _flatten(module)
 
-    def _logits(self, weights: Float32Array, x: InputArray) -> list[torch.Tensor]:
+    @contextlib.contextmanager
+    def _predicting(self, weights: Float32Array) -> Iterator[nn.Module]:
+        """Lend the module with these weights."""
         self._check_weights(weights)
         _load(self._module, weights)
-        self._module.eval()
         with _one_thread(), torch.inference_mode():
-            return [
-                self._module(torch.from_numpy(np.array(x[first : first + _ROWS_AT_ONCE])))
-                for first in range(0, len(x), _ROWS_AT_ONCE)
-            ]
+            yield self._module.eval()
+
+    def _outputs(self, weights: Float32Array, x: InputArray) -> list[torch.Tensor]:
+        with self._predicting(weights) as module:
+            return [module(_tensor(x[rows])) for rows in _some_rows(x)]
 
     def _build(self) -> nn.Module:
         # A stream of a fixed name: what is random and frozen in the module is then the same in every process.
@@ -340,6 +302,22 @@ def _load(module: nn.Module, weights: Float32Array) -> None:
         for _, parameter in _trainable(module):
             parameter.copy_(flat[first : first + parameter.numel()].view_as(parameter))
             first += parameter.numel()
+
+
+def _measured(logits: Logits, x: InputArray, y: NDArray[Any], measure: Callable[..., Any]) -> FloatArray:
+    """Return what a loss or a score says of each row of ``x``, under what a function makes of it."""
+    found = np.empty(len(y))
+    for rows in _some_rows(y):
+        found[rows] = np.asarray(measure(logits(_tensor(x[rows])), _tensor(y[rows])))
+    return found
+
+
+def _some_rows(rows: NDArray[Any]) -> list[slice]:
+    return [slice(first, first + _ROWS_AT_ONCE) for first in range(0, len(rows), _ROWS_AT_ONCE)]
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _check_module(module: nn.Module) -> None:

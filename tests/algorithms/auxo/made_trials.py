@@ -1,16 +1,19 @@
 """What judges say, made up, and trials that hear it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from auxo.algorithms.auxo import OnTrial, Pooling
 from auxo.algorithms.auxo.evidence import Evidence, Said
-from auxo.algorithms.auxo.views import Prints, View
+from auxo.algorithms.auxo.trial import Shadow
+from auxo.algorithms.auxo.views import Prints, View, ViewName
 from auxo.core.aggregators import FedAvg, ServerState
 from auxo.core.types import BoolArray, FloatArray
 from tests.core.made_updates import FINGERPRINT, N_PARAMS
 
-JUDGE_SHARE = 0.25
-"""Of the clients, in trials of those that are many."""
+VIEWS: tuple[ViewName, ...] = ("plain", "without frequencies")
+"""Of candidates on trial side by side."""
 
 
 def said_of(  # noqa: PLR0913 - one for each thing that judges say
@@ -39,15 +42,28 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
 
 
 def two_groups(judges: int, gain: float, models: int = 3) -> FloatArray:
-    """Return losses of judges for whom in turn the first and the second branch is better than the own model."""
-    losses = np.ones((judges, models))
-    losses[np.arange(judges), 1 + np.arange(judges) % 2] = 1 - gain
+    """Return losses of judges for whom in turn the first and the second branch is better than the own model.
+
+    The other one is twice as much worse, so that no branch would serve all of them better than the own model does.
+    """
+    losses, mine = np.ones((judges, models)), np.arange(judges) % 2
+    losses[np.arange(judges), 1 + mine] = 1 - gain
+    losses[np.arange(judges), 2 - mine] = 1 + 2 * gain
     return losses
 
 
-def heard(said: Said, *, everybody: bool = False) -> Evidence:
-    """Return the evidence of judges who are heard in one round, after which it is looked."""
-    return Evidence.begin(said.losses.shape[1], everybody=everybody).after(said, is_look=True)
+def begun(models: int, *, everybody: bool = False) -> Evidence:
+    """Return the evidence of a trial of a single candidate with so many models, the own one among them."""
+    return Evidence.begin([models - 1], everybody=everybody)
+
+
+def heard(said: Said, branches: Sequence[int] = (), *, everybody: bool = False) -> Evidence:
+    """Return the evidence of judges who are heard in one round, after which it is looked.
+
+    ``branches`` are those of each candidate; none: all are of a single one.
+    """
+    candidates = branches or [said.losses.shape[1] - 1]
+    return Evidence.begin(candidates, everybody=everybody).after(said, is_look=True)
 
 
 def server_at(value: float) -> ServerState:
@@ -55,30 +71,33 @@ def server_at(value: float) -> ServerState:
     return FedAvg().initial(np.full(N_PARAMS, value, dtype=np.float32))
 
 
-def trial_of(  # noqa: PLR0913 - one for each thing that trials differ in
+def trial_of(
     rounds: int = 0,
     *,
-    branches: int = 2,
-    clusters: int = 3,
+    branches: Sequence[int] = (2,),
     everybody: bool = False,
     evidence: Evidence | None = None,
     trials: int = 1,
     others: bool = False,
 ) -> OnTrial:
-    """Return a trial of branches with models 1, 2 ..., whose clusters point along the axes of an update."""
-    centres = np.zeros((clusters, N_PARAMS))
-    centres[:branches] = np.eye(N_PARAMS)[:branches]
-    nothing = np.zeros((1, 0))
+    """Return a trial of candidates with so many branches each, whose models are 1, 2 ... one after another.
+
+    Clusters of the first point along the axes of an update, those of the second along the same ones backwards.
+    """
+    nothing, shadows = np.zeros((1, 0)), []
+    for candidate, count in enumerate(branches):
+        first = 1 + sum(branches[:candidate])
+        axes = np.eye(N_PARAMS)[:: -1 if candidate else 1]
+        servers = tuple(server_at(float(first + branch)) for branch in range(count))
+        shadows.append(Shadow(View(VIEWS[candidate]), axes[:count], servers))
     return OnTrial(
-        resumes=Pooling(trials=trials, share=1.0 if everybody else JUDGE_SHARE),
+        resumes=Pooling(trials=trials, everybody=everybody),
         generation=trials,
-        view=View(),
-        centres=centres,
         common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing),
         blocks=FINGERPRINT.blocks,
         others=others,
-        servers=tuple(server_at(1.0 + branch) for branch in range(branches)),
-        evidence=evidence or Evidence.begin(1 + branches, everybody=everybody),
-        settlers=np.zeros(branches),
+        shadows=tuple(shadows),
+        evidence=evidence or Evidence.begin(branches, everybody=everybody),
+        seen=np.zeros(0, dtype=np.int64),
         rounds=rounds,
     )

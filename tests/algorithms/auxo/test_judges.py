@@ -1,10 +1,10 @@
+"""Who judges, and by what mark a trial knows it again."""
+
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo.judges import are_controls, are_judges, judge_share, seals
-from auxo.algorithms.auxo.settings import TrialSettings
+from auxo.algorithms.auxo.judges import first_of, seals
 
 CLIENTS = np.arange(2_000)
 SECRET = "of a run"  # noqa: S105 - of a test
@@ -39,43 +39,25 @@ def test_seals_do_not_tell_how_far_numbers_are_apart() -> None:
     assert len(np.unique(steps)) == len(steps)
 
 
-def test_the_share_of_judges_is_as_large_as_it_is_said_to_be() -> None:
-    assert abs(are_judges(CLIENTS, 0.3).mean() - 0.3) < 0.05
-    assert are_judges(CLIENTS, 1.0).all()
-    assert not are_judges(CLIENTS, 0.0).any()
-    np.testing.assert_array_equal(are_judges(CLIENTS[::-1], 0.3)[::-1], are_judges(CLIENTS, 0.3))
-    assert (are_judges(CLIENTS, 0.2) <= are_judges(CLIENTS, 0.3)).all()
-
-
-@given(st.lists(st.integers(0, 2**63 - 1), unique=True, max_size=30), st.integers(0, 1000))
-def test_one_half_of_a_rounds_participants_is_the_control_in_whatever_order_they_come(
-    numbers: list[int], round_: int
+@given(
+    st.lists(st.integers(0, 2**63 - 1), unique=True, max_size=30), st.integers(0, 1000), st.integers(0, 40), st.data()
+)
+def test_so_many_of_those_who_may_are_taken_in_whatever_order_they_come(
+    numbers: list[int], round_: int, most: int, data: st.DataObject
 ) -> None:
     clients = np.array(numbers, dtype=np.int64)
-    controls = are_controls(clients, round_)
+    among = np.array(data.draw(st.lists(st.booleans(), min_size=len(numbers), max_size=len(numbers))), dtype=np.bool_)
+    taken = first_of(clients, among, most, round_)
 
-    assert controls.sum() == (len(clients) + 1) // 2
-    np.testing.assert_array_equal(are_controls(clients[::-1], round_), controls[::-1])
+    assert taken.sum() == min(most, among.sum())
+    assert not (taken & ~among).any()
+    np.testing.assert_array_equal(first_of(clients[::-1], among[::-1], most, round_), taken[::-1])
+    assert (first_of(clients, among, most + 1, round_) >= taken).all()
 
 
-def test_everybody_is_a_control_in_about_every_other_round() -> None:
-    often = np.mean([are_controls(CLIENTS[:40], round_) for round_ in range(400)], axis=0)
+def test_everybody_is_taken_about_as_often_and_others_in_every_round() -> None:
+    clients, among = CLIENTS[:40], np.ones(40, dtype=np.bool_)
+    often = np.mean([first_of(clients, among, 20, round_) for round_ in range(400)], axis=0)
 
     assert np.abs(often - 0.5).max() < 0.12
-    assert not np.array_equal(are_controls(CLIENTS, 1), are_controls(CLIENTS, 2))
-
-
-def test_who_judges_says_nothing_about_who_is_a_control() -> None:
-    both = are_judges(CLIENTS, 0.5) & are_controls(CLIENTS, 7)
-
-    assert abs(both.mean() - 0.25) < 0.05
-
-
-@pytest.mark.parametrize(
-    ("clients", "share"),
-    [(5000.0, 0.2), (300.0, 0.2), (200.0, 0.3), (120.0, 0.5), (119.0, 1.0), (4.0, 1.0), (0.0, 1.0)],
-)
-def test_the_fewer_clients_there_are_the_more_of_them_judge_and_everybody_where_that_were_most(
-    clients: float, share: float
-) -> None:
-    assert judge_share(clients, TrialSettings(judge_share=0.2, fewest_judges=60)) == pytest.approx(share)
+    assert not np.array_equal(first_of(clients, among, 20, 1), first_of(clients, among, 20, 2))

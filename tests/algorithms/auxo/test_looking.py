@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from auxo.algorithms.auxo.looking import Candidate, look
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
 from auxo.algorithms.auxo.views import ViewName
 from auxo.core.rng import stream
 from auxo.core.types import IntArray
@@ -14,7 +15,7 @@ CLUSTERS = 6
 
 
 def looked(at: Seen, most: int = CLUSTERS) -> tuple[Candidate, ...]:
-    return look(at.prints, at.blocks, CLUSTERS, most, at.first_half, stream(0, "cluster"))
+    return look(at.prints, at.blocks, most, at.first_half, stream(0, "cluster"))
 
 
 def nearest(candidate: Candidate, at: Seen) -> IntArray:
@@ -27,17 +28,28 @@ def nearest(candidate: Candidate, at: Seen) -> IntArray:
 @pytest.mark.parametrize(
     ("kind", "view"), [("classes", "plain"), ("turned", "without frequencies"), ("units", "input energies")]
 )
-def test_the_view_that_shows_the_planted_groups_comes_first_with_as_many_clusters(
+def test_the_view_that_shows_the_planted_groups_comes_first_unless_another_shows_them_too(
     kind: str, view: ViewName, groups: int, seed: int
 ) -> None:
     at = seen(kind, groups, seed=seed)
-    best = looked(at)[0]
+    found = looked(at)
+    place = [one.view.name for one in found].index(view)
 
-    assert best.view.name == view
-    assert best.clusters == groups
-    assert adjusted_rand_score(at.groups, nearest(best, at)) > 0.95
-    assert best.centres.shape[0] == CLUSTERS
-    assert best.centres.any(axis=1).tolist() == [True] * groups + [False] * (CLUSTERS - groups)
+    for best in found[: place + 1]:
+        assert best.clusters == groups
+        assert adjusted_rand_score(at.groups, nearest(best, at)) > 0.95
+        assert best.centres.any(axis=1).all()
+        assert best.shown > STANDS_OUT
+
+
+@pytest.mark.parametrize("most", [4, 8])
+def test_where_none_stand_out_half_as_many_clusters_leave_room_for_another_view(most: int) -> None:
+    rng = stream(0, "cloud")
+    at = of_updates(rng.standard_normal((400, 54)).astype(np.float32), np.zeros(400, dtype=np.int64))
+    found = [one for one in looked(at, most) if one.shown < STANDS_OUT]
+
+    assert found
+    assert all(2 <= one.clusters <= most // 2 for one in found)
 
 
 @pytest.mark.parametrize("groups", [2, 3])
@@ -46,7 +58,7 @@ def test_where_updates_are_too_few_to_tell_views_are_taken_as_they_come(groups: 
     found = looked(at)
 
     assert [one.view.name for one in found] == ["plain", "without frequencies", "input energies"]
-    assert {one.structure.shown for one in found} == {np.inf}
+    assert {one.shown for one in found} == {np.inf}
     assert found[0].clusters == groups
     assert adjusted_rand_score(at.groups, nearest(found[0], at)) == 1
 

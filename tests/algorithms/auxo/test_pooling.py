@@ -81,26 +81,44 @@ def test_a_round_is_kept_without_what_its_participants_shared_and_a_single_one_t
 
 
 def test_after_a_look_in_vain_it_rests_as_long_as_it_has_been_and_needs_twice_as_many() -> None:
-    again = pooled(10, 10, 10).failed(3, None, False, SETTINGS)
+    again = pooled(10, 10, 10).failed(3, (), False, SETTINGS)
 
     assert (again.rests_until, again.needs, again.rounds) == (6, 6, ())
     assert [again.pools(number) for number in (4, 6, 7)] == [False, False, True]
     assert [pooled(*[10] * rounds, start=again).is_full(SETTINGS) for rounds in (5, 6)] == [False, True]
-    third = again.failed(12, None, False, SETTINGS)
+    third = again.failed(12, (), False, SETTINGS)
     assert (third.rests_until, third.needs) == (24, 12)
 
 
 def test_where_everybody_has_been_seen_more_of_the_same_is_not_waited_for() -> None:
-    again = replace(pooled(10, 10, 10), share=1.0).failed(3, None, False, SETTINGS)
+    again = replace(pooled(10, 10, 10), everybody=True).failed(3, (), False, SETTINGS)
 
     assert (again.rests_until, again.needs) == (6, 3)
 
 
 def test_where_another_view_shows_groups_it_has_its_turn_at_once() -> None:
-    tried = replace(pooled(10), trials=2, needs=6).failed(20, "plain", True, SETTINGS)
+    tried = replace(pooled(10), trials=2, needs=6).failed(20, ("plain",), True, SETTINGS)
 
     assert (tried.rests_until, tried.needs, tried.trials, tried.tried) == (20, 6, 2, ("plain",))
     assert tried.pools(21)
+
+
+def test_views_that_were_on_trial_together_are_used_up_together_and_all_of_them_begin_anew() -> None:
+    first = Pooling(trials=1).failed(20, ("plain", "input energies"), True, SETTINGS)
+    second = first.failed(30, ("without frequencies",), False, SETTINGS)
+    third = second.failed(60, ("plain",), True, SETTINGS)
+
+    assert first.tried == ("plain", "input energies")
+    assert second.tried == ("plain", "input energies", "without frequencies")
+    assert third.tried == ("plain",)
+
+
+def test_where_a_trial_was_promising_no_view_is_used_up_and_it_is_looked_at_again_at_once() -> None:
+    before = replace(pooled(10), trials=2, needs=6, tried=("input energies",))
+    again = before.failed(20, (), True, SETTINGS)
+
+    assert (again.tried, again.needs, again.rests_until) == (("input energies",), 6, 20)
+    assert again.pools(21)
 
 
 @pytest.mark.parametrize("kind", ["classes", "units"])
@@ -112,7 +130,7 @@ def test_views_are_tried_in_turn_and_from_the_first_again(kind: str) -> None:
         state = pooled_from(at, settings, state)
         found = state.look(at.blocks, settings, stream(0, "cluster"))
         order.append(found[0].view.name)
-        state = state.failed(number, order[-1], len(found) > 1, settings)
+        state = state.failed(number, (order[-1],), len(found) > 1, settings)
 
     assert len(set(order[:3])) == 3
     assert order == order[:3] * 3
@@ -132,17 +150,27 @@ def test_no_more_clusters_are_looked_for_than_pairs_of_clients() -> None:
     assert most(60.0) >= 3
 
 
-@pytest.mark.parametrize(("clients", "everybody"), [(4, True), (119, True), (120, False), (5000, False)])
-def test_where_too_few_would_train_branches_everybody_judges(clients: int, everybody: bool) -> None:
-    assert Pooling().with_clients(clients, TrialSettings(fewest_judges=60)).everybody is everybody
+@pytest.mark.parametrize(
+    ("clients", "participants", "everybody"),
+    [
+        (4, 4, True),
+        (119, 40, True),
+        (200, 10, False),
+        (5000, 200, False),
+        (200, 200, True),  # all of them are there in every round, and nobody is new to a trial
+        (300, 150, True),
+        (2000, 1000, False),  # one in four is new in the third round, and they are many
+    ],
+)
+def test_everybody_judges_where_too_few_would_be_new_to_a_trial(
+    clients: int, participants: int, everybody: bool
+) -> None:
+    pool = Pooling()
+    for number in range(3):
+        who = stream(0, "draws", clients, number).permutation(clients)[:participants]
+        pool = pool.after(prints_of(participants), who, who, ClusteringSettings())
 
-
-def test_how_many_clients_there_are_is_told_when_it_begins_to_pool_and_not_in_between() -> None:
-    begun = pooled(10, start=Pooling().with_clients(1000, TrialSettings()))
-
-    assert begun.with_clients(3, TrialSettings()) is begun
-    again = Pooling(clients=1000.0).with_clients(3, TrialSettings())  # it has been counted before
-    assert not again.everybody
+    assert pool.counted(float(clients), TrialSettings(judges=60)).everybody is everybody
 
 
 @pytest.mark.parametrize("clients", [30, 300, 3000])
@@ -167,7 +195,7 @@ def test_there_are_as_many_clients_as_check_in_at_least_and_many_where_nobody_co
         strangers = strangers.after(prints_of(10, number), who, who, SETTINGS)
     counted = strangers.counted(25.0, TrialSettings())
     assert counted.clients == 300  # with fewer, one of as many pairs would have been the same client twice
-    assert counted.share == TrialSettings().judge_share
+    assert not counted.everybody
     assert pooled(10, 10, 10).counted(25.0, TrialSettings()).everybody
 
 
@@ -179,7 +207,7 @@ def test_a_single_round_tells_nothing_of_who_comes_again() -> None:
 def test_what_was_counted_is_kept_when_a_look_or_a_trial_came_to_nothing_but_a_child_has_fewer() -> None:
     counted = replace(pooled(10, 10, 10), trials=2).counted(25.0, TrialSettings())
 
-    assert counted.failed(3, None, False, SETTINGS).clients == 25.0
+    assert counted.failed(3, (), False, SETTINGS).clients == 25.0
     assert Pooling.of_child(counted, 7) == Pooling(rests_until=14, trials=2)
 
 

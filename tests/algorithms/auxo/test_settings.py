@@ -31,9 +31,7 @@ def test_impossible_settings_of_clustering_are_refused_by_name(name: str, value:
         ("min_gain", 1.0),
         ("min_gain", float("nan")),
         ("most_rounds", 1),
-        ("judge_share", 1.1),
-        ("judge_share", -0.1),
-        ("fewest_judges", 0),
+        ("judges", 0),
     ],
 )
 def test_impossible_settings_of_trials_are_refused_by_name(field: str, value: float) -> None:

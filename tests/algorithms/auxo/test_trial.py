@@ -7,29 +7,29 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.auxo import OnTrial, Pooling, TrialSettings
-from auxo.algorithms.auxo.evidence import OWN, Evidence, Said
-from auxo.algorithms.auxo.judges import TRAINS_ON, are_controls, are_judges, seals
+from auxo.algorithms.auxo.evidence import OWN, Said
+from auxo.algorithms.auxo.judges import TRAINS_ON, first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
-from auxo.algorithms.auxo.number_of_clusters import Structure
-from auxo.algorithms.auxo.trial import to_branches
+from auxo.algorithms.auxo.pooling import FIRST_LOOK
+from auxo.algorithms.auxo.trial import IntoShadows
 from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg
-from auxo.core.asking import BEST_ON_TRIAL, LEAST_LOSS, Answer, Asks, Judgement
+from auxo.core.asking import LEAST_LOSS, Answer, Asks, Judgement
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.gathering import Examined, Gathered, Returned, gather
+from auxo.core.gathering import AdmitAll, AdmitNone, Examined, Gathered, Returned, gather
 from auxo.core.matching import CheckIns
 from auxo.core.partition import Outlook
-from auxo.core.types import ROOT, Float32Array, FloatArray, IntArray
-from tests.algorithms.auxo.made_trials import JUDGE_SHARE, heard, said_of, server_at, trial_of, two_groups
+from auxo.core.types import ROOT, BoolArray, Float32Array, FloatArray, IntArray
+from tests.algorithms.auxo.made_trials import VIEWS, heard, said_of, server_at, trial_of, two_groups
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, claims, movement_of
 
 CLIENTS = 100 + np.arange(60)
+ROUND = 7
 SETTINGS = TrialSettings()
-JUDGES = are_judges(CLIENTS, JUDGE_SHARE)
 HALVES = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
 OUTLOOK = Outlook(progress=0.2, total_participants=60, cohorts=1, check_ins=60.0)
 
@@ -37,85 +37,136 @@ OUTLOOK = Outlook(progress=0.2, total_participants=60, cohorts=1, check_ins=60.0
 # The plan.
 
 
-def planned(trial: OnTrial, tree: CohortTree | None = None, asks: Asks | None = None) -> Plan:
+def planned(
+    trial: OnTrial,
+    tree: CohortTree | None = None,
+    asks: Asks | None = None,
+    labels: IntArray | None = None,
+    settings: TrialSettings = SETTINGS,
+) -> Plan:
     """Return who does what in a round of sixty on trial."""
     tree = tree or CohortTree()
     n, leaves = len(CLIENTS), tree.leaves
     here = CheckIns(CLIENTS, Requests.silent(tree, np.zeros(n, dtype=np.int64)))
-    state = CohortState(server_at(0.0), 7, memory=trial)
+    state = CohortState(server_at(0.0), ROUND, memory=trial)
     opening = Opening(leaves[0], tree, state, here, np.zeros(n, dtype=np.bool_), 0.2, n, secret="s")  # noqa: S106
-    plan = trial.plan(opening, Plan(np.arange(n), leaves, asks or Asks.plain(n)))
+    before = Plan(np.arange(n), leaves, asks or Asks.plain(n), notes=claims(n, labels=labels))
+    plan = trial.plan(opening, before, settings)
     plan.check(n, tree, len(trial.servers))
     return plan
 
 
+def judging_in(plan: Plan) -> BoolArray:
+    """Return who is asked to judge."""
+    asked = plan.asks.judges
+    return np.zeros(len(CLIENTS), dtype=np.bool_) if asked is None else np.asarray(asked.max(axis=1) >= 0)
+
+
+@pytest.mark.parametrize("rounds", range(FIRST_LOOK))
 @pytest.mark.parametrize("everybody", [False, True])
-def test_in_the_first_round_everybody_trains_the_cohorts_own_model_and_nobody_judges(everybody: bool) -> None:
-    asks = planned(trial_of(0, everybody=everybody)).asks
+def test_at_first_everybody_trains_the_cohorts_own_model_and_nobody_judges(everybody: bool, rounds: int) -> None:
+    labels = np.zeros(60, dtype=np.int64)
+    asks = planned(trial_of(rounds, everybody=everybody), labels=labels).asks
 
     assert set(asks.model.tolist()) == {OWN}
     assert asks.judges is None
-    assert set(asks.fold.tolist()) == ({0} if everybody else {-1})
+    assert set(asks.fold.tolist()) == ({TRAINS_ON} if everybody else {-1})
 
 
-def test_afterwards_judges_and_one_half_train_the_cohorts_own_model_and_the_others_the_best_branch() -> None:
-    asks = planned(trial_of(1)).asks
-    controls = are_controls(CLIENTS, 7)
+@pytest.mark.parametrize("rounds", range(FIRST_LOOK, 16))
+def test_where_clients_are_many_all_train_the_cohorts_own_model_on_all_their_samples_in_every_round(
+    rounds: int,
+) -> None:
+    plan = planned(trial_of(rounds), labels=np.zeros(60, dtype=np.int64))
 
-    assert controls.sum() == 30
-    np.testing.assert_array_equal(asks.model == BEST_ON_TRIAL, ~controls & ~JUDGES)
-    assert set(asks.model.tolist()) == {OWN, BEST_ON_TRIAL}
-    assert set(asks.fold.tolist()) == {-1}
-    assert asks.on_trial == 2
-
-
-@pytest.mark.parametrize("rounds", range(20))
-def test_sampled_judges_never_train_a_branch(rounds: int) -> None:
-    asks = planned(trial_of(rounds)).asks
-
-    assert not (JUDGES & (asks.model != OWN)).any()
-    assert asks.judges is None or not (~JUDGES & (asks.judges.max(axis=1) >= 0)).any()
+    assert set(plan.asks.model.tolist()) == {OWN}
+    assert set(plan.asks.fold.tolist()) == {-1}
+    assert judging_in(plan).all()  # nobody has been there before
+    assert plan.asks.judges is not None
+    assert (plan.asks.judges == [0, 1, 2]).all()
 
 
-def test_where_everybody_judges_all_train_on_one_half_of_their_samples_and_half_of_them_a_branch() -> None:
-    asks = planned(trial_of(5, everybody=True)).asks
+def test_no_more_judge_than_there_may_be_and_others_in_the_next_round() -> None:
+    few = replace(SETTINGS, judges=11)
 
-    np.testing.assert_array_equal(asks.model == BEST_ON_TRIAL, ~are_controls(CLIENTS, 7))
-    assert set(asks.fold.tolist()) == {0}
-    assert asks.judges is not None
-    assert (asks.judges == [0, 1, 2]).all()
-
-
-def test_few_sampled_judges_are_heard_at_first_and_more_later_and_everybody_always() -> None:
-    assert [one for one in range(34) if trial_of(one).hears] == [2, 4, 7, 8, *range(13, 17), *range(25, 33)]
-    assert [one for one in range(34) if trial_of(one, everybody=True).hears] == list(range(2, 34))
-    assert [one for one in range(34) if trial_of(one).is_look] == [2, 4, 8, 16, 32]
+    np.testing.assert_array_equal(
+        judging_in(planned(trial_of(3), settings=few)), first_of(CLIENTS, np.ones(60, dtype=np.bool_), 11, ROUND)
+    )
 
 
-def test_a_judge_is_asked_of_all_models_and_once_in_a_trial() -> None:
-    told = seals(CLIENTS[JUDGES][:5], 1, "s")
-    nobody = Evidence.begin(3, everybody=False)
-    some = replace(nobody, said=replace(said_of(two_groups(5, 0.1)), seals=told))
-    asked, fewer = (planned(trial_of(2, evidence=one)).asks.judges for one in (nobody, some))
+def test_whoever_has_taken_part_in_a_trial_does_not_judge_it() -> None:
+    trial = trial_of(2)
+    been = seals(CLIENTS[:25], trial.generation, "s")
+    after = trial.moved(trial.servers, Said.none(3), been)
 
-    assert asked is not None
-    assert fewer is not None
-    np.testing.assert_array_equal(asked.max(axis=1) >= 0, JUDGES)
-    assert (asked[JUDGES] == [0, 1, 2]).all()
-    np.testing.assert_array_equal(fewer.max(axis=1) >= 0, JUDGES & ~np.isin(CLIENTS, CLIENTS[JUDGES][:5]))
+    np.testing.assert_array_equal(judging_in(planned(after)), np.arange(60) >= 25)
+    another = replace(after, generation=trial.generation + 1)
+    assert judging_in(planned(another)).all()  # marks are of one trial
 
 
-def test_who_compares_leaves_goes_on_doing_so_and_branches_are_numbered_after_these() -> None:
+def test_nobody_judges_twice_or_after_it_has_trained_in_a_trial() -> None:
+    trial, judged = trial_of(0), list[int]()
+    rng = np.arange(60)
+    for rounds in range(12):
+        here = np.roll(rng, 7 * rounds)[:20]  # who comes this time
+        asked = np.flatnonzero(judging_in(planned(trial, settings=replace(SETTINGS, judges=8))))
+        some = [row for row in asked.tolist() if row in here]
+        judged += some
+        been = set(trial.seen.tolist())
+        assert not been & set(seals(CLIENTS[some], 1, "s").tolist())
+        said = replace(said_of(two_groups(len(some), 0.1)), seals=seals(CLIENTS[some], 1, "s"))
+        trial = trial.moved(trial.servers, said, seals(CLIENTS[here], 1, "s"))
+
+    assert judged
+    assert len(set(judged)) == len(judged)
+
+
+def test_who_compares_leaves_does_not_judge_and_branches_are_numbered_after_these() -> None:
     compares = np.arange(60) < 20
     asks = replace(Asks.plain(60), model=np.where(compares, LEAST_LOSS, OWN))
-    plan = planned(trial_of(2, everybody=True), HALVES, asks)
+    for everybody in (False, True):
+        plan = planned(trial_of(2, everybody=everybody), HALVES, asks)
 
-    assert (plan.asks.model[compares] == LEAST_LOSS).all()
-    assert (plan.asks.fold == TRAINS_ON).all()  # whatever they choose, their other half has to stay unseen
-    assert set(plan.asks.model[~compares].tolist()) == {OWN, BEST_ON_TRIAL}
+        assert (plan.asks.model == asks.model).all()
+        assert (plan.asks.fold == (TRAINS_ON if everybody else -1)).all()  # whatever they choose
+        np.testing.assert_array_equal(judging_in(plan), ~compares)
+        assert plan.asks.judges is not None
+        assert (plan.asks.judges[~compares] == [0, 2, 3]).all()
+
+
+def test_judges_are_asked_of_the_models_of_all_candidates() -> None:
+    plan = planned(trial_of(2, branches=(2, 3)))
+
     assert plan.asks.judges is not None
-    assert (plan.asks.judges[compares] == -1).all()
-    assert (plan.asks.judges[~compares] == [0, 2, 3]).all()
+    assert (plan.asks.judges == [0, 1, 2, 3, 4, 5]).all()
+
+
+# The plan where everybody judges.
+
+
+def test_where_everybody_judges_half_of_them_train_the_branch_that_their_label_names() -> None:
+    labels = np.arange(60) % 2
+    plan = planned(trial_of(5, everybody=True), labels=labels)
+    stays = first_of(CLIENTS, np.ones(60, dtype=np.bool_), 30, ROUND)
+
+    assert stays.sum() == 30
+    np.testing.assert_array_equal(plan.asks.model, np.where(stays, OWN, 1 + labels))
+    assert set(plan.asks.fold.tolist()) == {TRAINS_ON}
+    assert judging_in(plan).all()
+    assert plan.asks.judges is not None
+    assert (plan.asks.judges == [0, 1, 2]).all()
+
+
+def test_who_has_no_label_of_this_trial_or_one_of_another_candidate_trains_the_cohorts_own_model() -> None:
+    losses = np.column_stack([two_groups(8, 0.0), two_groups(8, 0.5)[:, 1:]])
+    evidence = heard(said_of(losses), [2, 2], everybody=True)
+    trial = trial_of(5, branches=(2, 2), everybody=True, evidence=evidence)
+    assert evidence.leading == 1
+
+    for label, models in ((-1, {OWN}), (0, {OWN}), (1, {OWN}), (2, {OWN, 3}), (3, {OWN, 4}), (4, {OWN})):
+        assert set(planned(trial, labels=np.full(60, label)).asks.model.tolist()) == models
+    stale = replace(trial, generation=2)  # labels are of the first one
+    assert set(planned(stale, labels=np.full(60, 2)).asks.model.tolist()) == {OWN}
 
 
 # Whom an update moves.
@@ -128,7 +179,7 @@ def closing(
     participants = Participants(clients[:n], (ROOT,), asked, notes=brought or claims(n))
     return Closing(
         ROOT,
-        (CohortState(server_at(0.0), 7, memory=trial),),
+        (CohortState(server_at(0.0), ROUND, memory=trial),),
         participants,
         OUTLOOK,
         n,
@@ -138,7 +189,11 @@ def closing(
 
 def gathered(now: Closing, returned: Sequence[Returned], trial: OnTrial) -> Gathered:
     sums = [FedAvg().accumulate(server) for server in (now.states[0].server, *trial.servers)]
-    return gather(iter(returned), FINGERPRINT, to_branches(trial, now), sums)
+    return gather(iter(returned), FINGERPRINT, IntoShadows(trial, len(now.models), AdmitAll()), sums)
+
+
+def prints_of(gathered: Gathered) -> Prints:
+    return Prints(gathered.directions, gathered.outputs, gathered.inputs)
 
 
 def along(axis: int, n: int) -> Float32Array:
@@ -146,11 +201,13 @@ def along(axis: int, n: int) -> Float32Array:
 
 
 def examined(update: Float32Array) -> Examined:
-    return Examined(Answer(update, 3), FINGERPRINT.of(update), 1.0)
+    nothing = np.zeros(0)
+    return Examined(Answer(update, 3), FINGERPRINT.of(update), 1.0, nothing, nothing)
 
 
-def test_in_the_first_round_an_update_moves_the_own_model_and_the_branch_that_it_is_nearest_to() -> None:
-    trial = trial_of(0, everybody=True)
+@pytest.mark.parametrize("rounds", [0, 1, 2, 9])
+def test_an_update_moves_the_own_model_and_in_its_shadow_the_branch_that_it_is_nearest_to(rounds: int) -> None:
+    trial = trial_of(rounds)
     updates = np.concatenate([along(0, 4), along(1, 2)])
     result = gathered(closing(trial, 6), [Returned(row, Answer(one, 5)) for row, one in enumerate(updates)], trial)
 
@@ -160,28 +217,49 @@ def test_in_the_first_round_an_update_moves_the_own_model_and_the_branch_that_it
     assert result.aggregated.tolist() == list(range(6))
 
 
-def test_updates_of_sampled_judges_move_no_branch() -> None:
-    trial = trial_of(0)
-    place = to_branches(trial, closing(trial)).place
-    moved = [place(row, examined(along(1, 1)[0]), OWN) for row in range(60)]
+def test_an_update_moves_a_branch_of_every_candidate() -> None:
+    admission = IntoShadows(trial_of(3, branches=(2, 3)), 1, AdmitAll())
 
-    assert moved == [OWN if judge else (OWN, 2) for judge in JUDGES]
+    # Of the first the branches are 1 and 2, along the first axes; of the second 3, 4 and 5, along the last ones.
+    assert admission.place(0, examined(along(0, 1)[0] + 0.1 * along(5, 1)[0]), OWN) == (OWN, 1, 3)
+    assert admission.place(0, examined(along(1, 1)[0] + 0.1 * along(3, 1)[0]), OWN) == (OWN, 2, 5)
 
 
-@pytest.mark.parametrize("everybody", [False, True])
-def test_after_the_first_round_an_update_moves_what_was_trained(everybody: bool) -> None:
-    trial = trial_of(1, everybody=everybody)
-    admission = to_branches(trial, closing(trial))
-    update = examined(along(1, 1)[0])
+def test_what_an_update_has_in_common_with_all_does_not_make_it_nearer_to_a_branch() -> None:
+    trial = trial_of(3)
+    common = replace(trial.common, directions=FINGERPRINT.of(along(0, 1)[0])[None, :])
+    update = examined((along(0, 1)[0] + 0.5 * along(1, 1)[0]).astype(np.float32))
 
-    assert [admission.place(0, update, model) for model in (0, 1, 2)] == [0, 1, 2]
+    assert IntoShadows(trial, 1, AdmitAll()).place(0, update, OWN) == (OWN, 1)
+    assert IntoShadows(replace(trial, common=common), 1, AdmitAll()).place(0, update, OWN) == (OWN, 2)
+
+
+def test_who_may_not_move_the_own_model_moves_no_branch() -> None:
+    update = Examined(Answer(np.zeros(N_PARAMS, dtype=np.float32), 10), np.eye(N_PARAMS)[0], 1.0)
+
+    assert IntoShadows(trial_of(3), 1, AdmitNone()).place(0, update, OWN) is None
+    assert IntoShadows(trial_of(3), 1, AdmitAll()).place(0, update, OWN) == (OWN, 1)
 
 
 def test_an_update_of_another_leafs_model_moves_nothing() -> None:
-    for rounds in (0, 1):
-        trial = trial_of(rounds)
-        admission = replace(to_branches(trial, closing(trial)), offered=2)
-        assert admission.place(0, examined(along(0, 1)[0]), 1) is None
+    for rounds in (0, 1, 5):
+        admission = IntoShadows(trial_of(rounds), 2, AdmitAll())
+        update = examined(along(0, 1)[0])
+        assert admission.place(0, update, 1) is None
+        assert admission.place(0, update, OWN) == (OWN, 2)  # branches come after the leaves
+
+
+def test_where_everybody_judges_the_leading_candidates_branches_move_by_those_who_train_them_once_some_do() -> None:
+    losses = np.column_stack([two_groups(8, 0.0), two_groups(8, 0.5)[:, 1:]])
+    evidence = heard(said_of(losses), [2, 2], everybody=True)
+    update = examined(along(0, 1)[0] + 0.1 * along(5, 1)[0])
+
+    early = IntoShadows(trial_of(FIRST_LOOK - 1, branches=(2, 2), everybody=True, evidence=evidence), 1, AdmitAll())
+    later = IntoShadows(trial_of(FIRST_LOOK, branches=(2, 2), everybody=True, evidence=evidence), 1, AdmitAll())
+
+    assert early.place(0, update, OWN) == (OWN, 1, 3)
+    assert later.place(0, update, OWN) == (OWN, 1)
+    assert [later.place(0, update, model) for model in (3, 4)] == [3, 4]
 
 
 # Who is heard.
@@ -193,17 +271,12 @@ def judging(losses: Sequence[float], others: Sequence[float | None] | None = Non
     return Answer(along(0, 1)[0], 10, model=model, judged=said)
 
 
-def said_in(
-    trial: OnTrial,
-    answers: Sequence[Answer],
-    late: Sequence[int] = (),
-    brought: Claims | None = None,
-    fold: int = -1,
-) -> Said:
+def said_in(trial: OnTrial, answers: Sequence[Answer], late: Sequence[int] = (), fold: int = -1) -> Said:
     n = len(answers)
-    asks = replace(Asks.plain(n), fold=np.full(n, fold), judges=np.tile([0, 1, 2], (n, 1)), on_trial=2)
-    now = closing(trial, n, asks, brought)
-    return trial.said(now, gathered(now, [Returned(r, a, late=r in late) for r, a in enumerate(answers)], trial))
+    asks = replace(Asks.plain(n), fold=np.full(n, fold), judges=np.tile([0, 1, 2], (n, 1)))
+    now = closing(trial, n, asks)
+    told = gathered(now, [Returned(r, a, late=r in late) for r, a in enumerate(answers)], trial)
+    return trial.said(now, told, prints_of(told))
 
 
 def test_judges_are_heard_with_what_they_said_on_either_half() -> None:
@@ -220,8 +293,7 @@ def test_halves_may_change_places_only_where_a_judge_has_trained_on_neither_alon
     answer = judging((1.0, 0.5, 0.7))
 
     assert said_in(trial_of(2), [answer]).both.tolist() == [True]
-    assert said_in(trial_of(2), [answer], fold=0).both.tolist() == [False]
-    assert said_in(trial_of(2, everybody=True), [answer], fold=0).both.tolist() == [False]
+    assert said_in(trial_of(2, everybody=True), [answer], fold=TRAINS_ON).both.tolist() == [False]
 
 
 def test_who_is_late_or_has_a_single_sample_or_no_loss_of_the_own_model_is_not_heard() -> None:
@@ -235,7 +307,8 @@ def test_who_was_not_asked_or_has_not_judged_is_not_heard() -> None:
     trial, silent = trial_of(2), Answer(along(0, 1)[0], 10)
     now = closing(trial, 1)
 
-    assert len(trial.said(now, gathered(now, [Returned(0, judging((1.0, 0.5, 0.7)))], trial)).seals) == 0
+    unasked = gathered(now, [Returned(0, judging((1.0, 0.5, 0.7)))], trial)
+    assert len(trial.said(now, unasked, prints_of(unasked)).seals) == 0
     assert len(said_in(trial, [silent, silent]).seals) == 0
     assert said_in(trial, [judging((1.0, 0.5, 0.7)), silent]).losses.tolist() == [[1.0, 0.5, 0.7]]
 
@@ -245,79 +318,167 @@ def test_a_branch_that_has_diverged_for_a_judge_is_not_its_choice() -> None:
 
     assert said.losses.tolist() == [[1.0, np.inf, 0.7]]
     assert said.other_losses.tolist() == [[1.0, np.inf, 0.6]]
-    assert said.gains(1.0).tolist() == pytest.approx([0.35])  # the mean of both ways
+    assert gains_of(said) == pytest.approx([0.35])  # the mean of both ways
 
 
-def test_who_tells_one_loss_of_each_model_is_taken_to_have_the_branch_it_has_settled_in_before() -> None:
+def test_who_tells_one_loss_of_each_model_is_taken_to_have_the_branch_that_its_update_is_nearest_to() -> None:
     app = judging((1.0, 0.5, 0.7), (None, None, None))
-    labels = np.array([1, -1, 0, 0, 7])
-    brought = replace(claims(5, labels=labels), generation=np.array([1, 1, 1, 9, 1]))
-    said = said_in(trial_of(2), [app] * 5, brought=brought, fold=0)
+    said = said_in(trial_of(2), [app, replace(app, update=along(1, 1)[0])])
 
-    np.testing.assert_array_equal(said.seals, seals(CLIENTS[[0, 2]], 1, "s"))  # others have settled nowhere here
-    assert said.gains(1.0).tolist() == pytest.approx([0.3, 0.5])
+    assert gains_of(said) == pytest.approx([0.5, 0.3])
+    assert said.both.tolist() == [False, False]
     assert said.samples.tolist() == [2.0, 2.0]  # a fifth of what they train on
 
 
-def test_participants_settle_in_the_branch_that_they_trained_or_found_best() -> None:
-    trial = trial_of(2)
-    answers = [Answer(along(0, 1)[0], 10, model=2), Answer(along(0, 1)[0], 10), judging((1.0, 0.5, 0.7))]
-    now = closing(trial, 3, replace(Asks.plain(3), judges=np.tile([0, 1, 2], (3, 1)), on_trial=2))
-    settled = trial.settled(gathered(now, [Returned(row, one) for row, one in enumerate(answers)], trial), 1)
+def test_who_tells_one_loss_has_a_branch_of_each_candidate_to_choose_and_no_other() -> None:
+    app = judging((1.0, 0.5, 0.7, 0.6, 0.4), (None,) * 5)
+    trial = trial_of(2, branches=(2, 2))
+    now = closing(trial, 1, replace(Asks.plain(1), judges=np.arange(5)[None, :]))
+    update = (along(0, 1)[0] + 0.1 * along(4, 1)[0]).astype(np.float32)
+    told = gathered(now, [Returned(0, replace(app, update=update))], trial)
+    said = trial.said(now, told, prints_of(told))
 
-    np.testing.assert_array_equal(settled, [[0, 1, 0], [np.nan] * 3, [1, 0, 0]])
+    assert np.isfinite(said.other_losses).tolist() == [[True, True, False, False, True]]
+    assert [said.gains(1.0, one, OWN).tolist() for one in trial.evidence.candidates] == [[0.5], [0.6]]
+
+
+def test_samples_that_judges_say_they_judge_by_are_believed() -> None:
+    said = said_in(trial_of(2), [replace(judging((1.0, 0.5, 0.7)), judged_by=3)])
+
+    assert said.samples.tolist() == [3.0]
+
+
+def gains_of(said: Said) -> FloatArray:
+    """Return what judges gain by their choice among all models over the cohort's own."""
+    return said.gains(1.0, np.arange(said.losses.shape[1]), OWN)
+
+
+# Labels.
+
+
+def labels_in(trial: OnTrial, answers: Sequence[Answer], clusters: int = 4) -> FloatArray:
+    models, n = 1 + len(trial.servers), len(answers)
+    asks = replace(Asks.plain(n), judges=np.tile(np.arange(models), (n, 1)))
+    now = closing(trial, n, asks)
+    told = gathered(now, [Returned(row, one) for row, one in enumerate(answers)], trial)
+    return trial.labels(told, prints_of(told), clusters)
+
+
+def test_a_label_is_the_branch_that_an_update_of_the_own_model_is_nearest_to() -> None:
+    told = labels_in(trial_of(3), [Answer(along(axis, 1)[0], 5) for axis in (0, 1)])
+
+    np.testing.assert_array_equal(told, [[1, 0, 0, 0], [0, 1, 0, 0]])
+
+
+def test_where_everybody_judges_a_label_is_the_branch_with_the_least_loss_on_the_half_that_one_trains_on() -> None:
+    trial = trial_of(3, everybody=True)
+    second = judging((1.0, 0.1, 0.9), (1.0, 0.8, 0.6))  # kept out, and trained on
+    silent = Answer(along(0, 1)[0], 5)
+    of_branch = Answer(along(0, 1)[0], 5, model=2)
+
+    np.testing.assert_array_equal(
+        labels_in(trial, [second, silent, of_branch]), [[0, 1, 0, 0], [1, 0, 0, 0], [np.nan] * 4]
+    )
+
+
+def test_where_everybody_judges_labels_are_of_the_leading_candidate() -> None:
+    losses = np.column_stack([two_groups(8, 0.0), two_groups(8, 0.5)[:, 1:]])
+    leads = heard(said_of(losses), [2, 2], everybody=True)
+    trial = trial_of(3, branches=(2, 2), everybody=True, evidence=leads)
+    answer = judging((1.0, 0.1, 0.2, 0.8, 0.7))
+
+    np.testing.assert_array_equal(labels_in(trial, [answer]), [[0, 0, 0, 1]])
 
 
 # How it begins and goes on.
 
 
-def test_every_branch_starts_from_the_cohorts_model_and_the_pool_is_forgotten() -> None:
+def pool_of(*, everybody: bool = False) -> Pooling:
     nothing = np.zeros((1, 0))
-    pooling = Pooling(trials=1, common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing), share=1.0)
-    centres = np.eye(N_PARAMS)[:4]
-    views = [Candidate(View(), Structure(shown, 2), centres) for shown in (2.0, 1.2, 0.8)]
-    trial = OnTrial.begin(pooling, tuple(views), server_at(3.0), FINGERPRINT.blocks, 2)
+    return Pooling(trials=1, common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing), everybody=everybody)
 
-    assert len(trial.servers) == 2
+
+def candidate(place: int, clusters: int, shown: float) -> Candidate:
+    return Candidate(View(VIEWS[place]), shown, np.eye(N_PARAMS)[:clusters])
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_every_branch_starts_from_the_cohorts_model_and_the_pool_is_forgotten(everybody: bool) -> None:
+    found = (candidate(0, 2, 2.0), candidate(1, 3, 1.2))
+    trial = OnTrial.begin(pool_of(everybody=everybody), found, server_at(3.0), FINGERPRINT.blocks, 8)
+
+    assert [len(shadow.servers) for shadow in trial.shadows] == [2, 3]
+    assert [one.tolist() for one in trial.evidence.candidates] == [[0, 1, 2], [0, 3, 4, 5]]
     assert all(np.array_equal(one.weights, server_at(3.0).weights) for one in trial.servers)
-    assert (trial.resumes.trials, trial.resumes.rounds, trial.generation, trial.evidence.everybody) == (2, (), 2, True)
-    assert trial.others
-    assert not OnTrial.begin(pooling, (views[0], views[2]), server_at(3.0), FINGERPRINT.blocks, 2).others
+    assert (trial.resumes.trials, trial.resumes.rounds, trial.resumes.common, trial.generation) == (2, (), None, 2)
+    assert trial.evidence.everybody is everybody
     assert trial.held_servers() == trial.servers
     assert trial.held_models() == ()
+    assert (trial.rounds, len(trial.seen)) == (0, 0)
+
+
+def test_as_many_candidates_are_on_trial_as_there_is_room_for_and_the_best_ones_first() -> None:
+    found = (candidate(0, 3, 2.0), candidate(1, 3, 1.5), replace(candidate(0, 2, 1.4), view=View("input energies")))
+    trial = OnTrial.begin(pool_of(), found, server_at(3.0), FINGERPRINT.blocks, 5)
+
+    assert [shadow.view.name for shadow in trial.shadows] == ["plain", "input energies"]
+    assert trial.others  # the second shows groups, too, and has to wait
+
+
+@pytest.mark.parametrize(("shown", "others"), [(1.5, True), (1.2, False), (np.inf, False)])
+def test_others_wait_for_their_turn_only_where_they_show_groups(shown: float, others: bool) -> None:
+    found = (candidate(0, 3, 2.0), candidate(1, 3, shown))
+
+    assert OnTrial.begin(pool_of(), found, server_at(3.0), FINGERPRINT.blocks, 5).others is others
+    assert not OnTrial.begin(pool_of(), found, server_at(3.0), FINGERPRINT.blocks, 6).others
 
 
 def test_a_round_counts_and_is_looked_at_when_it_is_time() -> None:
-    said = said_of(two_groups(6, 0.2))
+    said, nobody = said_of(two_groups(6, 0.2)), np.zeros(0, dtype=np.int64)
     before = trial_of(2, everybody=True)
-    after = before.moved(before.servers, said, np.array([1, 0, 1]))
+    after = before.moved(before.servers, said, np.array([5, 3]))
 
-    assert (after.rounds, after.evidence.looks) == (3, 1)
-    assert after.moved(after.servers, said, np.array([1])).evidence.looks == 1
-    assert after.settlers.tolist() == [1, 2]
-    assert after.moved(after.servers, said, np.array([], dtype=np.int64)).settlers.tolist() == [1, 2]
+    assert (after.rounds, after.evidence.looks, after.seen.tolist()) == (3, 0, [3, 5])
+    again = after.moved(after.servers, said, np.array([4, 5]))
+    assert (again.evidence.looks, again.seen.tolist()) == (1, [3, 4, 5])
+    assert again.moved(again.servers, said, nobody).evidence.looks == 1
+    assert [one for one in range(34) if trial_of(one).is_look] == [3, 7, 15, 31]
+
+
+def test_models_that_have_moved_go_to_the_candidate_whose_they_are() -> None:
+    trial = trial_of(2, branches=(2, 3))
+    moved = tuple(server_at(10.0 + place) for place in range(5))
+    after = trial.moved(moved, Said.none(6), np.zeros(0, dtype=np.int64))
+
+    assert [[one.weights[0] for one in shadow.servers] for shadow in after.shadows] == [[10, 11], [12, 13, 14]]
 
 
 # What becomes of it.
 
 
 def verdict(
-    losses: FloatArray, *, rounds: int = 3, everybody: bool = False, scores: FloatArray | None = None
+    losses: FloatArray,
+    *,
+    rounds: int = 4,
+    branches: Sequence[int] = (),
+    everybody: bool = False,
+    scores: FloatArray | None = None,
 ) -> OnTrial:
     """Return a trial whose judges have all said this in its last round."""
-    evidence = heard(said_of(losses, scores=scores, round_=rounds - 1), everybody=everybody)
-    return trial_of(rounds, branches=losses.shape[1] - 1, clusters=4, evidence=evidence, everybody=everybody)
+    candidates = branches or [losses.shape[1] - 1]
+    evidence = heard(said_of(losses, scores=scores, round_=rounds - 1), candidates, everybody=everybody)
+    return trial_of(rounds, branches=candidates, evidence=evidence, everybody=everybody)
 
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_what_judges_are_sure_of_becomes_cohorts_with_the_models_that_they_chose(everybody: bool) -> None:
     losses = two_groups(60, 0.5)
-    losses[1::8] = two_groups(1, 0.5)  # some of the others are the first's as well
+    losses[1::12] = two_groups(1, 0.5)  # some of the others are the first's as well
     partition = verdict(losses, everybody=everybody).partition(server_at(0.0), 9, SETTINGS)
 
     assert partition is not None
-    assert partition.routes == (0, 1, 0, 0)  # there are but two clusters
-    assert partition.weights == pytest.approx((38 / 60, 22 / 60))
+    assert partition.routes == (0, 1)
+    assert partition.weights == pytest.approx((35 / 60, 25 / 60))
     assert [one.weights[0] for one in partition.servers] == [1.0, 2.0]
     assert partition.generation == 1
 
@@ -330,15 +491,7 @@ def test_a_branch_that_is_not_missed_goes_where_its_judges_would() -> None:
 
     assert partition is not None
     assert len(partition.servers) == 2
-    assert partition.routes == (0, 1, 1, 0)
-
-
-def test_who_has_trained_a_branch_counts_as_its_member_as_judges_do() -> None:
-    trial = replace(verdict(two_groups(60, 0.5)), settlers=np.array([90.0, 30.0]))
-    partition = trial.partition(server_at(0.0), 9, SETTINGS)
-
-    assert partition is not None
-    assert partition.weights == pytest.approx((120 / 180, 60 / 180))
+    assert partition.routes == (0, 1, 1)
 
 
 def test_children_go_on_with_the_optimiser_of_the_cohort() -> None:
@@ -349,23 +502,31 @@ def test_children_go_on_with_the_optimiser_of_the_cohort() -> None:
     assert [(one.slots, one.steps) for one in partition.servers] == [(parent.slots, 9)] * 2
 
 
-def test_the_cohorts_own_model_may_be_one_child() -> None:
-    losses = np.tile([0.4, 0.9], (60, 1))  # most are served well as it is
+def test_the_cohorts_own_model_may_be_one_child_which_no_label_leads_to() -> None:
+    losses = np.tile([0.4, 2.9], (60, 1))  # most are served well as it is
     losses[::4] = [2.0, 0.3]
-    trial = replace(verdict(losses), settlers=np.array([500.0]))  # who had no other choice tells nothing
-    partition = trial.partition(server_at(0.0), 9, SETTINGS)
+    partition = verdict(losses).partition(server_at(0.0), 9, SETTINGS)
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == [0.0, 1.0]
-    assert partition.routes[0] == 1
+    assert partition.routes == (1, 0)  # there is but one branch, and so but one label
     assert partition.weights == pytest.approx((0.75, 0.25))
 
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_judges_who_gain_nothing_make_no_partition(everybody: bool) -> None:
     assert verdict(np.ones((60, 3)), everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is None
-    nobody = trial_of(3, everybody=everybody)
+    nobody = trial_of(4, everybody=everybody)
     assert nobody.partition(server_at(0.0), 9, SETTINGS) is None
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_branches_that_are_merely_ahead_for_everybody_make_no_partition(everybody: bool) -> None:
+    ahead = np.tile([1.0, 0.5, 0.6], (60, 1))
+
+    assert verdict(ahead, everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is None
+    ahead[:, 2] = np.where(np.arange(60) % 2, 0.1, 0.9)  # for half of them the second is better still
+    assert verdict(ahead, everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is not None
 
 
 def test_too_many_children_for_the_participants_make_no_partition() -> None:
@@ -376,30 +537,49 @@ def test_too_many_children_for_the_participants_make_no_partition() -> None:
 
 
 def test_a_gain_that_is_sure_and_small_makes_no_partition() -> None:
-    trial = verdict(two_groups(2000, 0.03))
+    trial = verdict(two_groups(3000, 0.03), rounds=SETTINGS.most_rounds)
 
-    assert trial.evidence.is_sure(1e-6)
-    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.02)) is not None
-    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.04)) is None
+    assert trial.evidence.is_sure(0, 1e-6)
+    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.029)) is not None
+    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.031)) is None
+
+
+@pytest.mark.parametrize(("rounds", "needed"), [(4, 0.05), (8, 0.1), (16, 0.2), (17, 0.2)])
+def test_the_earlier_it_is_the_less_must_be_gained_for_branches_part_round_by_round(rounds: int, needed: float) -> None:
+    settings = replace(SETTINGS, min_gain=0.2)
+    parts = [
+        verdict(two_groups(6000, factor * needed), rounds=rounds).partition(server_at(0.0), 9, settings) is not None
+        for factor in (0.95, 1.05)
+    ]
+
+    assert parts == [False, True]
 
 
 @pytest.mark.parametrize(("better", "parts"), [(0.1, True), (0.0, False), (-0.1, False), (np.nan, True)])
-def test_a_smaller_loss_without_a_better_score_makes_no_partition(better: float, parts: bool) -> None:
+def test_a_smaller_loss_without_a_better_score_makes_no_partition_and_is_promising(better: float, parts: bool) -> None:
     losses = two_groups(60, 0.5)
     scores = np.where(losses < 1, 0.5 + better, 0.5 + 0 * better)
-    partition = verdict(losses, scores=scores).partition(server_at(0.0), 9, SETTINGS)
+    trial = verdict(losses, scores=scores)
 
-    assert (partition is not None) is parts
+    assert (trial.partition(server_at(0.0), 9, SETTINGS) is not None) is parts
+    assert trial.is_promising(SETTINGS)
+
+
+def test_what_nobody_is_sure_of_promises_nothing() -> None:
+    assert not verdict(np.ones((60, 3))).is_promising(SETTINGS)
+    assert not verdict(np.tile([1.0, 0.5, 0.6], (60, 1))).is_promising(SETTINGS)  # ahead for everybody
+    assert not trial_of(5).is_promising(SETTINGS)
 
 
 def test_where_everybody_judges_a_partition_is_made_after_a_look_only() -> None:
     losses = two_groups(12, 0.5)
     made = [
         verdict(losses, rounds=rounds, everybody=True).partition(server_at(0.0), 9, SETTINGS) is not None
-        for rounds in range(3, 11)
+        for rounds in range(3, 10)
     ]
 
-    assert made == [True, False, True, False, False, False, True, False]
+    assert made == [False, True, False, False, False, True, False]
+    assert verdict(two_groups(60, 0.5), rounds=3).partition(server_at(0.0), 9, SETTINGS) is not None  # a sample
 
 
 def test_the_more_trials_a_cohort_has_had_the_more_must_be_shown() -> None:
@@ -410,22 +590,91 @@ def test_the_more_trials_a_cohort_has_had_the_more_must_be_shown() -> None:
     assert later.partition(server_at(0.0), 9, SETTINGS) is None
 
 
+# Candidates side by side.
+
+
+def side_by_side(gains: tuple[float, float], judges: int = 60, rounds: int = 4) -> OnTrial:
+    """Return a trial of two candidates of two branches each, by which judges gain so much."""
+    one, other = (two_groups(judges, gain) for gain in gains)
+    return verdict(np.column_stack([one, other[:, 1:]]), rounds=rounds, branches=(2, 2))
+
+
+@pytest.mark.parametrize(("gains", "kept"), [((0.4, 0.5), [3.0, 4.0]), ((0.5, 0.4), [1.0, 2.0])])
+def test_the_candidate_by_which_judges_gain_most_is_taken(gains: tuple[float, float], kept: list[float]) -> None:
+    trial = side_by_side(gains)
+    assert all(trial.evidence.is_sure(one, 0.001) for one in range(2))
+    partition = trial.partition(server_at(0.0), 9, SETTINGS)
+
+    assert partition is not None
+    assert [one.weights[0] for one in partition.servers] == kept
+    assert partition.weights == pytest.approx((0.5, 0.5))
+    assert len(partition.routes) == 4  # any label that there may be leads somewhere
+    assert set(partition.routes) == {0, 1}
+
+
+def test_labels_of_another_candidate_lead_where_its_judges_would_go() -> None:
+    losses = np.column_stack([two_groups(80, 0.3), two_groups(80, 0.5)[::-1, 1:]])
+    partition = verdict(losses, branches=(2, 2)).partition(server_at(0.0), 9, SETTINGS)
+
+    assert partition is not None
+    assert [one.weights[0] for one in partition.servers] == [3.0, 4.0]
+    assert partition.routes == (1, 0, 0, 1)  # groups come the other way round in the second
+
+
+def hesitates(rounds: int) -> OnTrial:
+    """Return a trial whose judges gain most by the second candidate, and are sure of the first one only."""
+    trial = side_by_side((0.2, 0.3), rounds=rounds)
+    stakes = trial.evidence.log_stakes.copy()
+    stakes[1] = 0.0
+    return replace(trial, evidence=replace(trial.evidence, log_stakes=stakes))
+
+
+def test_the_candidate_by_which_judges_gain_most_is_waited_for_while_the_trial_goes_on() -> None:
+    assert hesitates(SETTINGS.most_rounds - 1).partition(server_at(0.0), 9, SETTINGS) is None
+    last = hesitates(SETTINGS.most_rounds).partition(server_at(0.0), 9, SETTINGS)
+
+    assert last is not None
+    assert [one.weights[0] for one in last.servers] == [1.0, 2.0]
+
+
+def test_candidates_share_the_chance_of_an_error() -> None:
+    # So many judges are sure enough of one candidate alone, and not of one of two.
+    alone = [verdict(two_groups(judges, 0.5)).partition(server_at(0.0), 9, SETTINGS) for judges in range(8, 40)]
+    shared = [side_by_side((0.5, 0.0), judges).partition(server_at(0.0), 9, SETTINGS) for judges in range(8, 40)]
+    first, second = (next(place for place, one in enumerate(made) if one is not None) for made in (alone, shared))
+    half = replace(SETTINGS, alpha=SETTINGS.alpha / 2)
+
+    assert first < second
+    assert verdict(two_groups(8 + second, 0.5)).partition(server_at(0.0), 9, half) is not None
+    assert verdict(two_groups(7 + second, 0.5)).partition(server_at(0.0), 9, half) is None
+
+
+# The end.
+
+
 def test_it_is_given_up_when_judges_gain_too_little_but_not_at_once() -> None:
     nothing, much = np.ones((60, 3)), two_groups(60, 0.5)
 
-    assert [verdict(nothing, rounds=rounds).is_over(SETTINGS) for rounds in (3, 4, 5)] == [False, False, True]
+    assert [verdict(nothing, rounds=rounds).is_over(SETTINGS) for rounds in (3, 4, 5)] == [False, True, True]
     assert not verdict(much, rounds=5).is_over(SETTINGS)
     everybody = [verdict(nothing, rounds=rounds, everybody=True).is_over(SETTINGS) for rounds in range(3, 10)]
-    assert everybody == [False, False, True, False, False, False, True]
+    assert everybody == [False, True, False, False, False, True, False]
 
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_a_trial_that_is_sure_of_nothing_ends_and_sooner_where_nobody_judges(everybody: bool) -> None:
-    for losses, rounds in ((np.zeros((0, 3)), 8), (two_groups(2, 0.5), 32)):
-        assert not verdict(losses, rounds=rounds, everybody=everybody).is_over(SETTINGS)
-        assert verdict(losses, rounds=rounds + 1, everybody=everybody).is_over(SETTINGS)
+    unsure, silence = (
+        [
+            verdict(losses, rounds=rounds, everybody=everybody).is_over(SETTINGS)
+            for rounds in range(3, SETTINGS.most_rounds + 1)
+        ]
+        for losses in (two_groups(2, 0.5), np.zeros((0, 3)))
+    )
+
+    assert unsure == [False] * (SETTINGS.most_rounds - 3) + [True]
+    assert 3 + silence.index(True) == 4
 
 
-def test_what_judges_gain_is_told_and_zero_before_they_have_been_heard() -> None:
-    assert trial_of(1).gain() == 0.0
-    assert verdict(two_groups(60, 0.25)).gain() == pytest.approx(0.25)
+def test_a_trial_goes_on_while_one_of_its_candidates_may_pay() -> None:
+    assert not side_by_side((0.0, 0.3), rounds=8).is_over(SETTINGS)
+    assert side_by_side((0.0, 0.0), rounds=8).is_over(SETTINGS)

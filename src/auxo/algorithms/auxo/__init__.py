@@ -1,9 +1,9 @@
 """Auxo, the default algorithm: cohorts of alike clients are found while they train, and tried before they are made.
 
 algorithm.py has its rounds (Algorithm 1), settings.py its settings. A cohort pools fingerprints (pooling.py), looks at
-them (looking.py) in several views (views.py), tells how many clusters there are (number_of_clusters.py) and lets them
-train branches (trial.py) until its judges (judges.py) are sure (evidence.py). After a partition a gate keeps out
-newcomers that do not fit (gate.py).
+them (looking.py) in several views (views.py) and tells how many clusters there are (number_of_clusters.py). Branches
+for these move in the shadow of its own model (trial.py) until its judges (judges.py) are sure (evidence.py). After a
+partition a gate keeps out newcomers that do not fit (gate.py).
 """
 
 from auxo.algorithms.auxo.algorithm import Auxo

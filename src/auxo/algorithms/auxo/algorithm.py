@@ -1,9 +1,9 @@
 """Auxo's server half: cohorts that are found while they train (Algorithm 1), with our corrections as defaults.
 
 A round goes aggregate -> cluster -> reward -> verdict. A cohort is `Pooling`: it trains its model, gathers fingerprints
-and looks at them; or it is `OnTrial`: its clusters train models of their own, and judges decide. Nothing about a client
-outlives a round. docs/departures.md says where and why this departs from the paper, rule by rule; algorithms/paper.py
-has the rules as they are printed.
+and looks at them; or it is `OnTrial`: branches move in the shadow of its model, and judges decide. Of clients nothing
+outlives a round but marks of who has taken part in a pool or a trial. docs/departures.md says where and why this
+departs from the paper, rule by rule; algorithms/paper.py has the rules as they are printed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from auxo.algorithms.auxo.gate import Gate
-from auxo.algorithms.auxo.judges import TRAINS_ON, seals
-from auxo.algorithms.auxo.pooling import Pooling, first_look
+from auxo.algorithms.auxo.judges import seals
+from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling, first_look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
-from auxo.algorithms.auxo.trial import OnTrial, labelled, to_branches
+from auxo.algorithms.auxo.trial import IntoShadows, OnTrial, labelled
 from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
@@ -43,7 +43,7 @@ from auxo.core.settings import checked, setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, FloatArray, IntArray
 
-_FIRST_VERDICT = 3  # rounds of a trial after which there can be a partition: one to begin, and two to part
+_FIRST_VERDICT = 1 + FIRST_LOOK  # rounds of a trial after which there can be a partition
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,8 @@ class Auxo:
         plan = compare_leaves(opening, plan, self.affinity.confirmations)
         phase = opening.state.memory
         if isinstance(phase, OnTrial):
-            return phase.plan(opening, plan)
-        pooling = own(Pooling, phase).with_clients(opening.state.check_ins, self.trial)
-        if not pooling.everybody or not pooling.pools(opening.state.round + 1):
-            return plan
-        return replace(plan, asks=replace(plan.asks, fold=np.full(len(plan.rows), TRAINS_ON)))
+            return phase.plan(opening, plan, self.trial)
+        return plan
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
@@ -138,11 +135,10 @@ class Auxo:
 
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
-        if isinstance(phase, OnTrial):
-            return to_branches(phase, closing)
-        if self.admit_misfits or closing.outlook.cohorts == 1:
-            return AdmitAll()
-        return Gate(self.rewards, own(Claims, closing.participants.notes).known)
+        gated: Admission = AdmitAll()
+        if not self.admit_misfits and closing.outlook.cohorts > 1:
+            gated = Gate(self.rewards, own(Claims, closing.participants.notes).known)
+        return IntoShadows(phase, len(closing.models), gated) if isinstance(phase, OnTrial) else gated
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -178,16 +174,15 @@ class Auxo:
             # The order in which participants were selected decides nothing, not even how clusters are numbered.
             here = here[np.argsort(closing.participants.clients[gathered.rows[here]], kind="stable")]
             clients = closing.participants.clients[gathered.rows[here]]
-            pool = phase.with_clients(closing.outlook.check_ins, self.trial)
             marks = seals(clients, phase.trials, closing.secret)
-            after = pool = pool.after(_prints(gathered, here), clients, marks, self.clustering)
+            after = pool = phase.after(_prints(gathered, here), clients, marks, self.clustering)
             if pool.is_full(self.clustering):
                 pool = pool.counted(closing.outlook.check_ins, self.trial)
                 found = pool.look(gathered.blocks, self.clustering, rng)
                 if found:
-                    after = OnTrial.begin(pool, found, state.server, gathered.blocks, pool.trials + 1)
+                    after = OnTrial.begin(pool, found, state.server, gathered.blocks, self.clustering.clusters)
                 else:
-                    after = pool.failed(state.round, None, False, self.clustering)
+                    after = pool.failed(state.round, (), False, self.clustering)
         claims = claims_of(closing, gathered)
         nothing = np.full((len(gathered.rows), self.clustering.clusters), np.nan)
         return Outcome(
@@ -197,31 +192,37 @@ class Auxo:
         )
 
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial) -> Outcome:
-        """Move the branches' models, hear the judges, and decide as soon as they are sure."""
+        """Move the cohort's model and the branches', hear the judges, and decide as soon as they are sure."""
         scale, offered = self._rate_scale(closing), len(closing.models)
         (state,) = stepped(closing, gathered, aggregator, scale)
         moved = zip(phase.servers, gathered.movements[offered:], strict=True)
         servers = tuple(one if by is None else aggregator.step(one, by, scale) for one, by in moved)
-        said = phase.said(closing, gathered)
-        after = phase.moved(servers, said, gathered.model[gathered.model >= offered] - offered)
+        prints = _prints(gathered, np.arange(len(gathered.rows)))
+        said = phase.said(closing, gathered, prints)
+        marks = seals(closing.participants.clients[gathered.rows], phase.generation, closing.secret)
+        after = phase.moved(servers, said, marks)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
         partition = after.partition(state.server, most, self.trial)
         is_over = partition is None and after.is_over(self.trial)
         memory: Pooling | OnTrial = after
         if is_over:
-            memory = after.resumes.failed(state.round, after.view.name, after.others, self.clustering)
+            again = after.is_promising(self.trial)
+            views = () if again else tuple(shadow.view.name for shadow in after.shadows)
+            memory = after.resumes.failed(state.round, views, again or after.others, self.clustering)
         claims = claims_of(closing, gathered)
         return Outcome(
             states=(replace(state, memory=memory),),
             decision=partition or Keep(),
             affinities=Affinities(
-                np.full(len(gathered.rows), np.nan), phase.settled(gathered, offered), phase.generation
+                np.full(len(gathered.rows), np.nan),
+                after.labels(gathered, prints, self.clustering.clusters),
+                phase.generation,
             ),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
                 labelled=labelled(closing, gathered, phase.generation),
                 judged=len(said.seals),
-                gain=after.gain(),
+                gain=float(after.evidence.gains.max()),
                 children=1 if partition is None else len(partition.weights),
                 gives_up=is_over,
             ),

@@ -1,17 +1,19 @@
 """Evidence that a partition pays: bets on what judges gain, which may be looked at at any time.
 
 A judge says the losses of the cohort's own model and of every branch's on two halves of its samples. By one half it
-chooses, as it will once a partition is made; by the other it is judged. Its gain is the loss of the cohort's own model
-less that of its choice. If parting does not pay, no bet on gains can be expected to win: the chance that a stake ever
-grows to a thousand times itself is one in a thousand, however often one looks (Ville's inequality; Waudby-Smith and
-Ramdas, Estimating means of bounded random variables by betting, 2024). So a trial may end as soon as it is sure.
+chooses, as it will once a partition is made; by the other it is judged. Its gain is the loss of the one model that
+would serve all best less that of its choice: a branch that is merely ahead for everybody is no reason to part. If
+parting does not pay, no bet on gains can be expected to win: the chance that a stake ever grows to a thousand times
+itself is one in a thousand, however often one looks (Ville's inequality; Waudby-Smith and Ramdas, Estimating means of
+bounded random variables by betting, 2024). So a trial may end as soon as it is sure.
 
 Where clients are many, judges are a sample of them. Each is heard once, and the stake is bet on one after another.
 Where everybody takes part the clients are all there is, and what is sampled is what they have held out: then each look
 is a test of its own over all of them, and looks share the chance of an error.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ OWN = 0
 """Place of the cohort's own model among those that are judged; branches follow."""
 
 _BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
+_CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 _MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
@@ -64,20 +67,28 @@ class Said:
             self.both,
         )  # fmt: skip
 
-    def gains(self, usual: float, models: IntArray | None = None) -> FloatArray:
-        """Return what each gains by its choice among ``models`` over the cohort's own, in parts of the usual loss.
+    def gains(self, usual: float, models: IntArray, single: int) -> FloatArray:
+        """Return what each gains by its choice among ``models`` over a single one for all, in parts of the usual loss.
 
-        Nobody gains or loses more than one of them, so that a few can neither win nor hide everything. None: among all.
+        Nobody gains or loses more than one of them, so that a few can neither win nor hide everything.
         """
-        one_way = _gains(self.other_losses, self.losses, usual, models)
-        other_way = _gains(self.losses, self.other_losses, usual, models)
+        one_way = _gains(self.other_losses, self.losses, usual, models, single)
+        other_way = _gains(self.losses, self.other_losses, usual, models, single)
         return np.where(self.both, (one_way + other_way) / 2, one_way)
 
-    def better_scores(self, models: IntArray) -> FloatArray:
+    def better_scores(self, models: IntArray, single: int) -> FloatArray:
         """Return by how much each one's score is better by its choice; NaN where it has told none."""
-        one_way = _better(self.other_losses, self.scores, models)
-        other_way = _better(self.losses, self.other_scores, models)
+        one_way = _better(self.other_losses, self.scores, models, single)
+        other_way = _better(self.losses, self.other_scores, models, single)
         return np.where(self.both, (one_way + other_way) / 2, one_way)
+
+    def best_single(self, usual: float) -> int:
+        """Return the one model that would serve them best if all had the same; nobody's word counts for more than one.
+
+        A judge that says a huge loss of the best one would else have all others seem to gain over another.
+        """
+        losses = np.minimum(_or_infinite(self.losses) / usual, _MOST_LOSS)
+        return int(np.clip(losses - losses[:, [OWN]], -1.0, 1.0).mean(axis=0).argmin())
 
 
 @dataclass(frozen=True)
@@ -85,27 +96,37 @@ class Evidence:
     """What has been heard in a trial, and what it comes to; nothing in it tells who has said it."""
 
     said: Said
+    candidates: tuple[IntArray, ...]  # of each the places of the models that one chooses among, the own one first
     everybody: bool  # the clients are all there is: a look is a test of its own
-    usual: float = 0.0  # loss of the cohort's own model when judges were heard first
-    log_stakes: FloatArray = field(default_factory=lambda: np.zeros(len(_BETS)))
+    log_stakes: FloatArray  # (candidates, models, bets) on gains over each model, if all had the same
+    usual: float = 0.0  # loss of the cohort's own model when judges were heard last
+    single: int = OWN  # the one model that would serve best if all had the same, by then
     looks: int = 0
 
     @staticmethod
-    def begin(models: int, *, everybody: bool) -> "Evidence":
-        """Return that of a trial of so many models, the cohort's own among them."""
-        return Evidence(Said.none(models), everybody)
+    def begin(branches: Sequence[int], *, everybody: bool) -> "Evidence":
+        """Return that of a trial of candidates with so many branches each."""
+        ends = np.cumsum(branches)
+        places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
+        models = 1 + int(ends[-1])
+        return Evidence(Said.none(models), places, everybody, np.zeros((len(branches), models, len(_BETS))))
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
         if len(more.seals) == 0:
             return self
-        usual = self.usual or float(np.median(more.losses[:, OWN]))
+        now = float(np.median(more.losses[:, OWN]))
+        usual = self.usual or now  # of an earlier round where there is one: what is bet on must not set its own scale
         if usual <= 0:  # there is nothing left to gain
             return self
-        heard = replace(self, said=self.said.and_of(more), usual=usual, looks=self.looks + is_look)
+        heard = replace(self, said=self.said.and_of(more), usual=now or usual, looks=self.looks + is_look)
+        heard = replace(heard, single=heard.recent.best_single(usual))
         if self.everybody:
             return heard
-        won = np.log1p(_BETS[:, None] * more.gains(usual)[None, :]).sum(axis=1)
+        # Which single model is best nobody knows beforehand: parting has to pay over each of them.
+        singles = range(more.losses.shape[1])
+        gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
+        won = np.log1p(_BETS[:, None] * gains[:, :, None, :]).sum(axis=3)
         return replace(heard, log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG))
 
     @property
@@ -118,14 +139,34 @@ class Evidence:
             return self.said.take(np.arange(max(0, min(heard // 2, heard - _FEWEST)), heard))
         return self.said.take(self.said.rounds > self.said.rounds.max() // 2)
 
-    def is_sure(self, alpha: float) -> bool:
+    @property
+    def gains(self) -> FloatArray:
+        """Return what judges gain by their choice among each candidate's models, in parts of the usual loss."""
+        if len(self.said.seals) == 0:
+            return np.zeros(len(self.candidates))
+        return np.array([self.recent.gains(self.usual, models, self.single).mean() for models in self.candidates])
+
+    @property
+    def by_gain(self) -> tuple[int, ...]:
+        """Return the candidates, the one first by which judges gain most."""
+        return tuple(np.argsort(-self.gains, kind="stable").tolist())
+
+    @property
+    def leading(self) -> int:
+        """Return the candidate by which judges gain most."""
+        return self.by_gain[0]
+
+    def is_sure(self, candidate: int, alpha: float) -> bool:
         """Return whether judges gain, with a chance of at most ``alpha`` in a whole trial that they do not."""
         if not self.everybody:
-            return bool(_mean_of_exp(self.log_stakes) >= 1 / alpha)
+            return bool(min(_mean_of_exp(one) for one in self.log_stakes[candidate]) >= 1 / alpha)
         if self.looks == 0:
             return False
         heard = self.recent
-        gains, held_out = heard.gains(self.usual), np.maximum(heard.samples, 1.0)
+        gains, held_out = (
+            heard.gains(self.usual, self.candidates[candidate], self.single),
+            np.maximum(heard.samples, 1.0),
+        )
         # As good as so many samples of one client would be (Hoeffding, for gains of samples within one usual loss).
         samples = len(gains) ** 2 / float((1 / held_out).sum())
         of_samples = samples * (_BETS * gains.mean() - _BETS**2 / 2)
@@ -133,27 +174,30 @@ class Evidence:
         stake = (_mean_of_exp(of_samples) + _mean_of_exp(of_clients)) / 2
         return bool(stake >= self.looks**2 / (_ALL_LOOKS * alpha))
 
-    def is_hopeless(self, min_gain: float) -> bool:
-        """Return whether judges gain less than is worth a partition, even with a deviation more."""
-        gains = self.recent.gains(self.usual)
-        return len(gains) > 1 and float(gains.mean() + gains.std() / np.sqrt(len(gains))) < min_gain
+    def is_hopeless(self, needed: float) -> bool:
+        """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
+        gains = np.stack([self.recent.gains(self.usual, models, self.single) for models in self.candidates])
+        heard = gains.shape[1]
+        if heard == 0:
+            return True
+        return heard > 1 and bool((gains.mean(axis=1) + gains.std(axis=1) / np.sqrt(heard) < needed).all())
 
-    def fewest(self, spare: float = 0.05) -> tuple[int, ...]:
-        """Return the fewest models that serve judges as well as all of them, two at least.
+    def fewest(self, candidate: int, spare: float = 0.05) -> IntArray:
+        """Return the fewest of a candidate's models that serve judges as well as all of them, two at least.
 
         One after another goes whom they do not miss: beyond a deviation, or by more than ``spare`` of all they gain.
         """
-        heard, kept = self.recent, np.arange(self.said.losses.shape[1])
-        all_gains = heard.gains(self.usual, kept)
+        heard, kept = self.recent, self.candidates[candidate]
+        all_gains = heard.gains(self.usual, kept, self.single)
         while len(kept) > 2:
-            missed = [all_gains - heard.gains(self.usual, kept[kept != one]) for one in kept]
+            missed = [all_gains - heard.gains(self.usual, kept[kept != one], self.single) for one in kept]
             means = np.array([one.mean() for one in missed])
             beyond = means - np.array([one.std() / np.sqrt(len(one)) for one in missed])
             least = int(beyond.argmin())
             if beyond[least] > 0 and means[least] > spare * all_gains.mean():
                 break
             kept = np.delete(kept, least)
-        return tuple(int(one) for one in kept)
+        return kept
 
 
 def share_of(alpha: float, number: int) -> float:
@@ -167,16 +211,29 @@ def choices(other_losses: FloatArray, models: IntArray | None = None) -> IntArra
     return np.asarray(places[other_losses[:, places].argmin(axis=1)])
 
 
-def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray | None) -> FloatArray:
-    if usual <= 0:
-        return np.zeros(len(by))
-    losses = np.minimum(np.where(np.isnan(on), np.inf, on) / usual, _MOST_LOSS)  # or two that have diverged differ
-    gains: FloatArray = losses[:, OWN] - losses[np.arange(len(on)), choices(by, models)]
+def _gains(by: FloatArray, on: FloatArray, usual: float, models: IntArray, single: int) -> FloatArray:
+    losses = np.minimum(_or_infinite(on) / usual, _MOST_LOSS)  # or two that have diverged differ
+    gains: FloatArray = losses[:, single] - losses[np.arange(len(on)), _unless_single(by, models, single)]
     return np.clip(gains, -1.0, 1.0)
 
 
-def _better(by: FloatArray, scores: FloatArray, models: IntArray) -> FloatArray:
-    return np.asarray(scores[np.arange(len(scores)), choices(by, models)] - scores[:, OWN])
+def _better(by: FloatArray, scores: FloatArray, models: IntArray, single: int) -> FloatArray:
+    return np.asarray(scores[np.arange(len(scores)), _unless_single(by, models, single)] - scores[:, single])
+
+
+def _unless_single(by: FloatArray, models: IntArray, single: int) -> IntArray:
+    """Return what judges choose who leave the one model for all only for a clearly better one.
+
+    Else those for whom many models are about as good would choose by chance, and hide what a few others gain.
+    """
+    if single in models:
+        by = by.copy()
+        by[:, single] *= 1 - _CLEARLY
+    return choices(by, models)
+
+
+def _or_infinite(losses: FloatArray) -> FloatArray:
+    return np.where(np.isnan(losses), np.inf, losses)
 
 
 def _mean_of_exp(logs: FloatArray) -> float:

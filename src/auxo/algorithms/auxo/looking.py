@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo.number_of_clusters import Structure, distinct, principal, silhouettes, structure
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, kmeans, principal, silhouettes, structure
 from auxo.algorithms.auxo.views import Prints, View, views_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -16,19 +16,18 @@ class Candidate:
     """Clusters that a partition can be tried with."""
 
     view: View
-    structure: Structure  # that the pool shows in it
-    centres: FloatArray  # (most clusters, axes); those of clusters that there are not are zero
+    shown: float  # how much structure the pool has in it, see `Structure`
+    centres: FloatArray  # (clusters, axes)
 
     @property
     def clusters(self) -> int:
         """Return how many there are."""
-        return self.structure.clusters
+        return len(self.centres)
 
 
 def look(
     prints: Prints,
     blocks: IntArray | None,
-    clusters: int,
     most: int,
     first_half: BoolArray,
     rng: np.random.Generator,
@@ -41,8 +40,7 @@ def look(
     Args:
         prints: pooled fingerprints, each round's without what its updates had in common.
         blocks: (width,) of the fingerprints.
-        clusters: that labels are numbered in.
-        most: clusters that are looked for.
+        most: clusters that are looked for; half as many where none stand out.
         first_half: (updates,) of which half of the clients each is.
         rng: for K-means.
     """
@@ -53,23 +51,20 @@ def look(
         if distinct(along) < 2 or len(points) < 4:
             continue
         found = structure(along, first_half, most, rng)
+        number = found.clusters
         if not np.isfinite(found.shown):
-            found = Structure(found.shown, silhouettes(along, most, rng))
-        centres = _centres(points, along, found.clusters, clusters, int(rng.integers(2**31)))
-        candidates.append(Candidate(view, found, centres))
-    return tuple(sorted(candidates, key=lambda one: -one.structure.shown))
+            number = silhouettes(along, most, rng)
+        elif found.shown < STANDS_OUT:  # any number is as good as another, and few leave room for another view
+            number = min(number, max(2, most // 2))
+        candidates.append(Candidate(view, found.shown, _centres(points, along, number, rng)))
+    return tuple(sorted(candidates, key=lambda one: -one.shown))
 
 
-def _centres(points: FloatArray, along: FloatArray, number: int, clusters: int, seed: int) -> FloatArray:
-    """Return K-means' centres in the space of the points; clusters that there are not have none.
+def _centres(points: FloatArray, along: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
+    """Return K-means' centres in the space of the points.
 
     They are numbered in the order in which they come first among the points: K-means numbers them by chance.
     """
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
-
-    labels = KMeans(number, n_init=_STARTS, random_state=seed).fit(along).labels_
-    centres = np.zeros((clusters, points.shape[1]))
+    _, labels = kmeans(along, number, _STARTS, rng)
     names, first = np.unique(labels, return_index=True)
-    for place, cluster in enumerate(names[np.argsort(first)]):
-        centres[place] = points[labels == cluster].mean(axis=0)
-    return centres
+    return np.stack([points[labels == cluster].mean(axis=0) for cluster in names[np.argsort(first)]])

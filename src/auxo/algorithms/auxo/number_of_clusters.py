@@ -7,26 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.core.types import BoolArray, FloatArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _POINTS = 2000  # that structure is looked for among; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
 _POWERS = 4  # of the points' spread, by which first axes stand out; as scikit-learn has it for few axes
 _STARTS = 2  # of K-means, when structure is looked for; our choice
-_TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K-means ends, ten times the usual
+_MOST_STEPS = 20  # of K-means
+_TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K-means ends
 _NEGLIGIBLE = 1e-9
 _DECIMALS = 9  # in which points that differ do, which have length one
-_CLOUDS = 3  # without clusters that points are held against; our choice
 _CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
-_DEVIATIONS = 2.0  # by which chance may have raised what points show; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
+STANDS_OUT = 1.3
+"""Structure beyond that of a cloud without clusters: chance shows up to 1.2; our choice."""
 
 
 @dataclass(frozen=True)
 class Structure:
     """How far points are from a cloud without clusters."""
 
-    shown: float  # what clusters explain at least, in parts of what they would of a cloud; infinity: nobody can tell
+    shown: float  # what clusters explain, in parts of what they would of a cloud; infinity: nobody can tell
     clusters: int  # with which most is shown
 
 
@@ -36,8 +37,7 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
     Centres of one half of the points are held against the other half. What they explain there over what they do not is
     divided by the same of as many normal points with the same principal axes: about 1 where there are no clusters. It
     is largest with as many clusters as there are, so long as these are about alike: with fewer some are not told
-    apart, and with more chance is explained on both sides. How far clouds differ from each other tells how far chance
-    may have raised it; that is taken off, and few points have to show more.
+    apart, and with more chance is explained on both sides.
 
     Args:
         along: (updates, axes) points along their principal axes, see `principal`.
@@ -50,21 +50,60 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
         along, halves = along[kept], halves[kept]
     if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
         return Structure(float("inf"), clusters)
-    seed = int(rng.integers(2**31))
-    clouds = [rng.standard_normal(along.shape) * along.std(axis=0) for _ in range(_CLOUDS)]
     counts = range(2, min(clusters, distinct(along[halves])) + 1)
     if not counts:
         return Structure(0.0, 2)
-    found = np.array([_odds(_explained(along, halves, count, seed)) for count in counts])
-    chance = np.zeros((len(clouds), len(counts)))
-    for number, cloud in enumerate(clouds):
-        odds = [_odds(_explained(cloud, halves, count, seed)) for count in counts]
-        chance[number] = np.maximum(odds, 1 / len(along))
-    usual = chance.mean(axis=0)
-    best = int(np.argmax(found / usual))
-    spread_of_one = float(np.sqrt(((chance / usual - 1) ** 2).sum() / ((_CLOUDS - 1) * len(counts))))
-    may_be_off = spread_of_one * np.sqrt(1 + 1 / _CLOUDS)
-    return Structure(float(found[best] / usual[best]) / (1 + _DEVIATIONS * may_be_off), counts[best])
+    cloud = rng.standard_normal(along.shape) * along.std(axis=0)
+    found = np.array([_odds(_explained(along, halves, count, rng)) for count in counts])
+    chance = np.array([_odds(_explained(cloud, halves, count, rng)) for count in counts])
+    ratios = found / np.maximum(chance, 1 / len(along))
+    best = int(ratios.argmax())
+    return Structure(float(ratios[best]), counts[best])
+
+
+def kmeans(points: FloatArray, number: int, starts: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Return (number, axes) centres and (points,) labels, the best of some starts (K-means++).
+
+    For a few hundred points scikit-learn takes three times as long to get ready as to do it.
+    """
+    best, least = (points[:number], np.zeros(len(points), dtype=np.int64)), np.inf
+    for _ in range(starts):
+        centres, labels, left = _kmeans(points, _spread_out(points, number, rng))
+        if left < least:
+            best, least = (centres, labels), left
+    return best
+
+
+def _spread_out(points: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
+    """Return some of the points, each drawn by its squared distance from those before."""
+    chosen = [int(rng.integers(len(points)))]
+    apart = _squares(points, points[chosen])[:, 0]
+    while len(chosen) < number:
+        drawn = int(np.searchsorted(np.cumsum(apart), rng.random() * apart.sum()))
+        chosen.append(min(drawn, len(points) - 1))
+        apart = np.minimum(apart, _squares(points, points[chosen[-1:]])[:, 0])
+    return points[chosen]
+
+
+def _kmeans(points: FloatArray, centres: FloatArray) -> tuple[FloatArray, IntArray, float]:
+    """Return centres, labels and the squared distances that are left, from these centres on."""
+    enough = _TOLERANCE * float(points.var(axis=0).mean())
+    for _ in range(_MOST_STEPS):
+        belongs = _squares(points, centres).argmin(axis=1)[:, None] == np.arange(len(centres))[None, :]
+        members = belongs.sum(axis=0)[:, None]
+        moved = np.where(members > 0, belongs.T.astype(np.float64) @ points / np.maximum(members, 1), centres)
+        far = float(((moved - centres) ** 2).sum())
+        centres = moved
+        if far <= enough:
+            break
+    squares = _squares(points, centres)
+    return centres, squares.argmin(axis=1), float(squares.min(axis=1).sum())
+
+
+def _squares(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return (points, centres) squared distances."""
+    within = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
+    return np.asarray(np.maximum(within - 2 * points @ centres.T, 0.0))
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
@@ -72,13 +111,11 @@ def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> i
 
     For points that are too few to be held against each other. More clusters have to be clearly farther apart.
     """
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
-    from sklearn.metrics import silhouette_score  # noqa: PLC0415 - likewise
+    from sklearn.metrics import silhouette_score  # noqa: PLC0415 - slow to import, and a device never needs it
 
-    seed = int(rng.integers(2**31))
     best, widest = 2, -1.0
     for number in range(2, min(clusters, distinct(along), len(along) - 1) + 1):
-        labels = KMeans(number, n_init=_STARTS, random_state=seed).fit(along).labels_
+        _, labels = kmeans(along, number, _STARTS, rng)
         apart = float(silhouette_score(along, labels)) if len(np.unique(labels)) > 1 else -1.0
         if apart > widest + _CLEARLY:
             best, widest = number, apart
@@ -109,12 +146,9 @@ def _odds(share: float) -> float:
     return max(share, 0.0) / max(1 - share, _NEGLIGIBLE)
 
 
-def _explained(points: FloatArray, first: BoolArray, clusters: int, seed: int) -> float:
+def _explained(points: FloatArray, first: BoolArray, clusters: int, rng: np.random.Generator) -> float:
     """Return the share of the second half's squared distances that the first half's centres explain."""
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import, and a device never needs it
-
     known, others = points[first], points[~first]
-    fitted = KMeans(clusters, n_init=_STARTS, tol=_TOLERANCE, random_state=seed).fit(known)
-    left = ((others - fitted.cluster_centers_[fitted.predict(others)]) ** 2).sum()
+    centres, _ = kmeans(known, clusters, _STARTS, rng)
     total = ((others - known.mean(axis=0)) ** 2).sum()
-    return float(1 - left / total) if total > 0 else 0.0
+    return float(1 - _squares(others, centres).min(axis=1).sum() / total) if total > 0 else 0.0

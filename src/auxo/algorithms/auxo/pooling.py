@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo.judges import judge_share
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, IntArray
 
+FIRST_LOOK = 2  # rounds of a trial after which judges are heard first; our choice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
 
 
@@ -51,22 +51,11 @@ class Pooling:
     rounds: tuple[PooledRound, ...] = ()
     common: Prints | None = None  # what the last round's participants shared
     clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
-    share: float = 0.0  # of the clients that would judge; 1: they are few, and train on one half of their samples
+    everybody: bool = False  # would judge: clients are few, and train on one half of their samples
 
     def pools(self, number: int) -> bool:
         """Return whether the round of this number is pooled."""
         return number > self.rests_until
-
-    @property
-    def everybody(self) -> bool:
-        """Return whether everybody would judge, and so trains on one half of its samples while it is looked at."""
-        return self.share >= 1
-
-    def with_clients(self, check_ins: float, settings: TrialSettings) -> "Pooling":
-        """Return it as it begins to pool, when it is told how many clients there are at least."""
-        if self.rounds:
-            return self
-        return replace(self, share=judge_share(max(self.clients, check_ins), settings))
 
     @staticmethod
     def of_child(parent: "Pooling", number: int) -> "Pooling":
@@ -92,19 +81,19 @@ class Pooling:
     def counted(self, check_ins: float, settings: TrialSettings) -> "Pooling":
         """Return it with the number of clients there are: two draws of one client are as rare as clients are many.
 
-        A single round, in which nobody can come again, tells nothing.
+        A single round, in which nobody can come again, tells nothing. Everybody has to judge where too few would be
+        left who have not taken part before judges are heard: clients are few, or most take part in every round.
         """
-        if len(self.rounds) == 1:
-            return self.with_number(max(self.clients, check_ins), settings)
         sizes = np.array([len(one.seals) for one in self.rounds], dtype=np.float64)
-        pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
-        _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
-        again = float((times * (times - 1) / 2).sum())
-        return self.with_number(max(check_ins, float(pairs / max(again, 1.0))), settings)
-
-    def with_number(self, clients: float, settings: TrialSettings) -> "Pooling":
-        """Return it with so many clients, and the share of them that would judge."""
-        return replace(self, clients=clients, share=judge_share(clients, settings))
+        clients, again = max(self.clients, check_ins), 1.0
+        if len(sizes) > 1:
+            pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2  # of participants of different rounds
+            _, times = np.unique(np.concatenate([one.seals for one in self.rounds]), return_counts=True)
+            again = float((times * (times - 1) / 2).sum())
+            clients = max(check_ins, float(pairs / max(again, 1.0)))
+        newcomers = clients * max(0.0, 1 - float(sizes.mean()) / max(clients, 1.0)) ** FIRST_LOOK
+        # Where nobody has come again there are more of them than small rounds can tell.
+        return replace(self, clients=clients, everybody=again > 0 and newcomers < 2 * settings.judges)
 
     def look(self, blocks: IntArray, settings: ClusteringSettings, rng: np.random.Generator) -> tuple[Candidate, ...]:
         """Return what a partition could be tried with, the best first; nothing where all updates are alike."""
@@ -115,24 +104,23 @@ class Pooling:
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
         most = int(np.clip(self.clients // 2, 2, settings.clusters))
-        found = look(prints, blocks, settings.clusters, most, first_half, rng)
+        found = look(prints, blocks, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found
 
-    def failed(self, number: int, view: ViewName | None, others: bool, settings: ClusteringSettings) -> "Pooling":
-        """Return it after a look, or a trial in a view, that came to nothing in the round of this number.
+    def failed(self, number: int, views: tuple[ViewName, ...], others: bool, settings: ClusteringSettings) -> "Pooling":
+        """Return it after a look, or a trial in some views, that came to nothing in the round of this number.
 
         Where another view shows groups it has its turn first. Then the cohort rests for as many rounds as lie behind
         it: to look costs something, and the longer it has found nothing the less there is to be found.
         """
-        tried = self.tried if view is None else (*self.tried, view)
-        if view in self.tried:  # all of them have had their turn, and it begins anew
-            tried = (view,)
+        # Where all of them have had their turn, it begins anew.
+        tried = views if set(views) & set(self.tried) else (*self.tried, *views)
         again = Pooling(number, self.needs, self.trials, tried, clients=self.clients)
         if others:
             return again
         needs = self.needs or settings.pool_rounds
-        more = needs if self.share >= 1 else 2 * needs  # where everybody has been seen, more of the same tells nothing
+        more = needs if self.everybody else 2 * needs  # where everybody has been seen, more of the same tells nothing
         return replace(again, rests_until=2 * number, needs=more)
 
 

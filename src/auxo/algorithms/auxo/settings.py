@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from auxo.core.settings import AtLeastTwo, Bounds, Fraction, PositiveInt, ProperFraction, checked, setting
+from auxo.core.settings import Bounds, PositiveInt, ProperFraction, checked, setting
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ from auxo.core.settings import AtLeastTwo, Bounds, Fraction, PositiveInt, Proper
 class ClusteringSettings:
     """How groups are looked for."""
 
-    # Each may become a branch with a model of its own, which judges and participants are sent.
+    # Each may become a branch with a model of its own, which judges are sent.
     clusters: Annotated[int, Bounds(ge=2, le=8)] = setting(
         8,
         "Most clusters of a cohort (the paper's K), and so the most children of a partition; how many there are is "
@@ -42,14 +42,11 @@ class TrialSettings:
         0.02,
         "Share of their loss that members must gain by parting; less is not worth fewer samples. Our choice.",
     )
-    most_rounds: AtLeastTwo = setting(32, "Rounds after which a trial ends that is not sure of anything; our choice.")
-    judge_share: Fraction = setting(
-        0.2,
-        "Least share of the clients, always the same ones, that judge a partition on trial and train no branch "
-        "meanwhile. Our choice.",
+    most_rounds: Annotated[int, Bounds(ge=4)] = setting(
+        16, "Rounds after which a trial ends that is not sure of anything; our choice."
     )
-    fewest_judges: PositiveInt = setting(
+    judges: PositiveInt = setting(
         60,
-        "Judges that there must be: where clients are fewer, a larger share of them judges; where that were most of "
-        "them, everybody does, by one half of its samples, and trains on the other half meanwhile. Our choice.",
+        "Most judges of a round on trial. Where fewer than twice as many clients would be new to a trial by then, "
+        "everybody judges, by one half of its samples, and trains on the other half meanwhile. Our choice.",
     )

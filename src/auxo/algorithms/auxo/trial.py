@@ -1,73 +1,95 @@
-"""A partition on trial: branches of one cohort train models of their own, and clients' samples judge them.
+"""A partition on trial: branches of one cohort, which cost it nothing, and judges who say whether they would pay.
 
-In its first round everybody trains the cohort's own model, and each update moves the branch too that it is nearest to.
-From then on one half of the participants trains the cohort's own model, which goes on as ever, and the others train
-whichever branch has the least loss on their samples: so clients settle, whatever clusters they came from. Judges say
-what the models do on samples that have trained none of them (`evidence`). As soon as they are sure that it pays the
-branches that they would miss become cohorts; if they never are, nothing has happened.
+Everybody goes on training the cohort's own model. Each update moves that model, as ever, and in the shadow of it the
+branch that it is nearest to: of every candidate one. So the cohort is trained as if nothing were on trial, and if
+nothing comes of it nothing has happened. Whoever takes part for the first time in a trial may judge it before it
+trains: its samples have moved neither the branches nor the cohort's own model since they parted (`evidence`). As soon
+as judges are sure that it pays, the branches that they would miss become cohorts.
+
+A branch moves by updates of a model that it drifts away from, so that after a while it goes too far: a trial is short.
+Where clients are few it would do so at once: there half of the participants train the branches of the candidate that
+leads themselves, and everybody judges.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
-from auxo.algorithms.auxo.judges import TRAINS_ON, are_controls, are_judges, seals
+from auxo.algorithms.auxo.judges import TRAINS_ON, first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
-from auxo.algorithms.auxo.pooling import Pooling
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
+from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
 from auxo.algorithms.auxo.settings import TrialSettings
 from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.aggregators import ServerState
-from auxo.core.asking import BEST_ON_TRIAL
-from auxo.core.claims import Claims, claims_of
+from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
-from auxo.core.gathering import Examined, Gathered
+from auxo.core.gathering import Admission, Examined, Gathered
 from auxo.core.own_state import own
 from auxo.core.partition import Partition
-from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.types import Float32Array, FloatArray, IntArray
 
-_LAST_PART = 0.75  # of the rounds up to a power of two, after which judges are heard: few at first, more later
-_FIRST_LOOK = 2  # rounds after which judges are heard first; our choice
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
 @dataclass(frozen=True)
+class Shadow:
+    """The branches of one candidate; nothing in it belongs to a client."""
+
+    view: View
+    centres: FloatArray  # (branches, axes) of the clusters that they began from
+    servers: tuple[ServerState, ...]
+
+    def nearest(self, prints: Prints, blocks: IntArray) -> IntArray:
+        """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
+        nearness = self.view.nearness(self.view.points(prints, blocks), self.centres)
+        best = np.where(np.isnan(nearness), -np.inf, nearness).argmax(axis=1)
+        return np.where(np.isnan(nearness).all(axis=1), -1, best)
+
+
+@dataclass(frozen=True)
 class OnTrial:
-    """A cohort whose clusters train branches; nothing in it belongs to a client."""
+    """A cohort with branches in its shadow."""
 
     resumes: Pooling  # what the cohort goes on with if nothing pays
     generation: int  # that labels are of
-    view: View
-    centres: FloatArray  # (clusters, axes) of the clusters that branches began from
-    common: Prints  # what the participants shared from whose updates they come
+    common: Prints  # what the participants shared from whose updates the clusters come
     blocks: IntArray  # (width,) of the fingerprints
-    others: bool  # another view shows groups, too
-    servers: tuple[ServerState, ...]  # of the branches
+    others: bool  # views that are not on trial show groups, too
+    shadows: tuple[Shadow, ...]
     evidence: Evidence
-    settlers: FloatArray  # (branches,) participants so far that liked each best
+    seen: IntArray  # marks of those who have taken part, see `auxo.algorithms.auxo.judges`
     rounds: int = 0
 
     @staticmethod
     def begin(
-        pooling: Pooling, found: tuple[Candidate, ...], server: ServerState, blocks: IntArray, generation: int
+        pooling: Pooling, found: tuple[Candidate, ...], server: ServerState, blocks: IntArray, most: int
     ) -> "OnTrial":
-        """Return a trial of the first of some candidates, in which every branch starts from the cohort's model."""
-        first, *rest = found
+        """Return a trial of the first candidates, ``most`` branches at the most; all start from the cohort's model."""
         assert pooling.common is not None  # noqa: S101 - something has been pooled
+        shadows: list[Shadow] = []
+        for one in found:
+            if sum(len(shadow.servers) for shadow in shadows) + one.clusters <= most:
+                shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters))
+        on_trial = [shadow.view.name for shadow in shadows]
+        others = any(STANDS_OUT < one.shown < np.inf and one.view.name not in on_trial for one in found)
         return OnTrial(
             resumes=replace(pooling, rounds=(), common=None, trials=pooling.trials + 1),
-            generation=generation,
-            view=first.view,
-            centres=first.centres,
+            generation=pooling.trials + 1,
             common=pooling.common,
             blocks=blocks,
-            others=any(1 < one.structure.shown < math.inf for one in rest),
-            servers=(server,) * first.clusters,
-            evidence=Evidence.begin(1 + first.clusters, everybody=pooling.everybody),
-            settlers=np.zeros(first.clusters),
+            others=others,
+            shadows=tuple(shadows),
+            evidence=Evidence.begin([len(shadow.servers) for shadow in shadows], everybody=pooling.everybody),
+            seen=np.zeros(0, dtype=np.int64),
         )
+
+    @property
+    def servers(self) -> tuple[ServerState, ...]:
+        """Return the branches' models, one candidate's after another's."""
+        return tuple(server for shadow in self.shadows for server in shadow.servers)
 
     def held_servers(self) -> tuple[ServerState, ...]:
         """Return the models of the branches."""
@@ -78,68 +100,82 @@ class OnTrial:
         return ()
 
     @property
-    def hears(self) -> bool:
-        """Return whether judges are heard in the next round.
-
-        Each is heard once where judges are a sample: few at first, when models have hardly parted, and more later.
-        """
-        if self.rounds < _FIRST_LOOK or self.evidence.everybody:
-            return self.rounds >= _FIRST_LOOK
-        return self.rounds > _LAST_PART * float(2 ** math.ceil(math.log2(self.rounds)))
-
-    @property
     def is_look(self) -> bool:
-        """Return whether what has been heard after the next round is looked at: after 2, 4, 8 ... rounds."""
-        return self.rounds >= _FIRST_LOOK and self.rounds & (self.rounds - 1) == 0
+        """Return whether few clients' words are weighed after the next round: after 4, 8, 16 ... rounds."""
+        return self.rounds >= FIRST_LOOK and self.rounds & (self.rounds + 1) == 0
 
-    def plan(self, opening: Opening, plan: Plan) -> Plan:
-        """Return who trains what: judges and half of the others the cohort's own model, the rest the best branch."""
+    def plan(self, opening: Opening, plan: Plan, settings: TrialSettings) -> Plan:
+        """Return who judges before it trains the cohort's own model: some of those who are there for the first time.
+
+        Where clients are few all judge, and half of the participants train the branch that their label names.
+        """
         asks, clients, offered = plan.asks, opening.selected.clients[plan.rows], len(plan.offered)
+        if self.evidence.everybody:
+            asks = replace(asks, fold=np.full(len(clients), TRAINS_ON))
+        if self.rounds < FIRST_LOOK:
+            return replace(plan, asks=asks)
         here = asks.model == OWN  # others are about to leave
-        judges = here & are_judges(clients, self.resumes.share)
-        tries = here & ~are_controls(clients, opening.state.round)
-        if not self.evidence.everybody:
-            tries &= ~judges
-            judges &= ~np.isin(seals(clients, self.generation, opening.secret), self.evidence.said.seals)
-        if self.rounds == 0:
-            tries = np.zeros_like(here)
         asked = np.array([OWN, *range(offered, offered + len(self.servers))])
-        model = np.where(tries, BEST_ON_TRIAL, asks.model)
-        heard = np.where((judges & self.hears)[:, None], asked[None, :], -1) if self.hears else None
-        fold = np.full(len(clients), TRAINS_ON) if self.evidence.everybody else asks.fold
-        return replace(plan, asks=replace(asks, fold=fold, model=model, judges=heard, on_trial=len(self.servers)))
+        if self.evidence.everybody:
+            branch, number = self._own_branch(plan), opening.state.round
+            tries = here & (branch >= 0) & ~first_of(clients, here, (len(clients) + 1) // 2, number)
+            asks = replace(asks, model=np.where(tries, offered + branch, asks.model))
+            judges = here
+        else:
+            fresh = here & ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
+            judges = first_of(clients, fresh, settings.judges, opening.state.round)
+        return replace(plan, asks=replace(asks, judges=np.where(judges[:, None], asked[None, :], -1)))
+
+    def _own_branch(self, plan: Plan) -> IntArray:
+        """Return the leading candidate's branch that each participant's label names; -1: none."""
+        claims, branches = own(Claims, plan.notes), self.evidence.candidates[self.evidence.leading][1:] - 1
+        is_one = (claims.generation == self.generation) & np.isin(claims.label, branches)
+        return np.where(is_one, claims.label, -1)
 
     def nearest(self, prints: Prints) -> IntArray:
-        """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
-        points = self.view.points(prints.less(self.common), self.blocks)
-        nearness = self.view.nearness(points, self.centres[: len(self.servers)])
-        best = np.where(np.isnan(nearness), -np.inf, nearness).argmax(axis=1)
-        return np.where(np.isnan(nearness).all(axis=1), -1, best)
+        """Return (updates, candidates) the place among all branches of each one's nearest; -1: none."""
+        seen, first, found = prints.less(self.common), 0, []
+        for shadow in self.shadows:
+            nearest = shadow.nearest(seen, self.blocks)
+            found.append(np.where(nearest < 0, -1, first + nearest))
+            first += len(shadow.servers)
+        return np.stack(found, axis=1)
 
-    def settled(self, gathered: Gathered, offered: int) -> FloatArray:
-        """Return (answers, clusters) 1 for the branch whose model had the least loss for a participant, else 0.
+    def labels(self, gathered: Gathered, prints: Prints, clusters: int) -> FloatArray:
+        """Return (answers, clusters) 1 for the branch that somebody belongs to, else 0.
 
-        NaN for those who have not looked: where they belong after a partition they find out when they come again.
+        That is the first candidate's that its update is nearest to; and where everybody judges, the leading one's with
+        the least loss on the half that it trains on. NaN for those of whom neither is known.
         """
-        branch = gathered.model - offered
-        told = gathered.judged.loss[:, 1 : 1 + len(self.servers)]
-        if told.shape[1] == len(self.servers):
-            has_judged = np.isfinite(told).any(axis=1) & (branch < 0)
-            branch = np.where(has_judged, _finite(told).argmin(axis=1), branch)
-        places = np.arange(len(self.centres))
+        candidate = self.evidence.leading if self.evidence.everybody else 0
+        branches = self.evidence.candidates[candidate]
+        branch = np.where(gathered.model == OWN, self.nearest(prints)[:, candidate], -1)
+        told = gathered.judged.other_loss
+        if self.evidence.everybody and told.shape[1] > branches[-1]:
+            has_said = np.isfinite(told[:, branches]).any(axis=1)
+            branch = np.where(has_said, choices(_finite(told), branches[1:]) - 1, branch)
+        places = np.arange(clusters)
         return np.where(branch[:, None] >= 0, (branch[:, None] == places[None, :]).astype(np.float64), np.nan)
 
-    def moved(self, servers: tuple[ServerState, ...], said: Said, branches: IntArray) -> "OnTrial":
-        """Return the trial after a round, with the branches that participants have trained in it."""
-        evidence = self.evidence.after(said, is_look=self.is_look)
-        settlers = self.settlers + np.bincount(branches, minlength=len(servers))
-        return replace(self, servers=servers, evidence=evidence, settlers=settlers, rounds=self.rounds + 1)
+    def moved(self, servers: tuple[ServerState, ...], said: Said, seen: IntArray) -> "OnTrial":
+        """Return the trial after a round, in which those with these marks have taken part."""
+        rest, shadows = list(servers), []
+        for shadow in self.shadows:
+            shadows.append(replace(shadow, servers=tuple(rest[: len(shadow.servers)])))
+            del rest[: len(shadow.servers)]
+        return replace(
+            self,
+            shadows=tuple(shadows),
+            evidence=self.evidence.after(said, is_look=self.is_look),
+            seen=np.union1d(self.seen, seen),
+            rounds=self.rounds + 1,
+        )
 
-    def said(self, closing: Closing, gathered: Gathered) -> Said:
+    def said(self, closing: Closing, gathered: Gathered, prints: Prints) -> Said:
         """Return what a round's judges have said.
 
-        Who has told one loss of each model, by validation data of its own, is taken to have the branch that it has
-        trained before: by the same samples it would choose and be judged.
+        Who has told one loss of each model, by validation data of its own, is taken to choose the branches that its
+        update is nearest to: by the same samples it would choose and be judged.
         """
         models, asked = 1 + len(self.servers), closing.participants.asks.judges
         if asked is None or gathered.judged.loss.shape[1] < models:
@@ -151,13 +187,11 @@ class OnTrial:
             & ~gathered.late
             & np.isfinite(gathered.judged.loss[:, OWN])
         )
-        judged, claims = gathered.judged, claims_of(closing, gathered).take(rows)
-        trains_on_all = closing.participants.asks.fold[gathered.rows[rows]] < 0
+        judged, is_judge = gathered.judged, np.isin(np.arange(len(gathered.rows)), rows)
         by = _finite(judged.other_loss[rows, :models])
         is_untold = np.isnan(judged.other_loss[rows, :models]).all(axis=1)
-        usable = (claims.generation == self.generation) & (claims.label >= 0) & (claims.label < models - 1)
-        by[is_untold] = _only(np.where(usable, claims.label + 1, OWN), models)[is_untold]
-        heard = np.flatnonzero(~is_untold | usable)
+        if is_untold.any():
+            by[is_untold] = _only(self.nearest(prints.take(is_judge))[is_untold], models)
         guessed = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows]
         samples = np.where(np.isnan(judged.samples[rows]), guessed, judged.samples[rows])
         clients = closing.participants.clients[gathered.rows[rows]]
@@ -169,43 +203,54 @@ class OnTrial:
             scores=judged.score[rows, :models],
             other_losses=by,
             other_scores=judged.other_score[rows, :models],
-            both=trains_on_all & ~is_untold & np.array(not self.evidence.everybody),
-        ).take(heard)
-
-    def gain(self) -> float:
-        """Return what judges gain by their choice, as a share of the loss of the cohort's own model."""
-        gains = self.evidence.recent.gains(self.evidence.usual)
-        return float(gains.mean()) if len(gains) else 0.0
+            both=~is_untold & np.array(not self.evidence.everybody),
+        )
 
     def partition(self, own_server: ServerState, most: int, settings: TrialSettings) -> Partition | None:
         """Return what judges are sure of; None: nothing as yet.
+
+        The candidate by which they gain most is waited for while the trial goes on.
 
         Args:
             own_server: the cohort's own model, which may be one of those that they would miss.
             most: children that there may be.
             settings: see `TrialSettings`.
         """
-        alpha = share_of(settings.alpha, self.resumes.trials)
-        if (self.evidence.everybody and not self._has_looked) or not self.evidence.is_sure(alpha):
+        if self.evidence.everybody and not self._has_looked:
             return None
-        kept = np.array(self.evidence.fewest())
+        alpha = self._alpha(settings)
+        is_last = self.rounds >= settings.most_rounds
+        for candidate in self.evidence.by_gain[: None if is_last else 1]:
+            if self.evidence.is_sure(candidate, alpha):
+                made = self._partition(candidate, own_server, most, settings)
+                if made is not None:
+                    return made
+        return None
+
+    def _needed(self, settings: TrialSettings) -> float:
+        """Return what judges have to gain by now: branches part round by round, and later in training slowly."""
+        return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
+
+    def _alpha(self, settings: TrialSettings) -> float:
+        return share_of(settings.alpha, self.resumes.trials) / len(self.shadows)
+
+    def _partition(
+        self, candidate: int, own_server: ServerState, most: int, settings: TrialSettings
+    ) -> Partition | None:
+        kept = self.evidence.fewest(candidate)
         heard = self.evidence.recent
-        better = heard.better_scores(kept)
-        if len(kept) > most or heard.gains(self.evidence.usual, kept).mean() < settings.min_gain:
+        better = heard.better_scores(kept, self.evidence.single)
+        gains = heard.gains(self.evidence.usual, kept, self.evidence.single)
+        if len(kept) > most or gains.mean() < self._needed(settings):
             return None
         if np.isfinite(better).any() and not np.nanmean(better) > 0:  # a smaller loss may be calibration alone
             return None
-        routes, weights = (
-            self._routes(heard, kept),
-            np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept))),
-        )
-        if len(weights) < len(kept) or (weights == 0).any():
+        weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
+        if (weights == 0).any():
             return None
-        if OWN not in kept:  # which participants did not have to choose among, and they are more than judges
-            weights = weights + np.bincount(routes[: len(self.servers)], self.settlers, len(kept))
         servers = (own_server, *self.servers)
         return Partition(
-            routes=routes,
+            routes=self._routes(heard, kept),
             weights=tuple((weights / weights.sum()).tolist()),
             generation=self.generation,
             # An adaptive optimiser that has seen the few participants of a branch makes smaller steps for many rounds.
@@ -215,54 +260,63 @@ class OnTrial:
     @property
     def _has_looked(self) -> bool:
         """Return whether the round that has just closed was one after which is looked."""
-        return self.rounds - 1 >= _FIRST_LOOK and (self.rounds - 1) & (self.rounds - 2) == 0
+        return self.rounds > FIRST_LOOK and self.rounds & (self.rounds - 1) == 0
 
     def _routes(self, heard: Said, kept: IntArray) -> tuple[int, ...]:
-        """Return which child each cluster goes to: of a branch that is not missed, where its judges would go."""
-        first, child_of = choices(heard.other_losses), {int(one): child for child, one in enumerate(kept)}
-        largest = int(np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept))).argmax())
-        routes = []
-        for place in range(1, len(self.centres) + 1):
-            mine = heard.take(first == place).other_losses
-            if place not in child_of and len(mine):
-                routes.append(int(np.bincount(np.searchsorted(kept, choices(mine, kept))).argmax()))
-            else:
-                routes.append(child_of.get(place, largest))
+        """Return which child each cluster goes to: of a branch that is not missed, where its judges would go.
+
+        A branch's judges are those who would choose it among its own candidate's: labels may be of another candidate.
+        """
+        child_of = {int(one): child for child, one in enumerate(kept)}
+        goes_to = np.searchsorted(kept, choices(heard.other_losses, kept))
+        largest, routes = int(np.bincount(goes_to).argmax()), list[int]()
+        for models in self.evidence.candidates:
+            first = choices(heard.other_losses, models)
+            for place in models[1:].tolist():
+                mine = goes_to[first == place]
+                if place not in child_of and len(mine):
+                    routes.append(int(np.bincount(mine).argmax()))
+                else:
+                    routes.append(child_of.get(place, largest))
         # No label leads to the cohort's own model by itself, and every child has to be reached by some number.
         return (*routes, child_of[OWN]) if OWN in child_of else tuple(routes)
 
     def is_over(self, settings: TrialSettings) -> bool:
         """Return whether it is given up: judges gain too little, or nobody judges, or it has gone on for too long."""
-        is_unheard = not len(self.evidence.said.seals) and self.rounds > 2 * _MAY_FAIL
-        if is_unheard or self.rounds > settings.most_rounds:
+        if self.rounds >= settings.most_rounds:
             return True
-        looked = self._has_looked if self.evidence.everybody else True
-        return looked and self.rounds > _MAY_FAIL and self.evidence.is_hopeless(settings.min_gain)
+        if self.rounds < _MAY_FAIL or (self.evidence.everybody and not self._has_looked):
+            return False
+        return self.evidence.is_hopeless(self._needed(settings))
+
+    def is_promising(self, settings: TrialSettings) -> bool:
+        """Return whether judges are sure that it pays although no partition is made: it will soon be looked at again.
+
+        Early in training a smaller loss may come with more errors, and models that have trained longer are as sure.
+        """
+        alpha = self._alpha(settings)
+        return any(self.evidence.is_sure(one, alpha) for one in range(len(self.shadows)))
 
 
 @dataclass(frozen=True)
-class ToBranches:
-    """Has updates of the cohort's own model move the nearest branch, too, in a trial's first round."""
+class IntoShadows:
+    """Has an update of the cohort's own model move the nearest branches, too."""
 
     trial: OnTrial
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
-    stays: BoolArray  # (participants,) judges, whose updates move no branch
+    otherwise: Admission  # decides who may move that one
 
     def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | None:
         """Return the models that an update moves; none where somebody has trained another leaf's."""
-        if model >= self.offered or self.trial.rounds > 0 or self.stays[row]:
-            return model if model == OWN or model >= self.offered else None
         if model != OWN:
+            return model if model >= self.offered else None
+        if self.otherwise.place(row, examined, model) is None:
             return None
         prints = Prints(examined.direction[None, :], examined.outputs[None, :], examined.inputs[None, :])
-        branch = int(self.trial.nearest(prints)[0])
-        return model if branch < 0 else (model, self.offered + branch)
-
-
-def to_branches(trial: OnTrial, closing: Closing) -> ToBranches:
-    """Return who decides which models the updates of a round on trial move."""
-    judges = are_judges(closing.participants.clients, trial.resumes.share)
-    return ToBranches(trial, len(closing.models), judges & ~np.array(trial.evidence.everybody))
+        nearest, evidence = self.trial.nearest(prints)[0], self.trial.evidence
+        if evidence.everybody and self.trial.rounds >= FIRST_LOOK:  # participants train its branches themselves
+            nearest = np.delete(nearest, evidence.leading)
+        return (model, *(self.offered + int(one) for one in nearest if one >= 0))
 
 
 def labelled(closing: Closing, gathered: Gathered, generation: int) -> int:
@@ -275,6 +329,10 @@ def _finite(losses: FloatArray) -> FloatArray:
     return np.where(np.isnan(losses), np.inf, losses)
 
 
-def _only(place: IntArray, models: int) -> FloatArray:
-    """Return losses by which nobody can choose anything but one model."""
-    return np.where(np.arange(models)[None, :] == place[:, None], 0.0, np.inf)
+def _only(branches: IntArray, models: int) -> FloatArray:
+    """Return losses by which nobody can choose anything but its branch of each candidate, or else the own model."""
+    losses = np.full((len(branches), models), np.inf)
+    losses[:, OWN] = 1.0
+    row, column = np.nonzero(branches >= 0)
+    losses[row, 1 + branches[row, column]] = 0.0
+    return losses

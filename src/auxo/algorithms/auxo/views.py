@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from auxo.core.clustering import cluster_space, near_centres
-from auxo.core.types import FloatArray, IntArray
+from auxo.core.types import BoolArray, FloatArray, IntArray
 
 _UPDATES_AN_OUTPUT = 8  # with fewer the regression would fit chance; our choice
 _RIDGE = 1e-5  # of the outputs' mean variance: they sum to a constant, so one direction of them has none
@@ -29,6 +29,10 @@ class Prints:
     directions: FloatArray  # (updates, width)
     outputs: FloatArray  # (updates, outputs) how their last layer's biases moved
     inputs: FloatArray  # (updates, inputs) how much of their energy falls on each input
+
+    def take(self, rows: IntArray | BoolArray) -> "Prints":
+        """Return some of them."""
+        return Prints(self.directions[rows], self.outputs[rows], self.inputs[rows])
 
     def mean(self) -> "Prints":
         """Return what they have in common, in one row."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Literal, Protocol, assert_never, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,13 +32,7 @@ class Report:
 
 def update_weight(weighting: Weighting, examples: int) -> float:
     """Return the weight of an update that ``examples`` samples stand behind."""
-    match weighting:
-        case "examples":
-            return float(examples)
-        case "uniform":
-            return 1.0
-        case _:
-            assert_never(weighting)
+    return float(examples) if weighting == "examples" else 1.0
 
 
 def rate_scale(scaling: RateScaling, share: int, total: int) -> float:
@@ -147,11 +141,7 @@ class WeightedMean:
         self._sum, self._weighting, self._weight = StreamedSum(n_params), weighting, 0.0
 
     def add(self, update: Float32Array, report: Report) -> None:
-        """Add an update to the sum.
-
-        Raises:
-            ValueError: the update has another shape, or its weight is negative, not finite, or beyond all reason.
-        """
+        """Add an update to the sum; see `StreamedSum.add`."""
         weight = update_weight(self._weighting, report.examples)
         self._sum.add(update, weight)
         self._weight += weight
@@ -209,15 +199,6 @@ def held_by_aggregator(aggregator: object) -> tuple[str, Aggregator] | None:
     """Return the field in which an aggregator holds another one, and that one; None: it does everything itself."""
     held = ((one.name, getattr(aggregator, one.name)) for one in fields(aggregator)) if is_dataclass(aggregator) else ()
     return next(((name, value) for name, value in held if isinstance(value, Aggregator)), None)
-
-
-def check_server(server: Aggregator) -> None:
-    """Raise a ValueError if a server optimiser has a way of its own to add up updates: it would play no part."""
-    if held_by_aggregator(server) is not None:
-        raise ValueError(
-            f"server: expected an aggregator of plain means, such as fedavg or fedyogi, got {type(server).__name__}, "
-            "whose own way to add up updates would play no part"
-        )
 
 
 def own_weights(weights: Float32Array) -> Float32Array:

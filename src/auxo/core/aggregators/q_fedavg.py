@@ -19,10 +19,10 @@ from auxo.core.aggregators.aggregator import (
     Report,
     ServerState,
     StreamedSum,
-    check_server,
     check_update_shape,
 )
 from auxo.core.aggregators.fedavg import FedAvg
+from auxo.core.aggregators.server_step import ABOUT_SERVER, StepsByServer
 from auxo.core.settings import NonNegativeFloat, PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
 
@@ -42,11 +42,7 @@ class FairSum:
         self._largest = self._divisor = 0.0
 
     def add(self, update: Float32Array, report: Report) -> None:
-        """Add an update; without a loss nobody can say what it counts for, and unless q is 0 it does not.
-
-        Raises:
-            ValueError: the update has another shape.
-        """
+        """Add an update; without a loss nobody can say what it counts for, and unless q is 0 it does not."""
         check_update_shape(update, self._n_params)
         if self._q == 0:
             loss = 1.0
@@ -74,7 +70,7 @@ class FairSum:
 
 @dataclass(frozen=True)
 @checked
-class QFedAvg:
+class QFedAvg(StepsByServer):
     """Weigh each update by its participant's loss to the power q, and step as far as q and the updates' lengths allow.
 
     Participants are asked for their loss at the model that they are sent, which costs them a forward pass; updates
@@ -90,10 +86,7 @@ class QFedAvg:
         None,
         "Of the participants: the Lipschitz constant is one over it. Not set: training.learning_rate.",
     )
-    server: Aggregator = setting(FedAvg(), "What moves the model by the result; its weighting plays no part.")
-
-    def __post_init__(self) -> None:
-        check_server(self.server)
+    server: Aggregator = setting(FedAvg(), ABOUT_SERVER)
 
     @property
     def asks_for_loss(self) -> bool:
@@ -107,15 +100,11 @@ class QFedAvg:
     def initial(self, weights: Float32Array) -> ServerState:
         """Return the state before the first round: that of the server."""
         self._lipschitz()  # better now than in the first round
-        return self.server.initial(weights)
+        return super().initial(weights)
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return the sums, before the first update."""
         return FairSum(len(state.weights), self.q, self._lipschitz())
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after the server's step."""
-        return self.server.step(state, movement, rate_scale)
 
     def _lipschitz(self) -> float:
         if self.q == 0:

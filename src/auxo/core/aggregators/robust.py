@@ -12,21 +12,14 @@ from typing import Annotated
 
 import numpy as np
 
-from auxo.core.aggregators.aggregator import (
-    Accumulator,
-    Aggregator,
-    Report,
-    ServerState,
-    check_server,
-    check_update_shape,
-)
+from auxo.core.aggregators.aggregator import Accumulator, Aggregator, Report, ServerState, check_update_shape
 from auxo.core.aggregators.fedavg import FedAvg
+from auxo.core.aggregators.server_step import ABOUT_SERVER, StepsByServer
 from auxo.core.settings import Bounds, NonNegativeInt, checked, setting
 from auxo.core.types import Float32Array, FloatArray, IntArray
 
 _NUMBERS_AT_ONCE = 2**20  # that are looked at; our choice
 _FEWEST_COMPARED = 3  # updates: of two nobody can say which is the stranger
-_ABOUT_SERVER = "What moves the model by the result; its weighting plays no part."
 _ABOUT_HOSTILE = "Share of a round's updates that may be hostile, below a half."
 
 _Minority = Annotated[float, Bounds(ge=0, lt=0.5)]
@@ -43,11 +36,7 @@ class KeptUpdates:
         self._updates: list[Float32Array] = []
 
     def add(self, update: Float32Array, report: Report) -> None:
-        """Keep a copy of an update.
-
-        Raises:
-            ValueError: the update has another shape.
-        """
+        """Keep a copy of an update."""
         check_update_shape(update, self._n_params)
         self._updates.append(update.copy())
 
@@ -113,33 +102,22 @@ def krum_choice(updates: Sequence[Float32Array], share: float, kept: int | None)
 
 
 @dataclass(frozen=True)
-class Median:
+class Median(StepsByServer):
     """Move by the median of each parameter: no minority can bring it beyond what the others sent.
 
     It holds all updates of a round: participants x parameters.
     """
 
-    server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
-
-    def __post_init__(self) -> None:
-        check_server(self.server)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: that of the server."""
-        return self.server.initial(weights)
+    server: Aggregator = setting(FedAvg(), ABOUT_SERVER)
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return what keeps the updates."""
         return KeptUpdates(len(state.weights), coordinate_median)
 
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after the server's step."""
-        return self.server.step(state, movement, rate_scale)
-
 
 @dataclass(frozen=True)
 @checked
-class TrimmedMean:
+class TrimmedMean(StepsByServer):
     """Move by the mean of each parameter without its extremes.
 
     It holds all updates of a round: participants x parameters. Without anything cut off it is the uniform mean.
@@ -148,54 +126,32 @@ class TrimmedMean:
     trimmed: _Minority = setting(
         0.2, "Share of a round's values that is cut off at either end, for each parameter; below a half."
     )
-    server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
-
-    def __post_init__(self) -> None:
-        check_server(self.server)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: that of the server."""
-        return self.server.initial(weights)
+    server: Aggregator = setting(FedAvg(), ABOUT_SERVER)
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return what keeps the updates."""
         return KeptUpdates(len(state.weights), lambda updates: trimmed_mean(updates, self.trimmed))
 
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after the server's step."""
-        return self.server.step(state, movement, rate_scale)
-
 
 @dataclass(frozen=True)
 @checked
-class Krum:
+class Krum(StepsByServer):
     """Move by the one update that is nearest to its neighbours (Blanchard et al., section 4).
 
     It holds all updates of a round: participants x parameters. Of fewer than three it takes the mean.
     """
 
     hostile: _Minority = setting(0.2, _ABOUT_HOSTILE)
-    server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
-
-    def __post_init__(self) -> None:
-        check_server(self.server)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: that of the server."""
-        return self.server.initial(weights)
+    server: Aggregator = setting(FedAvg(), ABOUT_SERVER)
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return what keeps the updates."""
         return KeptUpdates(len(state.weights), lambda updates: _mean_of(updates, krum_choice(updates, self.hostile, 1)))
 
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after the server's step."""
-        return self.server.step(state, movement, rate_scale)
-
 
 @dataclass(frozen=True)
 @checked
-class MultiKrum:
+class MultiKrum(StepsByServer):
     """Move by the mean of the updates that are nearest to their neighbours (Blanchard et al., section 7).
 
     It holds all updates of a round: participants x parameters. With nobody hostile and all kept it is the uniform mean.
@@ -203,14 +159,7 @@ class MultiKrum:
 
     hostile: _Minority = setting(0.2, _ABOUT_HOSTILE)
     kept: NonNegativeInt = setting(0, "Updates that the mean is of; 0: all but as many as may be hostile, our choice.")
-    server: Aggregator = setting(FedAvg(), _ABOUT_SERVER)
-
-    def __post_init__(self) -> None:
-        check_server(self.server)
-
-    def initial(self, weights: Float32Array) -> ServerState:
-        """Return the state before the first round: that of the server."""
-        return self.server.initial(weights)
+    server: Aggregator = setting(FedAvg(), ABOUT_SERVER)
 
     def accumulate(self, state: ServerState) -> Accumulator:
         """Return what keeps the updates."""
@@ -218,10 +167,6 @@ class MultiKrum:
         return KeptUpdates(
             len(state.weights), lambda updates: _mean_of(updates, krum_choice(updates, self.hostile, kept))
         )
-
-    def step(self, state: ServerState, movement: FloatArray, rate_scale: float = 1.0) -> ServerState:
-        """Return the state after the server's step."""
-        return self.server.step(state, movement, rate_scale)
 
 
 def _columns(updates: Sequence[Float32Array]) -> Iterator[Float32Array]:

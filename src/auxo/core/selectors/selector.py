@@ -65,11 +65,7 @@ class Asked:
     upload: FloatArray  # in (0, 1]: the chance of each tensor of the model to be sent; others count as unchanged
 
     def check(self, participants: int, whose: str) -> None:
-        """Check that it can be carried out; ``whose`` decision it is, for the message.
-
-        Raises:
-            ValueError: it cannot.
-        """
+        """Raise a ValueError, which says ``whose`` decision it is, unless it can be carried out."""
         if len(self.epochs) != participants or len(self.upload) != participants:
             raise ValueError(
                 f"{whose}.work: expected epochs and upload of each of {participants} participants, got "

@@ -1,35 +1,28 @@
 """Worker processes that run a ClientApp for nodes, one core each; a node is served by one of them at a time."""
 
 import gc
-import multiprocessing
-import os
 import queue
-import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
 
 from flwr.app import Message
 from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
-from threadpoolctl import threadpool_limits
 
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, error_reply
 from auxo.flower.engine.wire import Done, Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
+from auxo.runtime.forked import Forked, end, fork
 
 _SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next are our choice
 _FLUSH_S = 0.02  # that a reply waits for others to travel with
-_HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
 
 
 @dataclass
-class _Worker:
-    process: ForkProcess
-    connection: Connection
+class _Worker(Forked):
     sender: Sender = field(default_factory=Sender)
     given: dict[str, Message] = field(default_factory=dict)  # by id of the message, in order, not answered yet
 
@@ -56,11 +49,7 @@ class Crew:
 
     def stop(self) -> None:
         """End the workers; what they are doing is lost."""
-        for worker in self._crew:
-            worker.process.kill()
-        for worker in self._crew:
-            worker.process.join()
-            worker.connection.close()
+        end(self._crew)
         self._crew = []
 
     def give(self, message: Message) -> None:
@@ -152,21 +141,13 @@ class Crew:
             return
 
     def _hire(self) -> _Worker:
-        context = multiprocessing.get_context("fork")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, self.nodes, os.getpid()), daemon=True)
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        forked = fork(_work, self.nodes)
+        return _Worker(forked.process, forked.connection)
 
 
-def _work(connection: Connection, nodes: SimulatedNodes, parent: int) -> None:
+def _work(connection: Connection, nodes: SimulatedNodes) -> None:
     """Be a worker until the parent is gone or kills us."""
-    _end_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for us
     gc.freeze()  # all that was there before the fork stays, for a worker that is hired later, too
-    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
-    threadpool_limits(1)
     chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # Read ahead: a parent that waits to be read, while we wait for it to read, would wait for ever.
     threading.Thread(target=_read_all, args=(connection, chunks), daemon=True).start()
@@ -204,14 +185,3 @@ def _read_all(connection: Connection, chunks: "queue.SimpleQueue[bytes | None]")
             chunks.put(connection.recv_bytes())
     except (EOFError, OSError):
         chunks.put(None)
-
-
-def _end_with(parent: int) -> None:
-    """Have this process end soon after its parent, whatever it is doing then: nobody waits for the result."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_HEARTBEAT_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -4,7 +4,6 @@ import gc
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from flwr.app import Message, RecordDict
@@ -60,9 +59,7 @@ class InProcessGrid(Grid):
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = RUN_ID, RUN_ID, SUPERLINK_NODE_ID
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop the workers."""
         for name, value in self._before.items():
             setattr(TaskIdentity, name, value)

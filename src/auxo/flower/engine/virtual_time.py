@@ -4,11 +4,9 @@
 the simulation, and each participant's work is a message to the app, as it would get it from `AuxoStrategy`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -24,6 +22,7 @@ from auxo.core.types import CohortId, Float32Array, IntArray
 from auxo.flower.client import AuxoClientApp, NodeHalf
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import FIRST_NODE, ConfigValue, NodeConfig, SimulatedNodes, partitions
+from auxo.flower.foreign_step import examples_in
 from auxo.flower.model_arrays import AppArray, ModelArrays, update_between
 from auxo.flower.wire import NO_UPDATE, Letterhead, Trying, ask, take_said
 from auxo.population.federated_data import FederatedData, NumberedNames, Samples
@@ -109,12 +108,10 @@ class AppTraining:
         self._grid.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop them."""
         if self._grid is not None:
-            self._grid.__exit__(kind, error, trace)
+            self._grid.__exit__(*error)
             self._grid = None
 
     def run_round(self, rules: Federation, closing: Closing, training: Training) -> Closed:
@@ -158,15 +155,7 @@ class AppTraining:
         if after is None:
             return Failure(f"expected the arrays of the model, {self._model.described()}, got others")
         update = update_between(starts[trained], after, np.empty(self.n_params, dtype=np.float32))
-        return replace(answer, update=update, examples=self._examples(reply), model=trained)
-
-    def _examples(self, reply: Message) -> int:
-        """Return how many examples are behind a reply; 0, which is refused, where it does not say."""
-        for record in reply.content.metric_records.values():
-            value = record.get(_WEIGHT)
-            if isinstance(value, int | float) and math.isfinite(value):
-                return math.ceil(value)
-        return 0
+        return replace(answer, update=update, examples=examples_in(reply, _WEIGHT), model=trained)
 
     def _as_done(self, closing: Closing, training: Training, answers: Sequence[Answer | Failure]) -> Closing:
         """Return the round with no half for those who have trained on all their samples all the same."""

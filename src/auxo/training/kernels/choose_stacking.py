@@ -25,11 +25,7 @@ def find_stackings(module: nn.Module, x: Tensor) -> tuple[Stacking, ...] | Unsta
 
 
 def build_stacked(module: nn.Module, stacking: Stacking) -> StackedTraining:
-    """Return what trains the module in this stacking.
-
-    Raises:
-        ValueError: the module is not one that the stacking fits.
-    """
+    """Return what trains the module in this stacking; a ValueError says that it does not fit the module."""
     stacked = stack_module(module)
     if isinstance(stacked, Unstackable):
         raise ValueError(f"module: cannot be stacked: {stacked.reason}")

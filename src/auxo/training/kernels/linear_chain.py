@@ -52,12 +52,7 @@ class LinearChain:
                 dy = torch.ops.aten.threshold_backward(dy, activations[number + 1], 0)
             # Before the weights move.
             dx = torch.bmm(dy, sgd.weight(layer.weight)) if number or needs_dx else dy
-            if sgd.deferred is not None and sgd.deferred.holds(layer.weight.offset):
-                sgd.deferred.backward(layer.weight.offset, dy)
-            else:
-                sgd.descend_by_product(layer.weight, dy.transpose(1, 2), activations[number])
-            if layer.bias is not None:
-                sgd.descend(layer.bias, dy.sum(dim=1))
+            sgd.descend_linear(layer.weight, layer.bias, activations[number], dy)
             dy = dx
         return dy
 
@@ -87,14 +82,7 @@ class LinearChain:
         return logits
 
     def _forward(self, sgd: ParticipantsSgd, layer: ChainLinear, x: Tensor) -> Tensor:
-        bias = None if layer.bias is None else sgd.weight(layer.bias).unsqueeze(1)
-        if sgd.deferred is not None and sgd.deferred.holds(layer.weight.offset):
-            y = sgd.deferred.forward(layer.weight.offset, sgd.active)
-            y = y if bias is None else y.add_(bias)
-        elif bias is None:
-            y = torch.bmm(x, sgd.weight(layer.weight).transpose(1, 2))
-        else:
-            y = torch.baddbmm(bias, x, sgd.weight(layer.weight).transpose(1, 2))
+        y = sgd.linear(layer.weight, layer.bias, x)
         return y.relu_() if layer.has_relu else y
 
 

@@ -53,6 +53,24 @@ class ParticipantsSgd:
         """Return how many of each active participant's rows are no padding, if a row is a sample; else all are."""
         return self.samples if rows == self.batch else (rows,) * self.active
 
+    def linear(self, weight: StackedParameter, bias: StackedParameter | None, x: Tensor) -> Tensor:
+        """Return a linear layer's outputs for ``x``, (active, batch, in features); a deferred one does not read it."""
+        own_bias = None if bias is None else self.weight(bias).unsqueeze(1)
+        if self.deferred is not None and self.deferred.holds(weight.offset):
+            y = self.deferred.forward(weight.offset, self.active)
+            return y if own_bias is None else y.add_(own_bias)
+        matrices = self.weight(weight).transpose(1, 2)
+        return torch.bmm(x, matrices) if own_bias is None else torch.baddbmm(own_bias, x, matrices)
+
+    def descend_linear(self, weight: StackedParameter, bias: StackedParameter | None, x: Tensor, dy: Tensor) -> None:
+        """Take a linear layer's step, by the gradient by its outputs; a deferred one takes note of it."""
+        if self.deferred is not None and self.deferred.holds(weight.offset):
+            self.deferred.backward(weight.offset, dy)
+        else:
+            self.descend_by_product(weight, dy.transpose(1, 2), x)
+        if bias is not None:
+            self.descend(bias, dy.sum(dim=1))
+
     def descend_by_product(self, parameter: StackedParameter, left: Tensor, right: Tensor) -> None:
         """Take a step along the gradient ``left @ right``, one product for each active participant."""
         weight, settings = self.weight(parameter), self.settings

@@ -19,14 +19,8 @@ from auxo.training.kernels.stacked_parameter import StackedParameter
 class _LinearStep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: "StackedLinear") -> Tensor:
-        sgd = layer.sgd
-        stacked = x.reshape(sgd.active, -1, x.shape[-1])
-        weight = sgd.weight(layer.weight).transpose(1, 2)
-        ctx.layer, ctx.x, ctx.x_shape = layer, stacked, x.shape
-        if layer.bias is None:
-            y = torch.bmm(stacked, weight)
-        else:
-            y = torch.baddbmm(sgd.weight(layer.bias).unsqueeze(1), stacked, weight)
+        ctx.layer, ctx.x, ctx.x_shape = layer, x.reshape(layer.sgd.active, -1, x.shape[-1]), x.shape
+        y = layer.sgd.linear(layer.weight, layer.bias, ctx.x)
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
     @staticmethod
@@ -38,9 +32,7 @@ class _LinearStep(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             # Before the weights move.
             dx = torch.bmm(dy, sgd.weight(layer.weight)).reshape(ctx.x_shape)
-        sgd.descend_by_product(layer.weight, dy.transpose(1, 2), x)
-        if layer.bias is not None:
-            sgd.descend(layer.bias, dy.sum(dim=1))
+        sgd.descend_linear(layer.weight, layer.bias, x, dy)
         return dx, None, None
 
 
@@ -54,35 +46,7 @@ class StackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for (active x batch, ...)."""
         self.sgd.calls.append(self.weight.offset)
-        deferred = self.sgd.deferred
-        if deferred is not None and deferred.holds(self.weight.offset):
-            return _DeferredStep.apply(self.sgd.anchor, self)  # type: ignore[no-untyped-call, no-any-return]
         return _LinearStep.apply(x, self.sgd.anchor, self)  # type: ignore[no-untyped-call, no-any-return]
-
-
-class _DeferredStep(torch.autograd.Function):
-    """The step of a layer on the raw inputs, whose weights `DeferredLinear` moves after a stretch of steps."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: Tensor, layer: StackedLinear) -> Tensor:
-        sgd = layer.sgd
-        assert sgd.deferred is not None  # noqa: S101 - only called with one
-        ctx.layer = layer
-        y = sgd.deferred.forward(layer.weight.offset, sgd.active)
-        if layer.bias is not None:
-            y.add_(sgd.weight(layer.bias).unsqueeze(1))
-        return y.flatten(0, 1)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[None, None]:
-        layer = ctx.layer
-        sgd: ParticipantsSgd = layer.sgd
-        assert sgd.deferred is not None  # noqa: S101
-        dy = dy.reshape(sgd.active, -1, dy.shape[-1])
-        sgd.deferred.backward(layer.weight.offset, dy)
-        if layer.bias is not None:
-            sgd.descend(layer.bias, dy.sum(dim=1))
-        return None, None
 
 
 class _AffineStep(torch.autograd.Function):

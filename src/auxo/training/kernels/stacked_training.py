@@ -50,11 +50,7 @@ class StackedTraining:
         out: Float32Array,
         asked: IntArray | None = None,
     ) -> list[FloatArray]:
-        """Write the updates of jobs with these batches to ``out``, (jobs, parameters).
-
-        Returns the losses of so many first samples of each job as are ``asked`` for, at the weights it starts from,
-        where the products that these take are there anyway; otherwise nothing.
-        """
+        """Write the updates of jobs to ``out``; losses are told where the products that they take are there anyway."""
         stack = StackedBatches.of(data, batches)
         start = torch.from_numpy(weights if weights.flags.writeable else weights.copy())
         updates = [torch.from_numpy(out[job]) for job in stack.job_rows]

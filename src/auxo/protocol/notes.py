@@ -1,0 +1,126 @@
+"""Why a run has no cohorts, or can have none, in words that are made here, and the same wherever they are shown.
+
+Settings are named as in a configuration file; whoever has other names for them puts these in their place (`renamed`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from auxo.core.cohort_algorithm import SaysWhyNot
+from auxo.core.validation import AGAIN
+from auxo.protocol.events import Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
+
+_IMPOSSIBLE, _UNJUDGED = "no partition is possible: ", "nobody judged "
+_MORE_PARTICIPANTS = "raise training.participants"
+_MOST_NAMED = 5  # clients that are refused again and again; our choice
+_HEARD_BY = 4  # rounds of a trial after which somebody should have judged it; our choice
+
+ONE_SAMPLE = "clients have one sample each, and to judge takes two: one to choose a model by, and one to judge it by"
+NOT_IN_TIME = (
+    "no participant that was asked to has answered in time; more participants, or fewer that are late, may help"
+)
+NO_JUDGEMENT = "no result has told losses of the models that Task.ask.judges names, see Answer.judged"
+NO_EVALUATION = (
+    "no client says how models do; the app has to be an AuxoClientApp, or have an AuxoMod, with an evaluation that "
+    "names a loss"
+)
+
+
+def why_no_partition(algorithm: object, participants: int, rounds: int, clients: int | None = None) -> str | None:
+    """Return why a method cannot find anything, whatever there is to be found; None: it can, or does not say.
+
+    Args:
+        algorithm: the method.
+        participants: a round.
+        rounds: that each cohort trains.
+        clients: that there are, so that nobody is told to have more of them take part; None: nobody knows.
+    """
+    if not isinstance(algorithm, SaysWhyNot):
+        return None
+    words = algorithm.why_no_partition(participants, rounds)
+    if words is None:
+        return None
+    if clients is not None and _MORE_PARTICIPANTS in words:
+        at_most = algorithm.why_no_partition(max(clients, participants), rounds) or ""
+        is_enough = _MORE_PARTICIPANTS not in at_most
+        advice = (
+            f"{_MORE_PARTICIPANTS}, to at most the {clients} clients that there are"
+            if is_enough
+            else f"the population has {clients}, and it takes more clients"
+        )
+        words = words.replace(_MORE_PARTICIPANTS, advice)
+    return f"{_IMPOSSIBLE}{words}"
+
+
+@dataclass(frozen=True)
+class TrialsSeen:
+    """What events tell of partitions on trial: how many there were, and whether anybody has judged them."""
+
+    rounds: Mapping[str, int] = field(default_factory=dict)  # so far, by cohort, of trials that nobody has judged yet
+    judged: frozenset[str] = frozenset()  # cohorts whose present trial somebody has judged
+    given_up: int = 0
+    unjudged: int = 0  # of these, without anybody having judged
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> "TrialsSeen":
+        """Return what all these events tell."""
+        seen = TrialsSeen()
+        for event in events:
+            seen = seen.after(event)
+        return seen
+
+    def after(self, event: Event) -> "TrialsSeen":
+        """Return what is known once an event has happened."""
+        match event:
+            case RoundClosed(gain=float(), gain_needed=0.0):  # a cohort on trial
+                if event.judged:
+                    return replace(self._without(event.cohort), judged=self.judged | {event.cohort})
+                if event.cohort in self.judged:
+                    return self
+                return replace(self, rounds={**self.rounds, event.cohort: self.rounds.get(event.cohort, 0) + 1})
+            case StoppedLooking():
+                is_unjudged = event.cohort in self.rounds
+                ended = replace(self, given_up=self.given_up + 1, unjudged=self.unjudged + is_unjudged)
+                return ended._without(event.cohort)
+            case Partitioned():
+                return self._without(event.cohort)
+            case _:
+                return self
+
+    def _without(self, cohort: str) -> "TrialsSeen":
+        rounds = {one: count for one, count in self.rounds.items() if one != cohort}
+        return replace(self, rounds=rounds, judged=self.judged - {cohort})
+
+    def note(self, why: str) -> str | None:
+        """Return that partitions were on trial that nobody has judged, with the reason; None: all were, or none was."""
+        waiting = sum(count >= _HEARD_BY for count in self.rounds.values())
+        if not self.unjudged + waiting:
+            return None
+        trials = self.given_up + waiting
+        which = f"{self.unjudged + waiting} of {trials} partitions" if trials > 1 else "a partition"
+        return f"{_UNJUDGED}{which} on trial, so that nobody knows what it would bring: {why}"
+
+
+def refusals_in_words(refused: Sequence[UpdateRejected]) -> str:
+    """Return how many updates were refused, and whose again and again; why they were, goes on after it."""
+    counts = Counter(event.client for event in refused)
+    often = [f"{client} ({count} times)" for client, count in counts.most_common(_MOST_NAMED) if count >= AGAIN]
+    named = f", again and again those of {', '.join(often)}" if often else ""
+    return f"{len(refused)} updates of {len(counts)} clients were refused{named}: "
+
+
+def explains(words: str) -> bool:
+    """Return whether this is a note that says why there are no cohorts."""
+    return words.startswith((_IMPOSSIBLE, _UNJUDGED))
+
+
+def renamed(words: str, names: Mapping[str, str]) -> str:
+    """Return a note in which settings have other names.
+
+    >>> renamed("raise training.rounds", {"training.rounds": "num_rounds of start()"})
+    'raise num_rounds of start()'
+    """
+    for setting, name in names.items():
+        words = words.replace(setting, name)
+    return words

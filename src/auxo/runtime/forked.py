@@ -1,0 +1,58 @@
+"""Processes that are forked to work for this one, and end with it; a pipe leads to each."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+
+from threadpoolctl import threadpool_limits
+
+_HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
+
+
+@dataclass
+class Forked:
+    """A worker, as its parent sees it."""
+
+    process: ForkProcess
+    connection: Connection
+
+
+def fork(work: Callable[..., None], *given: object) -> Forked:
+    """Have a process of its own, with one thread, do ``work(connection, *given)``."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_begin, args=(os.getpid(), work, theirs, *given), daemon=True)
+    process.start()
+    theirs.close()
+    return Forked(process, ours)
+
+
+def end(workers: Sequence[Forked]) -> None:
+    """End workers; what they are doing is lost."""
+    for worker in workers:
+        worker.process.kill()
+    for worker in workers:
+        worker.process.join()
+        worker.connection.close()
+
+
+def _begin(parent: int, work: Callable[..., None], *given: object) -> None:
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+    threadpool_limits(1)
+    work(*given)
+
+
+def _watch(parent: int) -> None:
+    """End this process soon after its parent, whatever it is doing then: nobody waits for the result."""
+    while os.getppid() == parent:
+        time.sleep(_HEARTBEAT_S)
+    os._exit(1)
