@@ -103,10 +103,19 @@ def all_have_left(
     return Outcome(stepped(closing, gathered, aggregator), affinities=nothing)
 
 
-def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outcome:
+def tell_places(
+    closing: Closing, gathered: Gathered, outcome: Outcome, found: IntArray | None = None
+) -> Outcome:
     """Return the outcome of `own_answers` as one of all: with no reward for those who left, and where they belong.
 
     Where the best models are alike, as after a partition, a comparison has said nothing.
+
+    Args:
+        closing: the round.
+        gathered: its answers.
+        outcome: of those who have trained the cohort's own models.
+        found: (answers,) place of the model that each of those who compare belongs to, whatever it has chosen; -1, or
+            None: what it has chosen says it.
     """
     said = outcome.affinities
     compared = (closing.participants.asks.model == LEAST_LOSS)[gathered.rows]
@@ -114,11 +123,14 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
         return outcome
     mine = _is_own(closing, gathered)
     tells = compared & _is_unlike_others(closing)[np.where(compared, gathered.model, _OWN)]
+    placed = np.where(tells, gathered.model, -1)
+    if found is not None:
+        placed = np.where(compared & (found >= 0), found, placed)
     told = Affinities(
         instant_reward=_spread(said.instant_reward, mine),
         similarity=_spread(said.similarity, mine),
         generation=said.generation,
-        placed=np.where(tells, gathered.model, -1),
+        placed=placed,
     )
     return replace(outcome, affinities=told)
 

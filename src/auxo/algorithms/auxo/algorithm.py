@@ -109,8 +109,7 @@ class Auxo:
         """Return that nothing is known of a new cohort; a child rests, for what it comes from was on trial."""
         if parent is None:
             return Pooling()
-        memory = parent.memory
-        return Pooling.of_child(memory.resumes if isinstance(memory, OnTrial) else own(Pooling, memory), parent.round)
+        return Pooling.of_child(own(Pooling, parent.memory), parent.round)
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
@@ -154,7 +153,16 @@ class Auxo:
         if outcome is None:
             generation = phase.generation if isinstance(phase, OnTrial) else own(Pooling, phase).trials
             outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
-        return None if outcome is None else tell_places(closing, gathered, outcome)
+        return None if outcome is None else tell_places(closing, gathered, outcome, self._sorted(closing, gathered))
+
+    def _sorted(self, closing: Closing, gathered: Gathered) -> IntArray | None:
+        """Return the place that each answer's update names, see `Sorting`; None: updates do not tell places here."""
+        phase = closing.states[0].memory
+        sorting = (phase.resumes if isinstance(phase, OnTrial) else own(Pooling, phase)).sorting
+        if sorting is None:
+            return None
+        prints = _prints(gathered, np.arange(len(gathered.rows)))
+        return sorting.places(closing, prints, claims_of(closing, gathered).known & ~gathered.late)
 
     def _close_pooling(
         self,
@@ -202,9 +210,10 @@ class Auxo:
         marks = seals(closing.participants.clients[gathered.rows], phase.generation, closing.secret)
         after = phase.moved(servers, said, marks)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
-        partition = after.partition(state.server, most, self.trial)
+        made = after.partition(state.server, most, self.trial)
+        partition = None if made is None else made[1]
         is_over = partition is None and after.is_over(self.trial)
-        memory: Pooling | OnTrial = after
+        memory: Pooling | OnTrial = after if made is None else after.parted(closing.cohort, made[0])
         if is_over:
             again = after.is_promising(self.trial)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
