@@ -1,8 +1,8 @@
 """Lost clients: participants that compare the leaves' models on their own samples, and train the best.
 
 After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
-confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better does not move
-the cohort's model, and is told where it belongs. Not in the paper.
+confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better trains that
+one: its update is credited to the other cohort, and it is told where it belongs. Not in the paper.
 """
 
 from dataclasses import dataclass, replace
@@ -58,19 +58,18 @@ def _wanted(participations: IntArray, confirmations: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class OfOwnModel:
-    """Admits nobody who has trained another leaf's model, and everybody who has found the cohort's own to be best."""
+    """Admits those who have found a model to be better than all others, and lets another decide about the rest."""
 
-    otherwise: Admission  # decides about the rest
-    has_found: BoolArray  # (participants,) trains the cohort's own model only if it is better than all others
-
-    offered: int  # leaves' models; other numbers are of models that the cohort holds itself
+    otherwise: Admission
+    has_found: BoolArray  # (participants, offered) compares, and would train this model only if it were the best
+    credits: bool  # who has trained another leaf's model moves that one
 
     def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         """Return which of the cohort's models an update may move."""
-        if _OWN < model < self.offered:
-            return None
+        if _OWN < model < self.has_found.shape[1]:  # other numbers are of models that the cohort holds itself
+            return model if self.credits and self.has_found[row, model] else None
         moved = self.otherwise.place(row, examined, model)
-        return model if moved is None and self.has_found[row] else moved
+        return model if moved is None and self.has_found[row, _OWN] else moved
 
 
 def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
@@ -78,7 +77,7 @@ def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
     compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
-    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.models))
+    return OfOwnModel(otherwise, compared[:, None] & _is_unlike_others(closing)[None, :], closing.averages)
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:

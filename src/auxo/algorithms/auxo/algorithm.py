@@ -145,7 +145,8 @@ class Auxo:
         """Move the models, look at those who have trained the cohort's, and decide; tell others whose they have."""
         mine, phase = own_answers(closing, gathered), closing.states[0].memory
         outcome = None
-        if any(movement is not None for movement in gathered.movements):
+        own_movements = (gathered.movements[0], *gathered.movements[len(closing.models) :])
+        if any(movement is not None for movement in own_movements):
             if isinstance(phase, OnTrial):
                 outcome = self._close_trial(closing, mine, aggregator, phase)
             else:
@@ -202,7 +203,8 @@ class Auxo:
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial) -> Outcome:
         """Move the cohort's model and the branches', hear the judges, and decide as soon as they are sure."""
         scale, offered = self._rate_scale(closing), len(closing.models)
-        (state,) = stepped(closing, gathered, aggregator, scale)
+        # Branches have no part in what was credited to the cohort: it would be ahead of them.
+        (state,) = stepped(replace(closing, credits={}), gathered, aggregator, scale)
         moved = zip(phase.servers, gathered.movements[offered:], strict=True)
         servers = tuple(one if by is None else aggregator.step(one, by, scale) for one, by in moved)
         prints = _prints(gathered, np.arange(len(gathered.rows)))
