@@ -2,7 +2,7 @@
 
 After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
 confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better trains that
-one: its update is credited to the other cohort, and it is told where it belongs. Not in the paper.
+one, and is told where it belongs. Its update moves nothing, or is credited to the other cohort. Not in the paper.
 """
 
 from dataclasses import dataclass, replace
@@ -72,12 +72,16 @@ class OfOwnModel:
         return model if moved is None and self.has_found[row, _OWN] else moved
 
 
-def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
-    """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has."""
+def of_own_model(closing: Closing, otherwise: Admission, *, credits: bool = False) -> Admission:
+    """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has.
+
+    With ``credits`` who has trained another leaf's model moves that one, where updates are averaged.
+    """
     compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
-    return OfOwnModel(otherwise, compared[:, None] & _is_unlike_others(closing)[None, :], closing.averages)
+    has_found = compared[:, None] & _is_unlike_others(closing)[None, :]
+    return OfOwnModel(otherwise, has_found, credits and closing.averages)
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:

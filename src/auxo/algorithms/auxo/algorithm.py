@@ -130,7 +130,7 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
-        return of_own_model(closing, self._admission(closing))
+        return of_own_model(closing, self._admission(closing), credits=True)
 
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
@@ -212,10 +212,9 @@ class Auxo:
         marks = seals(closing.participants.clients[gathered.rows], phase.generation, closing.secret)
         after = phase.moved(servers, said, marks)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
-        made = after.partition(state.server, most, self.trial)
-        partition = None if made is None else made[1]
-        is_over = partition is None and after.is_over(self.trial)
-        memory: Pooling | OnTrial = after if made is None else after.parted(closing.cohort, made[0])
+        candidate, partition = after.verdict(state.server, most, self.trial)
+        is_over = candidate is None and after.is_over(self.trial)
+        memory: Pooling | OnTrial = after if candidate is None else after.parted(closing.cohort, candidate)
         if is_over:
             again = after.is_promising(self.trial)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)

@@ -207,10 +207,10 @@ class OnTrial:
             both=~is_untold & np.array(not self.evidence.everybody),
         )
 
-    def partition(
+    def verdict(
         self, own_server: ServerState, most: int, settings: TrialSettings
-    ) -> tuple[int, Partition] | None:
-        """Return what judges are sure of, with the candidate that it is made of; None: nothing as yet.
+    ) -> tuple[int, Partition] | tuple[None, None]:
+        """Return the candidate that judges are sure of, and the partition that is made of it; or nothing as yet.
 
         The candidate by which they gain most is waited for while the trial goes on.
 
@@ -220,7 +220,7 @@ class OnTrial:
             settings: see `TrialSettings`.
         """
         if self.evidence.everybody and not self._has_looked:
-            return None
+            return None, None
         alpha = self._alpha(settings)
         is_last = self.rounds >= settings.most_rounds
         for candidate in self.evidence.by_gain[: None if is_last else 1]:
@@ -228,7 +228,7 @@ class OnTrial:
                 made = self._partition(candidate, own_server, most, settings)
                 if made is not None:
                     return candidate, made
-        return None
+        return None, None
 
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
