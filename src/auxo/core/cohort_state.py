@@ -45,7 +45,9 @@ class CoordinatorState:
     owners: Mapping[CohortId, int] = field(default_factory=dict)  # epochs of owners, of leaves that were taken over
     guard: OwnState = NOTHING  # the guard's; one that bans has a table of clients here
     secret: str = field(default="", repr=False)  # of the run, up to 64 characters; no client ever hears it
-    credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # that leaves have until they close their next round
+    credits: Mapping[CohortId, Credit] = field(
+        default_factory=dict
+    )  # that leaves have until they close their next round
 
     def epoch(self, leaf: CohortId) -> int:
         """Return the epoch of a leaf's owner; another owner has a larger one."""

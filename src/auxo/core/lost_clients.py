@@ -72,16 +72,16 @@ class OfOwnModel:
         return model if moved is None and self.has_found[row, _OWN] else moved
 
 
-def of_own_model(closing: Closing, otherwise: Admission, *, credits: bool = False) -> Admission:
+def of_own_model(closing: Closing, otherwise: Admission, *, crediting: bool = False) -> Admission:
     """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has.
 
-    With ``credits`` who has trained another leaf's model moves that one, where updates are averaged.
+    With ``crediting`` who has trained another leaf's model moves that one, where updates are averaged.
     """
     compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
     has_found = compared[:, None] & _is_unlike_others(closing)[None, :]
-    return OfOwnModel(otherwise, has_found, credits and closing.averages)
+    return OfOwnModel(otherwise, has_found, crediting and closing.averages)
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
@@ -106,9 +106,7 @@ def all_have_left(
     return Outcome(stepped(closing, gathered, aggregator), affinities=nothing)
 
 
-def tell_places(
-    closing: Closing, gathered: Gathered, outcome: Outcome, found: IntArray | None = None
-) -> Outcome:
+def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome, found: IntArray | None = None) -> Outcome:
     """Return the outcome of `own_answers` as one of all: with no reward for those who left, and where they belong.
 
     Where the best models are alike, as after a partition, a comparison has said nothing.

@@ -81,11 +81,11 @@ def commit(state: CoordinatorState, epoch: int, change: Change) -> CoordinatorSt
     if epoch > 0:
         owners |= dict.fromkeys(change.cohorts, epoch)
     table = state.table if change.table is None else change.table
-    credits = {leaf: one for leaf, one in state.credits.items() if leaf in cohorts and leaf not in change.spent}
+    credited = {leaf: one for leaf, one in state.credits.items() if leaf in cohorts and leaf not in change.spent}
     for leaf, more in change.credits.items():
         if leaf in cohorts:
-            credits[leaf] = credits[leaf].and_of(more.movement, more.weight) if leaf in credits else more
-    return replace(state, tree=tree, cohorts=cohorts, table=table, owners=owners, credits=credits)
+            credited[leaf] = credited[leaf].and_of(more.movement, more.weight) if leaf in credited else more
+    return replace(state, tree=tree, cohorts=cohorts, table=table, owners=owners, credits=credited)
 
 
 def commit_as_owner(state: CoordinatorState, change: Change) -> CoordinatorState:

@@ -130,7 +130,7 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
-        return of_own_model(closing, self._admission(closing), credits=True)
+        return of_own_model(closing, self._admission(closing), crediting=True)
 
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory

@@ -128,8 +128,8 @@ class Evidence:
         # Which single model is best nobody knows beforehand: parting has to pay over each of them.
         singles = range(more.losses.shape[1])
         gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
-        # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it is
-        # on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
+        # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
+        # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
         scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
         won = np.log1p(_BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
         return replace(
