@@ -68,7 +68,8 @@ class CohortRun:
         for cohort in server.tree.leaves:
             self.state.result(cohort).arrays = self.state.arrays(cohort)
         self.narrator.run_ends()
-        return collected(self.state.history, server.tree, max(server.cohorts, key=server.share))
+        strategies = {str(leaf): self.state.entry(leaf).strategy for leaf in server.tree.leaves}
+        return collected(self.state.history, server.tree, max(server.cohorts, key=server.share), strategies)
 
     def _is_over(self) -> bool:
         if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):

@@ -12,6 +12,7 @@ from flwr.app import MetricRecord
 
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
+from auxo.flower.legacy import why_old
 from auxo.flower.logs import LOG
 from auxo.flower.post import Exchange, Reply
 from auxo.flower.run_state import RunState
@@ -104,12 +105,12 @@ class Narrator:
         if reasons:
             ((most, _),) = reasons.most_common(1)
             LOG.warning(
-                "cohort %s, round %d: %d of %d nodes failed, most often by: %.300s",
+                "cohort %s, round %d: %d of %d nodes failed, most often by: %s",
                 exchange.cohort,
                 exchange.round,
                 reasons.total(),
                 len(results),
-                most,
+                why_old(most),
             )
 
     def judges(self, tasks: Mapping[int, Task], replies: Mapping[int, Reply]) -> None:

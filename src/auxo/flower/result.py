@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flwr.app import MetricRecord
-from flwr.serverapp.strategy import Result
+from flwr.serverapp.strategy import Result, Strategy
 
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
@@ -21,6 +21,7 @@ class AuxoResult(Result):
     cohorts: dict[str, Result] = field(default_factory=dict)  # the leaves
     history: dict[str, Result] = field(default_factory=dict)  # every cohort that ever trained, the leaves included
     tree: CohortTree = field(default_factory=CohortTree)
+    strategies: dict[str, Strategy] = field(default_factory=dict)  # of the leaves, as they are at the end
 
     def __repr__(self) -> str:
         """Return Flower's words, and the cohorts."""
@@ -31,7 +32,9 @@ class AuxoResult(Result):
         return f"{super().__repr__()}\nCohorts:\n{leaves}\n"
 
 
-def collected(history: Mapping[str, Result], tree: CohortTree, largest: CohortId) -> AuxoResult:
+def collected(
+    history: Mapping[str, Result], tree: CohortTree, largest: CohortId, strategies: Mapping[str, Strategy]
+) -> AuxoResult:
     """Return the result of a run in which these cohorts have trained."""
     leaves = {str(leaf): history[leaf] for leaf in tree.leaves if leaf in history}
     return AuxoResult(
@@ -42,6 +45,7 @@ def collected(history: Mapping[str, Result], tree: CohortTree, largest: CohortId
         cohorts=leaves,
         history=dict(history),
         tree=tree,
+        strategies=dict(strategies),
     )
 
 

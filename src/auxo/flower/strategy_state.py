@@ -42,7 +42,7 @@ def remembered(strategy: Strategy, as_made: Strategy) -> Remembered:
                 plain[path] = value
         elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
             plain[path] = value.item()
-        elif not callable(value) and not _is_alike(value, made):
+        elif not callable(value) and not is_alike(value, made):
             others.append(path)
     return Remembered(arrays, plain, tuple(others))
 
@@ -115,7 +115,8 @@ def _in_the_form_of(path: str, found: Mapping[str, AppArray]) -> object:
             raise ValueError(f"{path}: expected arrays of one attribute, got {sorted(found)[:4]}")
 
 
-def _is_alike(value: object, made: object) -> bool:
+def is_alike(value: object, made: object) -> bool:
+    """Return whether two values of an attribute are the same; arrays never are."""
     if type(value) is not type(made):
         return False
     try:
