@@ -7,10 +7,14 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
+
 from auxo.algorithms.base import OneCohort
+from auxo.flower import AuxoClientApp, cohort_of
 from auxo.flower.result import AuxoResult
 from auxo.protocol.events import CohortMembers
-from tests.flower.linear_app import auxo_app
+from tests.flower.linear_app import auxo_app, fill
 from tests.flower.local_grid import LocalGrid
 from tests.flower.small import NODES, federation
 
@@ -57,3 +61,19 @@ def test_who_never_took_part_is_in_no_cohort() -> None:
     result, _, _ = federation(grid=grid)
     assert len(result.members) == 2
     assert result.cohort_of(late) is None
+
+
+def test_a_node_is_told_its_own_cohort_while_it_trains_and_evaluates() -> None:
+    seen: dict[int, set[str | None]] = {}
+
+    def asks(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        seen.setdefault(context.node_id, set()).add(cohort_of(context))
+        return call_next(message, context)
+
+    grid = LocalGrid(fill(AuxoClientApp(mods=[asks]), 2, train_mods=[asks]), NODES)
+    result, _, _ = federation(grid=grid)
+    assert {node: cohort_of(context) for node, context in grid.contexts.items()} == {
+        node: result.cohort_of(node) for node in grid.contexts
+    }
+    assert all(cohorts == {"0", result.cohort_of(node)} for node, cohorts in seen.items())
+    assert cohort_of(Context(1, 1, {}, RecordDict(), {})) is None

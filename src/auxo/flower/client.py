@@ -17,7 +17,7 @@ from flwr.common.constant import ErrorCode
 from auxo.core.asking import Answer, Ask, Failure, Losses, Part
 from auxo.core.client_mod import ClientMod, through
 from auxo.core.types import Float32Array, FloatArray, IntArray
-from auxo.flower.affinity_file import keep_client, load_client
+from auxo.flower.affinity_file import keep_client, load_client, note_cohort
 from auxo.flower.legacy import how_to_migrate
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
@@ -92,6 +92,8 @@ class NodeHalf:
             return train(message, context)
         node_id = message.metadata.dst_node_id
         client = load_client(context, node_id, asked.federation, asked.settings, self.mods)
+        if asked.cohort is not None:
+            note_cohort(context, asked.cohort)
         learnt = self._learn(client, asked)
         if learnt:
             keep_client(context, client, asked.federation, to_file=True)
