@@ -3,7 +3,9 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 pytest.importorskip("flwr")
 
@@ -77,3 +79,15 @@ def test_a_node_is_told_its_own_cohort_while_it_trains_and_evaluates() -> None:
     }
     assert all(cohorts == {"0", result.cohort_of(node)} for node, cohorts in seen.items())
     assert cohort_of(Context(1, 1, {}, RecordDict(), {})) is None
+
+
+def test_a_run_that_goes_on_leaves_the_models_of_its_last_cohorts_only(tmp_path: Path) -> None:
+    grid = LocalGrid(auxo_app(2), NODES)
+    federation(grid=grid, directory=tmp_path, rounds=3)
+    models = tmp_path / "models"
+    assert [path.name for path in models.iterdir()] == ["0.safetensors"]
+    result, _, _ = federation(grid=grid, directory=tmp_path)
+    assert sorted(path.name for path in models.iterdir()) == ["0.0.safetensors", "0.1.safetensors"]
+    for cohort, one in result.cohorts.items():
+        kept = load_file(models / f"{cohort}.safetensors")
+        assert all(np.array_equal(kept[name], array.numpy()) for name, array in one.arrays.items())

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from auxo.cli import app
+from auxo.experiments.run_directory import is_federation
 from auxo.files.errors import FileError
 from auxo.protocol.events import (
     CohortEnded,
@@ -21,7 +22,7 @@ from auxo.protocol.events import (
     to_json,
 )
 from auxo.reporting.facts import MethodFacts
-from auxo.reporting.federation_report import federation_headline, is_federation, write_federation_report
+from auxo.reporting.federation_report import federation_headline, write_federation_report
 
 
 def closed(cohort: str, number: int, used: int = 6) -> RoundClosed:

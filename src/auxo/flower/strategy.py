@@ -76,7 +76,8 @@ class AuxoStrategy(Strategy):
             seed: of matching and clustering. The base samples by itself.
             check_in: affinity requests ride on the replies to train messages (``"piggyback"``), or nodes are asked
                 before each round (``"query"``, as in the paper: fresher, and one more exchange a round).
-            directory: checkpoints and events go there, and a run that is there is gone on with; None: nothing is kept.
+            directory: checkpoints, events and at the end models by cohort and who is where go there, for `auxo.load`; a
+                run that is there is gone on with. None: nothing is kept.
             checkpoint: how often one is written: after so many rounds (``"1r"``), or seconds of work (``"30s"``).
             total_rounds: of the whole federation, for a method that looks at the part that is done, as the paper's
                 does; None: it runs on.
@@ -162,6 +163,7 @@ class AuxoStrategy(Strategy):
                 on_round=files.on_round,
             ).run()
             files.commit()
+            files.finish(result.members)
         self._base.end(result.strategies)
         return result
 

@@ -31,11 +31,6 @@ _NODES = "the nodes of their last round"
 _NODES_AND_METRIC = f"{_NODES} and the app\N{RIGHT SINGLE QUOTATION MARK}s metric after it"
 
 
-def is_federation(folder: Path) -> bool:
-    """Return whether a directory is that of a federation: its events stand there themselves, not below a method."""
-    return (folder / EVENTS).is_file() and not (folder / "config.toml").exists()
-
-
 def write_federation_report(folder: Path) -> Path:
     """Write the report of a federation into its directory and return where it is."""
     recorded = read_events(folder / EVENTS)
