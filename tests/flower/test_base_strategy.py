@@ -21,6 +21,7 @@ from flwr.serverapp.strategy import (
 
 from auxo.algorithms.base import OneCohort
 from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.result import AuxoResult
 from auxo.flower.strategy import AuxoStrategy
 from tests.flower.linear_app import auxo_app, initial
@@ -143,3 +144,12 @@ def test_what_is_made_anew_for_each_cohort_is_not_changed_in_vain() -> None:
 def test_noise_for_all_nodes_together_is_refused(base: Strategy) -> None:
     with pytest.raises(ValueError, match=r"lambda cohort: .*num_sampled_clients=cohort\.participants"):
         AuxoStrategy(base, participants=NODES)
+
+
+def test_noise_is_that_of_the_cohort_also_where_a_strategy_remembers_what_is_no_number() -> None:
+    def base(cohort: CohortSeen) -> Strategy:
+        return DifferentialPrivacyServerSideFixedClipping(Bookkeeper(), 0.001, 100.0, cohort.participants)
+
+    result = run(AuxoStrategy(base, participants=NODES))
+    assert [one.num_sampled_clients for one in result.strategies.values()] == [4, 4]  # type: ignore[attr-defined]
+    assert all(len(one.strategy.losses) == 10 for one in result.strategies.values())  # type: ignore[attr-defined]

@@ -59,6 +59,17 @@ def recall(strategy: Strategy, state: Remembered) -> None:
         _set(strategy, path, value)
 
 
+def hand_over(old: Strategy, new: Strategy, as_made: Strategy) -> None:
+    """Give a new strategy all that an old one remembers; ``as_made`` is one of the old one's settings.
+
+    Settings of the new one, such as by how many clients it divides its noise, stay.
+    """
+    state = remembered(old, as_made)
+    recall(new, state)
+    for path in state.others:
+        _set(new, path, _get(old, path))
+
+
 def _attributes(strategy: Strategy, before: str = "") -> Iterator[tuple[str, object]]:
     for name, value in sorted(vars(strategy).items()):
         if isinstance(value, Strategy):
