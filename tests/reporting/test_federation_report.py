@@ -86,11 +86,11 @@ def test_a_federation_without_a_partition_says_so(tmp_path: Path) -> None:
 def test_the_page_says_which_nodes_are_where_as_they_were_told_last(tmp_path: Path) -> None:
     told = [CohortMembers(20.0, "0.1", 2, ("7", "8")), CohortMembers(50.0, "0.1", 3, ("8", "<b>"))]
     html = written(tmp_path, [*PARTED, CohortMembers(10.0, "0", 1, ("6",)), *told])
-    assert "8, &lt;b&gt;" in html
+    assert "2 nodes after round 3: 8, &lt;b&gt;" in html
     assert "7, 8" not in html
     many = tuple(map(str, range(1000, 3000)))
     assert "1099, and 1,900 more" in written(tmp_path, [*PARTED, CohortMembers(50.0, "0.1", 3, many)])
-    assert "Which" not in written(tmp_path, PARTED)
+    assert "<h2>Nodes</h2>" not in written(tmp_path, PARTED)
 
 
 def test_a_federation_that_has_just_begun_has_a_page(tmp_path: Path) -> None:

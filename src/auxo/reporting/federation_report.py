@@ -119,11 +119,14 @@ def _members_section(run: MethodFacts) -> list[Markup]:
     """Return which nodes are in which cohort, where the federation has told it of those that train."""
     last = {one.cohort: one for one in run.members}
     told = [last[cohort] for cohort in in_order(run.seen.leaves) if cohort in last]
-    rows = [[one.cohort, number(one.round), number(len(one.clients)), _some_of(one.clients)] for one in told]
+    rows = [
+        [one.cohort, f"{counted(len(one.clients), 'node')} after round {number(one.round)}: {_some_of(one.clients)}"]
+        for one in told
+    ]
     if not rows:
         return []
     words = "Nodes by the ids that the SuperLink knows them by. Who is in no cohort has not said yet where it belongs."
-    return [section("Nodes", table(("Cohort", "After round", "Nodes", "Which"), rows, has_words=True), note(words))]
+    return [section("Nodes", table((), rows, has_words=True), note(words))]
 
 
 def _some_of(nodes: Sequence[str]) -> str:
