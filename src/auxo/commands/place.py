@@ -6,10 +6,13 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.commands.using_runs import (
+    ClassesOption,
     DataArgument,
+    InputsOption,
     MethodOption,
     ModelOption,
     MostSamples,
+    OpenedBy,
     OutTable,
     RunArgument,
     opened,
@@ -25,21 +28,24 @@ EXAMPLES = examples(
 )
 
 
-def place(
+def place(  # noqa: PLR0913, PLR0917 - one for each option
     run_directory: RunArgument,
     data: DataArgument,
     method: MethodOption = None,
     model: ModelOption = None,
+    inputs: InputsOption = None,
+    classes: ClassesOption = None,
     samples: MostSamples = 100,
     out: OutTable = None,
 ) -> None:
     """Tell clients that never trained which cohort they belong to.
 
-    RUN is the directory of a finished run, DATA a file with clients' samples, as for `auxo run --population`.
+    RUN is the directory of a finished run, or of a federation on Flower, which needs --model, --inputs and --classes.
+    DATA is a file with clients' samples, as for `auxo run --population`.
     Each client walks down the cohort tree: it tries a few models on its own training samples and goes where the loss is
     least. The table says what that has cost: models downloaded, samples tried, and seconds of the client's device.
     """
-    run, clients = opened(run_directory, data, method, model, out)
+    run, clients = opened(run_directory, data, OpenedBy(method, model, inputs, classes), out)
     # Brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
     from auxo.experiments.world import draw_devices  # noqa: PLC0415
 
@@ -50,7 +56,9 @@ def place(
         )
     placed = run.place_all(clients, most_samples=samples)
     names = clients.data.client_names
-    spent_s = placed.device_s(draw_devices(run.config, len(names)), run.n_params)
+    spent_s = None  # by devices that nobody knows
+    if not run.is_federation:
+        spent_s = placed.device_s(draw_devices(run.config, len(names)), run.n_params)
     write_table(
         out,
         ("name", "cohort", "loss", "margin", "models", "samples", "device_s"),
@@ -61,7 +69,7 @@ def place(
             _known(placed.margin.tolist()),
             placed.models.tolist(),
             placed.samples.tolist(),
-            (f"{one:.3f}" for one in spent_s),
+            [""] * len(names) if spent_s is None else (f"{one:.3f}" for one in spent_s),
             strict=True,
         ),
     )
@@ -70,8 +78,8 @@ def place(
     everything = len(run.tree.leaves) * len(names)
     typer.echo(
         f"{len(names)} clients placed ({counts}); models tried: {placed.models.sum()} "
-        f"(all with all would be {everything}), on {placed.samples.sum()} samples, {spent_s.sum():.0f} device-seconds"
-        f"{told_where(out)}",
+        f"(all with all would be {everything}), on {placed.samples.sum()} samples"
+        f"{'' if spent_s is None else f', {spent_s.sum():.0f} device-seconds'}{told_where(out)}",
         err=True,
     )
 

@@ -7,10 +7,13 @@ import typer
 
 from auxo.commands.command_group import examples
 from auxo.commands.using_runs import (
+    ClassesOption,
     DataArgument,
+    InputsOption,
     MethodOption,
     ModelOption,
     MostSamples,
+    OpenedBy,
     OutTable,
     RunArgument,
     opened,
@@ -46,17 +49,20 @@ def predict(  # noqa: PLR0913, PLR0917 - one for each option
     ] = False,
     method: MethodOption = None,
     model: ModelOption = None,
+    inputs: InputsOption = None,
+    classes: ClassesOption = None,
     samples: MostSamples = 100,
     out: OutTable = None,
 ) -> None:
     """Predict the labels of clients' samples, each with the model of its client's cohort.
 
-    RUN is the directory of a finished run, DATA a file with clients' samples, as for `auxo run --population`. Clients
+    RUN is the directory of a finished run, or of a federation on Flower, which needs --model, --inputs and --classes.
+    DATA is a file with clients' samples, as for `auxo run --population`. Clients
     are placed by their training samples first, as `auxo place` does it. Inputs are prepared as those of the run were:
     give them as they are. Rows of a table may be without a label; those that have one place their client. In the
     output, `row` is the sample's row in DATA, from 0.
     """
-    run, clients = opened(run_directory, data, method, model, out)
+    run, clients = opened(run_directory, data, OpenedBy(method, model, inputs, classes), out)
     cohorts, how = _cohorts(run, clients, cohort, by_name, samples)
     found = run.predict_all(clients, cohorts)
     names = clients.data.client_names

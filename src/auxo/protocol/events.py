@@ -98,6 +98,16 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class CohortMembers:
+    """Who is in a cohort, by their own last requests; told after a partition and at the end of a federation."""
+
+    time_s: float
+    cohort: str
+    round: int
+    clients: tuple[str, ...]  # on Flower the ids of nodes; whom no request leads to a cohort is in none
+
+
+@dataclass(frozen=True)
 class CohortScore:
     """One cohort's part of an evaluation."""
 
@@ -144,7 +154,17 @@ class Evaluated:
         return self.participations + self.wasted_participations
 
 
-Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Measured | Evaluated
+Event = (
+    RoundClosed
+    | EmptyRound
+    | Partitioned
+    | StoppedLooking
+    | UpdateRejected
+    | CohortEnded
+    | Measured
+    | CohortMembers
+    | Evaluated
+)
 
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the run of the method that it happens to ("base", "auxo", "oracle 2")."""

@@ -15,6 +15,7 @@ from auxo.experiments.summary import (
 )
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import (
+    CohortMembers,
     EmptyRound,
     Evaluated,
     Event,
@@ -27,7 +28,9 @@ from auxo.protocol.events import (
 from auxo.protocol.notes import TrialsSeen
 from auxo.reporting.method_names import AUXO, contenders, words_for
 
-_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, Evaluated)
+_E = TypeVar(
+    "_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, CohortMembers, Evaluated
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class MethodFacts:
     stops: tuple[StoppedLooking, ...] = ()
     seen: CohortsSeen = field(default_factory=CohortsSeen)
     measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
+    members: tuple[CohortMembers, ...] = ()  # as far as a federation knows them
     trials: TrialsSeen = field(default_factory=TrialsSeen)
 
     def after(self, *events: Event) -> "MethodFacts":
@@ -64,6 +68,7 @@ class MethodFacts:
             seen=seen,
             trials=trials,
             measured=_with(self.measured, events, Measured),
+            members=_with(self.members, events, CohortMembers),
         )
 
     @property
