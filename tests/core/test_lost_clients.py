@@ -179,7 +179,9 @@ def test_where_updates_are_averaged_who_chose_another_model_moves_that_one() -> 
     assert sorted(result.aggregated.tolist()) == list(range(8))
     assert result.misfits == 0
     for model, row in ((1, 4), (2, 6)):
-        np.testing.assert_allclose(result.movements[model], updates[row], rtol=1e-6)
+        movement = result.movements[model]
+        assert movement is not None
+        np.testing.assert_allclose(movement, updates[row], rtol=1e-6)
         assert result.weights[model] == 5.0
     np.testing.assert_array_equal(  # and their own cohort's as if they had not been there
         close(now, result).states[0].server.weights,
