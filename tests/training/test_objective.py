@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from auxo.core.asking import Ask
+from auxo.core.metric import Metric
 from auxo.core.rng import stream
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
@@ -120,7 +121,7 @@ def test_a_metric_of_which_less_is_better_is_turned_around(tmp_path: Path) -> No
     objective = objective_for(toy, metric=own(tmp_path, "absolute"))
     answers = torch.from_numpy(toy.answers(toy.train.y[:5]))
     np.testing.assert_allclose(objective.scores(answers + 2, answers), -2, rtol=1e-6)
-    assert objective.score_name == "absolute"
+    assert objective.measured == Metric("absolute", "", smaller_is_better=True)
     assert not objective.counts_hits
 
 

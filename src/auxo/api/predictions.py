@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.api.new_clients import NewClients
+from auxo.core.metric import Metric
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.preparation import Preparation
-from auxo.training.trainer import Trainer, score_name, scoring
+from auxo.training.trainer import Trainer, metric_of, scoring
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Predictions:
     label: NDArray[Any]  # (samples,) classes; otherwise (samples, targets) numbers or flags
     predicted: NDArray[Any]  # of the same shape
     score: float  # the mean over test samples with a label; NaN without any
-    score_name: str  # "accuracy" for classes
+    metric: Metric  # what the score is
 
     @property
     def accuracy(self) -> float:
@@ -74,7 +75,6 @@ def predict_clients(
         if scored.any():
             scores[scored] = scores_of(trainer, models[cohort], data.inputs(at[scored]), data.answers(y[scored]))
     tested = scores[~np.isnan(scores)]
-    own = scoring(trainer)
     return Predictions(
         client=client,
         row=clients.row[at],
@@ -83,5 +83,5 @@ def predict_clients(
         label=y if data.targets is None else done.predicted(data.answers(y)),
         predicted=predicted,
         score=float(tested.mean()) if len(tested) else float("nan"),
-        score_name=score_name(done.task) if own is None else own.score_name,
+        metric=metric_of(trainer),
     )

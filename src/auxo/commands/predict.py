@@ -18,8 +18,10 @@ from auxo.commands.using_runs import (
     without_labels,
     write_table,
 )
+from auxo.core.metric import ACCURACY
 from auxo.core.types import CohortId
 from auxo.files.errors import FileError
+from auxo.reporting.number_format import plain, score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,10 +117,11 @@ def _how_well(found: "Predictions") -> str:
     tests, unknown = int((found.is_test & found.is_labelled).sum()), int((~found.is_labelled).sum())
     if tests == 0:
         return f"{unknown} of them have no label, and none with a label was held out"
-    if found.score_name == "accuracy":
+    if found.metric == ACCURACY:
         words = f"{100 * found.score:.1f} % of the {tests} test samples with a label are predicted right"
     else:
-        words = f"{found.score_name} {100 * found.score:.1f} % on the {tests} test samples with a label"
+        told = plain(score(found.score, found.metric))
+        words = f"{found.metric.name} {told} on the {tests} test samples with a label"
     return words + (f", {unknown} have none" if unknown else "")
 
 

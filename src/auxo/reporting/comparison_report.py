@@ -5,21 +5,21 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.experiments.comparison import FEWEST_SEEDS, Comparison
+from auxo.experiments.comparison import FEWEST_SEEDS, SCORES, Comparison
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
 from auxo.reporting.comparison_tables import (
+    below_zero,
     brought,
     difference_of,
     explained,
     findings,
-    title_of,
     value_of,
     verdicts,
 )
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import contenders, method_colours, words_for
-from auxo.reporting.number_format import counted
+from auxo.reporting.number_format import capital, counted
 from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
 from auxo.reporting.race import Runner, race
@@ -47,7 +47,7 @@ def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
         *(tag("p", escaped(_sentence(line))) for line in lines),
         *_troubles(comparison),
         *([_brought(comparison, names)] if len(names) > 1 else []),
-        section("Measures", _table(comparison)),
+        section("Measures", _table(comparison), *(note(_sentence(line)) for line in below_zero(comparison))),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *(tag("li", link) for link in links))),
     ]
@@ -70,7 +70,7 @@ def _troubles(comparison: Comparison) -> list[Markup]:
 
 
 def _sentence(line: str) -> str:
-    return line[0].upper() + line[1:] + "."
+    return f"{capital(line)}."
 
 
 def _table(comparison: Comparison) -> Markup:
@@ -80,7 +80,7 @@ def _table(comparison: Comparison) -> Markup:
     rows = []
     for row in comparison.rows:
         for place, method in enumerate(row.means):
-            title = "" if place else title_of(row, comparison)
+            title = "" if place else row.measure.title
             cells = (words_for(method).name, value_of(row, method), difference_of(row, method))
             written = (tag("td", escaped(cell)) for cell in cells)
             rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
@@ -91,11 +91,12 @@ def _table(comparison: Comparison) -> Markup:
 
 
 def difference_plots(comparison: Comparison) -> list[Plot]:
-    """Return how far each method is from the base in each measure in per cent, with its interval; none without any."""
+    """Return how far each method is from the base in each measure of scores, with its interval; none without any."""
+    metric = comparison.metric
     found = [
-        (f"{words_for(method).name}, {title_of(row, comparison)}", method, title_of(row, comparison), difference)
+        (f"{words_for(method).name}, {row.measure.title}", method, row.measure.title, difference)
         for row in comparison.rows
-        if row.measure.unit == "%"
+        if row.measure.key in SCORES
         for method, difference in row.differences.items()
     ]
     if not found:
@@ -114,7 +115,11 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
     caption = f"Differences from the base over {counted(len(comparison.seeds), 'seed')}: {what}"
     chart = LineChart(
         caption,
-        Axis("percentage points", low=least - room if least < 0 else least, high=most + room),
+        Axis(
+            "percentage points" if metric.is_fraction else ", ".join(filter(None, (metric.name, metric.unit))),
+            low=least - room if least < 0 else least,
+            high=most + room,
+        ),
         Axis("", names=tuple(name for name, *_ in found)),
         tuple(lines),
         marks=(Moment(0.0, "", "no difference"),),

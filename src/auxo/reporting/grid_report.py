@@ -68,13 +68,14 @@ def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
 
 def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list[str]]:
     """Return headings, the cells of each row, and what is to be said below."""
-    is_enough = len(comparison.seeds) >= FEWEST_SEEDS
+    is_enough, metric = len(comparison.seeds) >= FEWEST_SEEDS, comparison.metric
+    scored, digits = f"{metric.name}, {metric.unit}" if metric.unit else metric.name, 2 if metric.is_fraction else 4
     columns: dict[str, list[str]] = {
         **{axis.title: [row.choices[place] for row in comparison.rows] for place, axis in enumerate(comparison.axes)},
         "method": [words_for(row.method).name for row in comparison.rows],
-        f"{comparison.metric}, %": [_accuracy(row) for row in comparison.rows],
+        scored: [_accuracy(row, digits) for row in comparison.rows],
         "difference\nfrom base" + (" (95 %)" if is_enough else ""): [
-            _UNKNOWN if row.difference is None else signed(row.difference, 2) for row in comparison.rows
+            _UNKNOWN if row.difference is None else signed(row.difference, digits) for row in comparison.rows
         ],
         "speed-up,\nin time": [_speedup(row, row.speedup) for row in comparison.rows],
         "in partici-\npations": [_speedup(row, row.resource_speedup) for row in comparison.rows],
@@ -84,15 +85,17 @@ def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list
         "cohorts": [_range(row.cohorts) for row in comparison.rows],
         "ARI": [_UNKNOWN if row.ari is None else f"{row.ari:.2f}" for row in comparison.rows],
     }
-    needed = {f"{comparison.metric}, %", "method", *(axis.title for axis in comparison.axes)}
+    needed = {scored, "method", *(axis.title for axis in comparison.axes)}
     shown = {name: cells for name, cells in columns.items() if name in needed or set(cells) - {_UNKNOWN, ""}}
     lines = [list(line) for line in zip(*shown.values(), strict=True)]
     return list(shown), lines, _notes(comparison)
 
 
-def _accuracy(row: GridRow) -> str:
+def _accuracy(row: GridRow, digits: int) -> str:
     """Return the mean, or in a word why there is none."""
-    return row.note.partition(":")[0].partition(" in ")[0] if row.accuracy is None else f"{row.accuracy.mean:.2f}"
+    return (
+        row.note.partition(":")[0].partition(" in ")[0] if row.accuracy is None else f"{row.accuracy.mean:.{digits}f}"
+    )
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -104,8 +107,10 @@ def _range(counts: Sequence[int]) -> str:
 def _notes(comparison: GridComparison) -> list[str]:
     notes = [f"{_label(row)}: {row.note}" for row in comparison.rows if row.note]
     notes += ["differences and speed-ups are against the base of the same settings"]
+    if comparison.metric.smaller_is_better:
+        notes.append(f"of {comparison.metric.name} smaller is better")
     if any(_speedup(row, one) == "never" for row in comparison.rows for one in (row.speedup, row.resource_speedup)):
-        notes.append("never: a seed missed the base's best accuracy")
+        notes.append(f"never: a seed missed the base's best {comparison.metric.name}")
     if len(comparison.seeds) < FEWEST_SEEDS:
         notes.append(
             f"fewer than {FEWEST_SEEDS} seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.metric import Metric
 from auxo.core.types import FloatArray
 from auxo.protocol.events import Evaluated
-from auxo.reporting.number_format import PER_CENT, counted
+from auxo.reporting.number_format import capital, counted, scale_of
 from auxo.reporting.plots import Plot
 from auxo.reporting.svg import Axis, Line, LineChart
 
@@ -42,20 +43,20 @@ _PICTURES = (
 )
 
 
-def race(runners: Sequence[Runner], metric: str, seeds: int) -> list[Plot]:
+def race(runners: Sequence[Runner], metric: Metric, seeds: int) -> list[Plot]:
     """Return the pictures of what evaluations score; none where nothing was evaluated twice."""
     return [plot for against in _PICTURES if (plot := _picture(runners, against, metric, seeds)) is not None]
 
 
-def _picture(runners: Sequence[Runner], against: _Against, metric: str, seeds: int) -> Plot | None:
+def _picture(runners: Sequence[Runner], against: _Against, metric: Metric, seeds: int) -> Plot | None:
     means = {one.name: (one, mean) for one in runners if (mean := _mean(one.runs, against.of)) is not None}
     if not means:
         return None
-    lines = tuple(Line(name, one.colour, x, y, name) for name, (one, (x, y)) in means.items())
-    caption = f"{metric[0].upper()}{metric[1:]} against {against.what}; mean over {counted(seeds, 'seed')}"
-    chart = LineChart(caption, Axis(against.axis, low=0.0), Axis(metric, *PER_CENT), lines)
+    lines = tuple(Line(name, one.colour, x, metric.sign * y, name) for name, (one, (x, y)) in means.items())
+    caption = f"{capital(metric.name)} against {against.what}; mean over {counted(seeds, 'seed')}"
+    chart = LineChart(caption, Axis(against.axis, low=0.0), Axis(metric.name, *scale_of(metric)), lines)
     points = [(line.name, x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)]
-    return Plot(against.name, caption, chart, [("method", against.axis, metric), *points])
+    return Plot(against.name, caption, chart, [("method", against.axis, metric.name), *points])
 
 
 def _mean(
