@@ -31,7 +31,7 @@ class Measure:
         return None if value is None else self.scale * value
 
 
-SCORES = frozenset({"final_accuracy", "matched_accuracy", "worst_10", "best_10"})
+SCORE_KEYS = frozenset({"final_accuracy", "matched_accuracy", "worst_10", "best_10"})
 """Keys of what is measured in the unit of the metric."""
 
 

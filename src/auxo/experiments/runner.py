@@ -10,6 +10,7 @@ from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
+from auxo.experiments.cohort_profiles import profile_cohorts, write_profiles
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
@@ -387,7 +388,10 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     result = run_method(method, config, data, on_event, stage, kept)
     if result.number > 0:
         directory.replace_events(folder, result.events)
-    directory.write_clients(folder, result.client_scores(data))
+    scores = result.client_scores(data)
+    directory.write_clients(folder, scores)
+    if len(np.unique(scores.cohort)) > 1:
+        write_profiles(directory, folder, profile_cohorts(data, scores))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
     return result

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.experiments.comparison import FEWEST_SEEDS, SCORES, Comparison
+from auxo.experiments.comparison import FEWEST_SEEDS, SCORE_KEYS, Comparison
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
 from auxo.reporting.comparison_tables import (
@@ -96,7 +96,7 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
     found = [
         (f"{words_for(method).name}, {row.measure.title}", method, row.measure.title, difference)
         for row in comparison.rows
-        if row.measure.key in SCORES
+        if row.measure.key in SCORE_KEYS
         for method, difference in row.differences.items()
     ]
     if not found:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from auxo.core.metric import ACCURACY, Metric
+from auxo.experiments.cohort_profiles import CohortProfiles, read_profiles
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import (
     BASE,
@@ -46,6 +47,7 @@ class MethodFacts:
     rejections: tuple[UpdateRejected, ...] = ()
     end: MethodSummary | None = None
     clients: ClientScores | None = None
+    profiles: CohortProfiles | None = None  # of its cohorts, at the end of a method that has several
     stops: tuple[StoppedLooking, ...] = ()
     seen: CohortsSeen = field(default_factory=CohortsSeen)
     measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
@@ -206,7 +208,12 @@ def gather_facts(run: RunDirectory) -> RunFacts:
     for method in run.methods():
         recorded = run.events(method)
         facts = facts.after(method, *recorded.events)
-        one = replace(facts.methods[method], is_truncated=recorded.is_truncated, clients=run.read_clients(method))
+        one = replace(
+            facts.methods[method],
+            is_truncated=recorded.is_truncated,
+            clients=run.read_clients(method),
+            profiles=read_profiles(run, method),
+        )
         facts = replace(facts, methods={**facts.methods, method: one})
     summary = run.read_summary()
     if summary is None:

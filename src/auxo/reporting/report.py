@@ -7,6 +7,7 @@ from auxo.core.metric import Metric
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.notes import explains
 from auxo.reporting.below_zero import not_beyond_chance, worse_than_the_mean
+from auxo.reporting.cohort_section import cohort_parts
 from auxo.reporting.facts import MethodFacts, RunFacts, speedup_doubts
 from auxo.reporting.figures import (
     WORTH_SAYING,
@@ -31,6 +32,7 @@ def write_report(run: RunDirectory, facts: RunFacts) -> Path:
         _summary_section(facts),
         _accuracy_section(facts),
         _tree_section(facts),
+        _cohorts_section(facts),
         _clients_section(facts),
         _gain_section(facts),
         rounds_section(facts),
@@ -240,6 +242,11 @@ def _each_contender(facts: RunFacts, show: Callable[[MethodFacts], Sequence[Mark
 def _tree_section(facts: RunFacts) -> Markup:
     parts = _each_contender(facts, tree_parts) or [note("No method that could make cohorts has begun.")]
     return section("Cohort tree", *parts)
+
+
+def _cohorts_section(facts: RunFacts) -> Markup:
+    parts = _each_contender(facts, cohort_parts)
+    return section("What distinguishes the cohorts", *parts) if parts else escaped("")
 
 
 def tree_parts(run: MethodFacts, roots: tuple[Node, ...] | None = None, shown: str = "") -> list[Markup]:

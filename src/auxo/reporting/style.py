@@ -27,6 +27,9 @@ list-style:none}
 .tiles b{display:block;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 .tiles span{font-size:.9rem;display:block;line-height:1.4}
 .tiles span+span{color:var(--soft);font-size:.82rem;margin-top:.2rem}
+.cohorts{list-style:none;padding:0}
+.cohorts li{margin:.8rem 0}
+.cohorts span{display:block;font-size:.94rem}
 figure{margin:1.6rem 0 2.4rem}
 figcaption{font-size:.92rem;max-width:46rem;margin-top:.6rem}
 .scroll{overflow-x:auto;margin:1.2rem 0}

@@ -50,6 +50,7 @@ class Line:
     label: str = ""
     is_dashed: bool = False
     label_x: float | None = None  # where the label stands above the line instead; None: at the line's end
+    is_points: bool = False  # nothing leads from one point to the next; the name stands in a key at the top
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ def draw(chart: LineChart, width: int) -> Markup:
         *(_level(level, frame) for level in chart.levels),
         *(_span(span, frame) for span in chart.spans),
         _end_labels(lines, frame),
+        _key(lines, frame),
         *(_hover_points(line, chart, frame) for line in lines),
         width=width,
         height=chart.height,
@@ -299,8 +301,11 @@ def _points(xs: FloatArray, ys: FloatArray, frame: _Frame) -> str:
 def _path(line: Line, frame: _Frame) -> Markup:
     rows = decimated_rows(line.y)
     style = f"line c-{line.colour}{' dashed' if line.is_dashed else ''}"
-    if len(rows) == 1:
-        return tag("circle", class_=f"dot c-{line.colour}", cx=frame.x(line.x[0]), cy=frame.y(line.y[0]), r=3.5)
+    if len(rows) == 1 or line.is_points:
+        at = zip(line.x.tolist(), line.y.tolist(), strict=True)
+        return joined(
+            [tag("circle", class_=f"dot c-{line.colour}", cx=frame.x(x), cy=frame.y(y), r=3.5) for x, y in at]
+        )
     return tag("polyline", class_=style, points=_points(line.x[rows], line.y[rows], frame))
 
 
@@ -374,6 +379,21 @@ def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:
             to_x, to_y, anchor = at_x + 6, at_y + 19, "start"
         parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
         parts.append(tag("text", escaped(line.label), class_="label halo", x=to_x, y=to_y, text_anchor=anchor))
+    return joined(parts)
+
+
+def _key(lines: Sequence[Line], frame: _Frame) -> Markup:
+    """Return the names of lines that are but points, with their colours, in rows at the top."""
+    parts, x, y = list[Markup](), 4.0, 12.0
+    for line in lines:
+        if not line.is_points:
+            continue
+        room = 20 + _CHARACTER * len(line.name)
+        if x + room > frame.width:
+            x, y = 4.0, y + _LINE_HEIGHT
+        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=x, cy=y - 4, r=4.5))
+        parts.append(tag("text", escaped(line.name), class_="label", x=x + 8, y=y))
+        x += room
     return joined(parts)
 
 
