@@ -22,7 +22,7 @@ from auxo.reporting.method_names import contenders, method_colours, words_for
 from auxo.reporting.number_format import capital, counted
 from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
-from auxo.reporting.race import Runner, race
+from auxo.reporting.race import Course, Runner, race
 from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
 _ROW = 30  # pixels of a difference
@@ -60,7 +60,8 @@ def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
     heads = ["", *(name.replace("\n", " ") for name in columns)]
     rows = ([words_for(name).name, *(cells[place] for cells in columns.values())] for place, name in enumerate(names))
     notes = [note(_sentence(line)) for line in explained(comparison, names)]
-    return section("What they brought", table(heads, rows), *notes)
+    by_seed = {place: "list" for place, heading in enumerate(heads) if heading.endswith("by seed")}
+    return section("What they brought", table(heads, rows, by_seed), *notes)
 
 
 def _troubles(comparison: Comparison) -> list[Markup]:
@@ -76,18 +77,31 @@ def _sentence(line: str) -> str:
 def _table(comparison: Comparison) -> Markup:
     is_enough = len(comparison.seeds) >= FEWEST_SEEDS
     what = "difference from the base" + (" (95 % interval)" if is_enough else "")
-    head = tag("tr", *(tag("th", escaped(name), scope="col") for name in ("", "method", "mean", what)))
-    rows = []
-    for row in comparison.rows:
-        for place, method in enumerate(row.means):
-            title = "" if place else row.measure.title
-            cells = (words_for(method).name, value_of(row, method), difference_of(row, method))
-            written = (tag("td", escaped(cell)) for cell in cells)
-            rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
-    for place, (method, why) in enumerate(comparison.refused.items()):
-        title = tag("th", escaped("" if place else "refused"), scope="row")
-        rows.append(tag("tr", title, tag("td", escaped(words_for(method).name)), tag("td", escaped(why), colspan=2)))
-    return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
+    head = tag("tr", *(tag("th", escaped(name), scope="col") for name in ("", "mean", what)))
+    bodies = [
+        _body(
+            row.measure.title,
+            [
+                [tag("td", escaped(cell)) for cell in (value_of(row, method), difference_of(row, method))]
+                for method in row.means
+            ],
+            list(row.means),
+        )
+        for row in comparison.rows
+    ]
+    if comparison.refused:
+        why = [[tag("td", escaped(words), class_="words", colspan=2)] for words in comparison.refused.values()]
+        bodies.append(_body("refused", why, list(comparison.refused)))
+    return scrolling(tag("table", tag("thead", head), *bodies))
+
+
+def _body(title: str, cells: Sequence[Sequence[Markup]], methods: Sequence[str]) -> Markup:
+    """Return the rows of one measure below its title, which would take a column where there is no room for one."""
+    rows = [
+        tag("tr", tag("th", escaped(words_for(method).name), scope="row"), *row)
+        for method, row in zip(methods, cells, strict=True)
+    ]
+    return tag("tbody", tag("tr", tag("th", escaped(title), scope="rowgroup", colspan=3)), *rows)
 
 
 def difference_plots(comparison: Comparison) -> list[Plot]:
@@ -137,4 +151,4 @@ def curves(folder: Path, comparison: Comparison) -> list[Plot]:
         Runner(words_for(method).name, colours[method], [evaluations(run.events(method).events) for run in runs])
         for method in comparison.methods
     ]
-    return race(runners, comparison.metric, len(comparison.seeds))
+    return race([Course(runners)], comparison.metric, len(comparison.seeds))

@@ -13,14 +13,14 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import BASE, evaluations
 from auxo.reporting.comparison_tables import signed
 from auxo.reporting.markup import escaped, tag
-from auxo.reporting.method_names import words_for
-from auxo.reporting.number_format import counted, number
+from auxo.reporting.method_names import method_colours, words_for
+from auxo.reporting.number_format import capital, counted, number
 from auxo.reporting.page import note, page, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
-from auxo.reporting.race import Runner, race
+from auxo.reporting.race import Course, Runner, race
 
 _UNKNOWN = "-"
-_COLOURS = 6  # how many the style sheet has; more lines than that use them again
+_STYLE = "main{max-width:78rem}figure{max-width:57rem}"  # room for a table of many columns
 
 
 def grid_table(comparison: GridComparison) -> Table:
@@ -54,16 +54,17 @@ def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
         tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
         for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
     ]
+    words = dict.fromkeys(range(1, len(comparison.axes) + 1), "words")
     axes = " x ".join(axis.title for axis in comparison.axes)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(f"Methods by {axes}")),
-        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines)),
-        *(note(words) for words in notes),
+        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines, words)),
+        *(note(f"{capital(line)}.") for line in notes),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *links)),
     ]
-    return page(title, parts)
+    return page(title, parts, style=_STYLE)
 
 
 def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list[str]]:
@@ -129,20 +130,25 @@ def _hours(seconds: float | None) -> str:
 
 
 def _plots(folder: Path, comparison: GridComparison) -> list[Plot]:
-    others = [row for row in comparison.rows if row.method != BASE]
-    runners = [
-        Runner(
-            _label(row),
-            BASE if row.method == BASE else f"k{others.index(row) % _COLOURS}",
-            [
-                evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
-                for seed in row.seeds
-            ],
-        )
-        for row in comparison.rows
-        if row.seeds
-    ]
-    return race(runners, comparison.metric, len(comparison.seeds))
+    """Return the pictures of each cell by itself: curves of all of them in one would hide each other."""
+    cells = {row.cell: row.choices for row in comparison.rows}
+    courses = []
+    for cell, choices in cells.items():
+        rows = [row for row in comparison.rows if row.cell == cell and row.seeds]
+        colours = method_colours(row.method for row in rows)
+        runners = [
+            Runner(
+                words_for(row.method).name,
+                colours[row.method],
+                [
+                    evaluations(RunDirectory.open(folder / cell / f"seed-{seed}").events(row.method).events)
+                    for seed in row.seeds
+                ],
+            )
+            for row in rows
+        ]
+        courses.append(Course(runners, cell, ", ".join(choices)))
+    return race(courses, comparison.metric, len(comparison.seeds))
 
 
 def _label(row: GridRow) -> str:
