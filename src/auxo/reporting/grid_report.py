@@ -54,12 +54,12 @@ def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
         tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
         for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
     ]
-    words = dict.fromkeys(range(1, len(comparison.axes) + 1), "words")
+    names = dict.fromkeys(range(1, len(comparison.axes) + 1), "name")
     axes = " x ".join(axis.title for axis in comparison.axes)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(f"Methods by {axes}")),
-        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines, words)),
+        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines, names)),
         *(note(f"{capital(line)}.") for line in notes),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *links)),

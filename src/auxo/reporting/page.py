@@ -45,7 +45,8 @@ def chart_figure(chart: LineChart, caption: str) -> Markup:
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Mapping[int, str] | None = None) -> Markup:
     """Return a table whose rows begin with what they are called.
 
-    ``kinds`` are classes of the style sheet by column: "words" are to be read as text, a "list" may be broken.
+    ``kinds`` are classes of the style sheet by column: "words" are to be read as text, a "name" stands on the left, a
+    "list" may be broken.
     """
     of = kinds or {}
     named = [tag("th", escaped(one), scope="col", class_=of.get(place)) for place, one in enumerate(heads)]

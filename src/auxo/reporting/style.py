@@ -45,6 +45,7 @@ thead th{color:var(--soft);font-weight:600;vertical-align:bottom;white-space:nor
 tbody th[scope=rowgroup]{font-weight:600;padding-top:1rem}
 td.words,thead th.words{text-align:left;white-space:normal;overflow-wrap:anywhere}
 td.list{white-space:normal}
+td.name,thead th.name{text-align:left}
 th.auxo,td.auxo{font-weight:650;color:var(--ink)}
 details{border:1px solid var(--rule);border-radius:8px;padding:.6rem 1rem;margin:1rem 0}
 summary{cursor:pointer}
