@@ -90,7 +90,9 @@ def test_tokens_and_inputs_of_many_numbers_are_left_out() -> None:
     wide = replace(data, x=np.zeros((len(data.x), 300), dtype=np.float32), preparation=Preparation())
     found = profile_cohorts(wide, scores(HALVES))
     assert (found.inputs, found.everybody.pairs) == ((), ())
-    assert found.answers == ("0", "1")
+    assert found.answers == ("class 0", "class 1")
+    image = replace(data, x=data.x[:, :, np.newaxis], preparation=Preparation())
+    assert profile_cohorts(image, scores(HALVES)).inputs == ("pixel 0 0", "pixel 1 0")
     tokens = replace(data, x=np.zeros((len(data.x), 2), dtype=np.int32), preparation=Preparation())
     assert profile_cohorts(tokens, scores(HALVES)).inputs == ()
 

@@ -8,7 +8,7 @@ import pytest
 
 from auxo.core.metric import Metric
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.summary import Summary
+from auxo.experiments.summary import Loser, Losers, Summary
 from auxo.protocol.events import EmptyRound, Event, Partitioned, UpdateRejected
 from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import headline, write_report
@@ -336,3 +336,9 @@ def test_a_speedup_that_says_what_it_seems_to_has_no_doubts(run: RunDirectory) -
     text = words(page(finished(run)))
     assert "first evaluation" not in text
     assert "ends below" not in text
+
+
+def test_who_is_worse_off_is_told_from_what_to_what_and_in_which_cohort(run: RunDirectory) -> None:
+    losers = Losers(1, 0, (Loser("phone 7", "0.0", 0.75, 0.92),))
+    html = words(page(finished(run, auxo=replace(AUXO_END, losers=losers))))
+    assert "Worse off: phone 7 (from 92 % to 75 %, cohort 0.0)." in html

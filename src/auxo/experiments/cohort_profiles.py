@@ -70,8 +70,8 @@ def profile_cohorts(data: FederatedData, scores: ClientScores) -> CohortProfiles
     everybody = np.arange(len(rows))
     return CohortProfiles(
         task=data.task,
-        answers=_names(data.preparation.classes, look.answers),
-        inputs=_names(data.preparation.columns, look.inputs),
+        answers=_names(data.preparation.classes, [f"class {number}" for number in range(look.answers)]),
+        inputs=_names(data.preparation.columns, _places(data.features) if look.inputs else []),
         everybody=look.profile("", everybody, counts, sums),
         cohorts=tuple(look.profile(cohort, mine, counts, sums) for cohort, mine in owners.items()),
     )
@@ -177,8 +177,15 @@ class _Look:
         return np.asarray(self.data.answers(y), dtype=np.float64)
 
 
-def _names(known: Sequence[str], count: int) -> tuple[str, ...]:
-    return tuple(known) if len(known) == count else tuple(str(number) for number in range(count))
+def _names(known: Sequence[str], numbered: Sequence[str]) -> tuple[str, ...]:
+    return tuple(known if len(known) == len(numbered) else numbered)
+
+
+def _places(features: tuple[int, ...]) -> list[str]:
+    """Return what inputs without names are called: by their number, or those of an image by where they stand."""
+    if len(features) == 1:
+        return [f"input {number}" for number in range(features[0])]
+    return [f"pixel {' '.join(map(str, place))}" for place in np.ndindex(*features)]
 
 
 def _rounded(values: FloatArray) -> tuple[float, ...]:

@@ -22,7 +22,8 @@ _FEWEST = 20  # samples with a class before its inputs say something
 _TOLD = 3  # differences of a kind that are told of a cohort
 _DRAWN = 8  # and drawn of all
 _MOST_COHORTS = 12  # that are told one by one
-_ROW = 30  # pixels
+_ROW = 34  # pixels
+_APART = 0.16  # rows from the point of one cohort to that of the next
 
 
 def cohort_parts(run: MethodFacts) -> list[Markup]:
@@ -121,7 +122,7 @@ def _known_pairs(profile: CohortProfile, is_shares: bool) -> FloatArray:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "\N{MINUS SIGN}")
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", "\N{MINUS SIGN}")  # no negative zero
 
 
 def _lead(kinds: Sequence[_Kind]) -> str:
@@ -164,9 +165,12 @@ def _picture(kind: _Kind, run: MethodFacts) -> LineChart:
     colours, profiles = cohort_colours(run), run.profiles
     rows = np.sort(np.argsort(-kind.ranges, kind="stable")[:_DRAWN])
     cohorts, places = profiles.cohorts if profiles else (), np.arange(len(rows), dtype=np.float64)
+    shown = _some(cohorts)
+    spread = min(_APART * (len(shown) - 1) / 2, 0.4)
     lines = tuple(
-        Line(one.cohort, colours.get(one.cohort, "ink"), kind.values[place, rows], places, is_points=True)
-        for place, one in _some(cohorts)
+        # One below the other, or points would hide each other where cohorts are alike.
+        Line(one.cohort, colours.get(one.cohort, "ink"), kind.values[place, rows], places + below, is_points=True)
+        for (place, one), below in zip(shown, np.linspace(-spread, spread, len(shown)), strict=True)
     )
     return LineChart(
         f"{kind.caption} Cohorts: {', '.join(one.cohort for one in cohorts)}.",
