@@ -47,9 +47,10 @@ def facts(described: Description) -> list[tuple[str, str]]:
         lines.append(("classes a client", _quartiles(described.classes_each)))
         lines.append(("label skew", f"{skew:.3f} on average; by chance {by_chance:.3f}"))
     else:
-        lines += [(target.name, _target(target, described.task)) for target in described.targets[:_MOST_GROUPS]]
-        if len(described.targets) > _MOST_GROUPS:
-            lines.append(("...", f"{len(described.targets) - _MOST_GROUPS} more"))
+        named = described.targets[:_MOST_GROUPS]
+        more = ", ..." if len(described.targets) > _MOST_GROUPS else ""
+        lines[3] = (lines[3][0], f"{lines[3][1]} ({', '.join(one.name for one in named)}{more})")
+        lines += [(target.name, _target(target, described.task)) for target in named]
     if described.groups:
         lines.append(("groups", number(len(described.groups))))
     return lines
