@@ -186,7 +186,8 @@ def test_a_method_that_was_stopped_is_compared_with_the_base_in_the_same_round(r
     assert "33.4 % mean accuracy base 33.0 %; both in round 2" in html
     assert "13.4 % for the worst 10 % of clients base 13.0 %; both in round 2" in html
     assert "Evaluated up to round: base 4, Auxo 2." in html
-    assert "Auxo, up to round 2" in html
+    assert "base Auxo, up to round 2 Last mean accuracy 41.5 % 33.4 %" in html
+    assert "best accuracy 4 h not yet" in html
     assert "lowered" not in html
 
 

@@ -89,6 +89,6 @@ th,td{padding:.42rem .45rem}table{font-size:.88rem}tbody th{min-width:3.6rem}
 .tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.4rem}}
 @media print{main{max-width:none;padding:0}body{font-size:11pt;
 print-color-adjust:exact;-webkit-print-color-adjust:exact}
-.scroll{overflow:visible}table{font-size:8.5pt}th,td{padding:.22rem .35rem}
+.scroll{overflow:visible;background:none}table{font-size:8.5pt}th,td{padding:.22rem .35rem}
 figure,tr,.tiles li{break-inside:avoid}h2,h3{break-after:avoid}h2{margin-top:1.6rem}}
 """

@@ -18,10 +18,11 @@ def comparison_table(facts: RunFacts) -> Markup:
     """Return the methods side by side, one column each; what is known of none has no row."""
     colours = method_colours(facts.methods)
     runs, metric = list(facts.methods.values()), facts.metric
+    last = "Final" if all(_has_ended(run) for run in runs) else "Last"
     unit = f", {metric.variance_unit}" if metric.unit else ""
     beyond = [("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial)))]
     cells: list[tuple[str, list[str]]] = [
-        (f"Final mean {metric.name}", _ends(runs, lambda end: score(end.final_accuracy, metric))),
+        (f"{last} mean {metric.name}", _ends(runs, lambda end: score(end.final_accuracy, metric))),
         (f"Worst {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.worst_10, metric))),
         (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.best_10, metric))),
         (f"Variance across clients{unit}", _ends(runs, lambda end: number(end.variance * metric.variance_scale))),
@@ -94,9 +95,13 @@ def incidents_table(facts: RunFacts) -> Markup | None:
     return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
+def _has_ended(run: MethodFacts) -> bool:
+    return run.end is not None and run.end.is_finished
+
+
 def _head(run: MethodFacts) -> str:
     """Return a method's name, and how far it came if not to its end."""
-    if run.end is None or run.end.is_finished or not run.evaluations:
+    if _has_ended(run) or not run.evaluations:
         return run.name
     return f"{run.name}, up to round {run.evaluations[-1].round:.0f}"
 
@@ -123,7 +128,7 @@ def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
 
 def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
     if seconds is None:
-        return "not reached"
+        return "not reached" if _has_ended(run) else "not yet"
     return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
 
 
