@@ -107,3 +107,14 @@ def test_what_is_written_is_read_again_and_damage_is_told(tmp_path: Path) -> Non
     (run.path / "auxo" / "cohorts.json").write_text("{}", encoding="utf-8")
     with pytest.raises(FileError, match="expected what distinguishes cohorts, as JSON"):
         read_profiles(run, "auxo")
+
+
+def test_a_number_that_is_none_and_a_client_without_samples_do_no_harm() -> None:
+    data = population()
+    data.x[3, 0] = np.nan
+    offsets = data.train.offsets.copy()
+    offsets[1] = 0  # the first client's samples are the second's, too
+    odd = replace(data, train=replace(data.train, offsets=offsets))
+    found = profile_cohorts(odd, scores(HALVES))
+    assert np.isfinite([one.inputs for one in found.cohorts]).all()
+    assert found.cohorts[0].clients == 4

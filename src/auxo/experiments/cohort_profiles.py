@@ -9,8 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auxo.core.types import FloatArray, IntArray
 from auxo.experiments.run_directory import ClientScores, RunDirectory
@@ -130,7 +132,8 @@ class _Look:
             columns = [answers, inputs]
             if self.pairs:
                 columns.append((answers[:, :, np.newaxis] * inputs[:, np.newaxis]).reshape(len(owner), -1))
-            np.add.at(sums, owner, np.concatenate(columns, axis=1))
+            firsts = np.flatnonzero(np.diff(owner, prepend=-1))  # samples come client by client
+            sums[owner[firsts]] += np.add.reduceat(np.concatenate(columns, axis=1), firsts, axis=0)
         return counts, sums
 
     def profile(self, cohort: str, mine: IntArray, counts: IntArray, sums: FloatArray) -> CohortProfile:
@@ -166,7 +169,7 @@ class _Look:
             at = positions[some]
             x = np.zeros((len(at), 0))
             if self.inputs:
-                x = self.data.numbers(train.x_rows[at]).reshape(len(at), -1).astype(np.float64)
+                x = _finite(self.data.numbers(train.x_rows[at]).reshape(len(at), -1))
             yield owner[some], x, self._answers(train.y[at])
 
     def _answers(self, y: IntArray) -> FloatArray:
@@ -174,7 +177,12 @@ class _Look:
             return np.zeros((len(y), 0))
         if self.data.task == "classification":
             return np.eye(self.answers)[y]
-        return np.asarray(self.data.answers(y), dtype=np.float64)
+        return _finite(self.data.answers(y))
+
+
+def _finite(values: NDArray[Any]) -> FloatArray:
+    """Return numbers in double precision; those that are none, which other parts tell of, count for nothing."""
+    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _names(known: Sequence[str], numbered: Sequence[str]) -> tuple[str, ...]:
