@@ -147,3 +147,12 @@ def test_a_placement_says_how_the_cohorts_compare_and_whether_samples_tell_them_
     assert not unsure.is_sure[:4].all()
     assert unsure.is_sure[8:].all()
     assert not place_newcomers(tree, models, trainer, data, most_samples=1).is_sure.any()
+
+
+def test_where_all_models_have_diverged_nobody_is_surely_placed() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
+    data = population(tree.leaves, 3)
+    broken = dict.fromkeys(tree.leaves, np.full_like(truth_of(ROOT), np.nan))
+    placed = place_newcomers(tree, broken, SoftmaxTrainer(FEATURES, CLASSES), data)
+    assert not placed.is_sure.any()
+    assert set(placed.cohort) <= set(tree.leaves)

@@ -129,12 +129,12 @@ def _likely(run: "FinishedRun", found: "Predictions", all_classes: bool) -> dict
                 "numbers, or with a loss of its own; leave it out"
             )
         return {}
-    each = likely.T.tolist() if all_classes else []
-    names = run.targets or [str(number) for number in range(likely.shape[1])]
-    columns = {f"probability {name}": _rounded(column) for name, column in zip(names, each, strict=False)}
-    if run.task != "classification":
-        return columns
-    return {"probability": _rounded(likely.max(axis=1).tolist())} | columns
+    columns = {} if run.task != "classification" else {"probability": _rounded(likely.max(axis=1).tolist())}
+    if all_classes:
+        names = run.targets or [str(number) for number in range(likely.shape[1])]
+        each = zip(names, likely.T.tolist(), strict=True)
+        columns |= {f"probability {name}": _rounded(column) for name, column in each}
+    return columns
 
 
 def _rounded(values: Sequence[float]) -> list[object]:

@@ -99,13 +99,15 @@ class _Walk:
             owner = np.repeat(np.arange(len(clients)), counts[clients])
             here = _means(of_sample, owner, counts[clients])
             losses[np.ix_(clients, children)] = here
-            kept[np.ix_(children, self.tried.positions(clients))] = of_sample
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+                kept[np.ix_(children, self.tried.positions(clients))] = of_sample
             is_here[np.ix_(clients, children)] = _worth_following(of_sample, here, owner, counts[clients])
         tried = (~np.isnan(losses)).sum(axis=1)
         best, rival = self._best_leaf(losses, is_here)
         names, rows, alone = self.tree.cohorts, np.arange(n), rival == NOWHERE
         loss = losses[rows, best]
-        margin = np.where(alone, np.nan, losses[rows, rival] - loss)
+        with np.errstate(invalid="ignore"):  # models that have all diverged tell nothing
+            margin, error = np.where(alone, np.nan, losses[rows, rival] - loss), self._error(kept, best, rival)
         return Placed(
             cohort=tuple(names[place] for place in best),
             loss=loss,
@@ -114,7 +116,7 @@ class _Walk:
             samples=np.where(tried > 0, counts, 0),
             rival=tuple(None if place == NOWHERE else names[place] for place in rival),
             losses=losses[:, [self.tree.index[leaf] for leaf in self.tree.leaves]],
-            is_sure=alone | (margin > _SURE * self._error(kept, best, rival)),
+            is_sure=(alone & ~np.isinf(loss)) | (margin > _SURE * error),
         )
 
     def _error(self, kept: Float32Array, best: IntArray, rival: IntArray) -> FloatArray:
@@ -132,7 +134,8 @@ class _Walk:
             return np.zeros(len(losses), dtype=np.int64), np.full(len(losses), NOWHERE)
         leaves = np.where(self.tree.is_leaf & ~np.isnan(losses), losses, np.inf)
         reached = np.where(is_here, leaves, np.inf)
-        best = reached.argmin(axis=1)
+        places = np.flatnonzero(self.tree.is_leaf)  # a leaf, even where all models have diverged
+        best = places[reached[:, places].argmin(axis=1)]
         others = leaves.copy()
         others[np.arange(len(losses)), best] = np.inf
         return best, np.where(np.isinf(others.min(axis=1)), NOWHERE, others.argmin(axis=1))
