@@ -15,11 +15,11 @@ from auxo.api.alike import Alike
 from auxo.api.federation_left import METHOD, FederationLeft
 from auxo.api.new_clients import NewClients
 from auxo.api.plain_arrays import is_frame
-from auxo.api.predictions import Predictions, predict_clients, predicted_by, scores_of
+from auxo.api.predictions import Predictions, likely_by, predict_clients, predicted_by, scores_of
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import CohortId, Float32Array, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.datasets.table_files import frame_table
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
@@ -60,9 +60,11 @@ class Place:
 
     cohort: CohortId
     models: int = 0  # that were tried on the client's samples; 0: its record or the run's table said it
-    samples: int = 0  # whose loss was worked out, once for each model
+    samples: int = 0  # that each of these was tried on
     margin: float | None = None  # by how much the next best model that was tried has a larger loss; None: no other
-    is_sure: bool = True  # False: the client's record leads there by a draw or a prediction only
+    # False: its record leads there by a draw or a prediction only, or its samples hardly tell two models apart.
+    is_sure: bool = True
+    losses: Mapping[str, float] = field(default_factory=dict)  # mean under the model of each cohort that was tried
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,20 @@ class CohortModel:
             ValueError: they are not such as the model takes.
         """
         return self._alike.shown(predicted_by(self._trainer, self.weights, self._alike.samples(x), self._alike.done))
+
+    def probabilities(self, x: object) -> FloatArray:
+        """Return how likely the model holds each class or label to be, (inputs, classes); see `FinishedRun.targets`.
+
+        Raises:
+            ValueError: inputs are not such as the model takes, or its outputs are no probabilities.
+        """
+        found = likely_by(self._trainer, self.weights, self._alike.samples(x))
+        if found is None:
+            raise ValueError(
+                "probabilities: expected classes or labels that are learned by the cross entropy, got numbers or a "
+                "loss of one's own; use predict"
+            )
+        return found
 
     def accuracy(self, x: object, y: object) -> float:
         """Return the share of inputs whose label is predicted; where the run has another score, its mean."""
@@ -380,7 +396,10 @@ class FinishedRun:
         placed = self.place_all(_one_client(self._alike, client, y), most_samples=most_samples)
         margin = float(placed.margin[0])
         models, samples = int(placed.models[0]), int(placed.samples[0])
-        return Place(placed.cohort[0], models, samples, None if np.isnan(margin) else margin)
+        tried = zip(self.tree.leaves, placed.losses[0].tolist(), strict=True)
+        losses = {str(cohort): loss for cohort, loss in tried if not np.isnan(loss)}
+        is_sure = bool(placed.is_sure[0])
+        return Place(placed.cohort[0], models, samples, None if np.isnan(margin) else margin, is_sure, losses)
 
     def place_all(self, clients: NewClients, *, most_samples: int = MOST_SAMPLES) -> Placed:
         """Return the cohort of every client that `opened` has made alike to the run's, by its samples with labels.
@@ -415,6 +434,10 @@ class FinishedRun:
     def predict(self, x: object, cohort: str | Place) -> NDArray[Any]:
         """Return the labels that a cohort's model predicts for inputs; see `CohortModel.predict`."""
         return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].predict(x)
+
+    def probabilities(self, x: object, cohort: str | Place) -> FloatArray:
+        """Return how likely a cohort's model holds each class or label to be; see `CohortModel.probabilities`."""
+        return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].probabilities(x)
 
     def predict_all(self, clients: NewClients, cohorts: Sequence[CohortId]) -> Predictions:
         """Return what is predicted for every sample of clients that `opened` has returned, by their cohorts' models."""

@@ -16,7 +16,11 @@ from auxo.files.errors import FileError
 if TYPE_CHECKING:
     from auxo.api.finished_run import FinishedRun
     from auxo.api.new_clients import NewClients
+    from auxo.core.types import FloatArray
     from auxo.experiments.model_inputs import ModelInputs
+    from auxo.experiments.placing import Placed
+
+_NAMED = 3  # clients that are named; our choice
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN")]
 DataArgument = Annotated[Path, typer.Argument(metavar="DATA")]
@@ -91,6 +95,25 @@ def without_labels(clients: "NewClients") -> list[str]:
     """Return the names of clients that have no labelled sample to compare models by."""
     data = clients.data
     return [name for name, count in zip(data.client_names, data.train.counts().tolist(), strict=True) if count == 0]
+
+
+def known(values: "FloatArray") -> list[str]:
+    """Return numbers for a table; what is not known is left out."""
+    return ["" if value != value else f"{value:.6g}" for value in values.tolist()]  # noqa: PLR0124 - NaN
+
+
+def sure(placed: "Placed") -> list[str]:
+    """Return for each client whether its samples tell its cohort from the next best."""
+    return ["yes" if is_sure else "no" for is_sure in placed.is_sure.tolist()]
+
+
+def unsure(placed: "Placed", names: Sequence[str]) -> str:
+    """Return in words who is not surely where it was placed; nothing where everybody is."""
+    who = [name for name, is_sure in zip(names, placed.is_sure.tolist(), strict=True) if not is_sure]
+    if not who:
+        return ""
+    more = " ..." if len(who) > _NAMED else ""
+    return f"; not sure of {len(who)}, whose samples hardly tell two models apart: {', '.join(who[:_NAMED])}{more}"
 
 
 def write_table(out: Path | None, header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from auxo.core.metric import ACCURACY, Metric
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import Evaluated, Event
 
@@ -88,7 +89,7 @@ class Summary:
     seed: int
     status: Status
     methods: dict[str, MethodSummary]  # by name, in the order they ran
-    metric: str = "accuracy"  # what clients' scores are, here and in events, wherever accuracy is spoken of
+    metric: Metric = ACCURACY  # what clients' scores are, here and in events, wherever accuracy is spoken of
     refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
 
     @property

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import get_args
 
+from auxo.core.metric import ACCURACY, Metric
+
 
 @dataclass(frozen=True)
 class RoundClosed:
@@ -147,6 +149,7 @@ class Evaluated:
     # Device-seconds in which the clients that are evaluated have made their cohorts' models their own, for this once;
     # in nothing above.
     tuning_device_s: float
+    metric: Metric = ACCURACY  # what is called accuracy above
 
     @property
     def resource(self) -> int:
@@ -173,8 +176,11 @@ _TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event
 
 
 def to_json(event: Event) -> str:
-    """Return the event as one line of JSON, its type under ``"type"``."""
-    return json.dumps({"type": type(event).__name__, **dataclasses.asdict(event)}, allow_nan=False)
+    """Return the event as one line of JSON, its type under ``"type"``; a metric that is the accuracy is left out."""
+    told = {"type": type(event).__name__, **dataclasses.asdict(event)}
+    if isinstance(event, Evaluated) and event.metric == ACCURACY:
+        del told["metric"]
+    return json.dumps(told, allow_nan=False)
 
 
 def from_json(line: str) -> Event:
