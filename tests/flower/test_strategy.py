@@ -31,6 +31,7 @@ from auxo.core.types import CohortId
 from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.flower.client import AuxoClientApp, AuxoMod
+from auxo.flower.failing import RunFailed
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.roll_call import CheckInBy
 from auxo.flower.strategy import AuxoStrategy
@@ -89,6 +90,36 @@ def test_strategies_of_different_cohorts_do_not_share_what_they_remember() -> No
     result, _, _ = federation(base=base)
     one, other = (flat(result.cohorts[cohort].arrays) for cohort in ("0.0", "0.1"))
     assert np.abs(one - other).max() > 1
+
+
+def test_every_model_on_trial_has_its_strategy_configured_in_every_round() -> None:
+    rounds: list[int] = []
+
+    class Watched(FedAdam):
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            rounds.append(server_round)
+            return super().aggregate_train(server_round, replies)
+
+    federation(base=lambda: Watched(eta=0.3), rounds=7)
+    assert rounds == sorted(rounds)
+    assert rounds.count(6) > 2
+
+
+def test_a_strategy_that_empties_the_replies_it_is_given_leaves_them_to_the_others() -> None:
+    counts: list[int] = []
+
+    class Emptying(FedMedian):
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            given = list(replies)
+            counts.extend(len(reply.content.array_records["arrays"]) for reply in given)
+            return super().aggregate_train(server_round, given)
+
+    federation(base=Emptying, rounds=7)
+    assert set(counts) == {2}
 
 
 def test_each_cohort_has_its_model_and_its_metrics() -> None:
@@ -272,9 +303,9 @@ def test_apps_without_the_client_half_are_trained_as_one_cohort() -> None:
 BAD_NODE = 103
 
 
-def on_train(tamper: Callable[[Message], Message | None]) -> Change:
+def on_train(tamper: Callable[[Message], Message | None], kind: str = "train") -> Change:
     def change(reply: Message) -> Iterator[Message]:
-        is_bad = reply.metadata.src_node_id == BAD_NODE and reply.metadata.message_type == "train"
+        is_bad = reply.metadata.src_node_id == BAD_NODE and reply.metadata.message_type == kind
         answer = tamper(reply) if is_bad and not reply.has_error() else reply
         if answer is not None:
             yield answer
@@ -421,12 +452,38 @@ def test_the_log_says_why_nodes_fail(caplog: pytest.LogCaptureFixture) -> None:
     def train(message: Message, context: Context) -> Message:
         raise FileNotFoundError("no such folder: data")
 
-    federation(app=app, rounds=1, timeout=0.5)
+    with pytest.raises(RunFailed, match=r"ClientApp of 8 nodes raised an error, most often FileNotFoundError.*: data"):
+        federation(app=app, rounds=1, timeout=20.0)
     assert "cohort 0, round 1: 8 of 8 nodes failed, most often by: " in caplog.text
     assert "no such folder: data" in caplog.text
 
 
-def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_that_fail_later_are_waited_for_and_what_was_trained_is_not_lost() -> None:
+    def failing_from(number: int) -> Change:
+        def change(reply: Message) -> Iterator[Message]:
+            is_late = reply.metadata.message_type == "train" and grid.pulled > number
+            yield as_error(reply) if is_late else reply
+
+        return change
+
+    grid = LocalGrid(auxo_app(2), NODES)
+    grid.change = failing_from(4)
+    result, events, _ = federation(rounds=8, grid=grid, timeout=0.2)
+    assert 1 <= len(result.train_metrics_clientapp) < 8
+    assert any(isinstance(event, EmptyRound) for event in events)
+
+
+def test_nodes_that_are_away_in_the_first_round_are_waited_for() -> None:
+    def change(reply: Message) -> Iterator[Message]:
+        yield as_error(reply) if grid.pulled < 3 else reply
+
+    grid = LocalGrid(auxo_app(2), NODES)
+    grid.change = change
+    result, _, _ = federation(rounds=2, grid=grid)
+    assert sorted(result.train_metrics_clientapp) == [1, 2]
+
+
+def test_the_error_says_what_a_reply_needs_where_none_can_be_used() -> None:
     app = AuxoClientApp()
 
     @app.train()
@@ -434,31 +491,66 @@ def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.L
         arrays = message.content.array_records["arrays"]
         return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
 
-    federation(app=app, rounds=1, timeout=0.5)
-    assert "one MetricRecord of finite numbers with 'num-examples' in it" in caplog.text
+    with pytest.raises(RunFailed, match=r"8 replies were refused, .* one MetricRecord .* with 'num-examples' in it"):
+        federation(app=app, rounds=1, timeout=20.0)
 
 
-def test_a_strategy_that_fails_costs_the_round_and_not_the_run() -> None:
-    class Fails(FedAvg):
-        calls = 0
-
-        def aggregate_train(
-            self, server_round: int, replies: Iterable[Message]
-        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-            Fails.calls += 1
-            if Fails.calls == 2:
-                raise ZeroDivisionError("weights sum to zero")
-            return super().aggregate_train(server_round, replies)
-
-    result, events, _ = federation(rounds=3, base=Fails)
-    assert len(result.train_metrics_clientapp) == 3
-    assert sum(isinstance(event, EmptyRound) for event in events) >= 1
+class AggregatesBadly(FedAvg):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        raise KeyError("lr")
 
 
-def test_a_strategy_that_waits_for_more_nodes_does_not_hang() -> None:
-    result, events, _ = federation(rounds=2, base=lambda: FedAvg(min_available_nodes=50), timeout=0.2)
-    assert result.train_metrics_clientapp == {}
-    assert any(isinstance(event, EmptyRound) and "50 nodes" in event.reason for event in events)
+class MakesAnotherModel(FedAvg):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        return ArrayRecord({"w": Array(np.zeros(2))}), None
+
+
+class EvaluatesBadly(FedAvg):
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        raise KeyError("lr")
+
+
+@pytest.mark.parametrize(
+    ("base", "error"),
+    [(AggregatesBadly, "lr"), (EvaluatesBadly, "lr"), (MakesAnotherModel, r"got w \(2,\); it has to")],
+)
+def test_what_a_strategy_raises_ends_the_run_at_once_as_in_flower(
+    base: type[Strategy], error: str, tmp_path: Path
+) -> None:
+    with pytest.raises((KeyError, ValueError), match=error):
+        federation(base=base, directory=tmp_path, timeout=20.0)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_strategy_that_waits_for_more_nodes_than_ever_come_ends_with_an_error() -> None:
+    with pytest.raises(RunFailed, match=r"nothing was trained: cohort 0 is given up.*50 nodes"):
+        federation(rounds=2, base=lambda: FedAvg(min_available_nodes=50), timeout=0.2)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"eval_loss": 1.0},
+        {"eval_loss": 1.0, "num-examples": -24 * (NODES - 1)},
+        {"eval_loss": [1.0], "num-examples": 24},
+        {"eval_loss": 1.0, "num-examples": [1.0, 2.0]},
+        {},
+    ],
+)
+def test_no_single_nodes_evaluation_can_make_a_strategy_fail(metrics: dict[str, float | list[float]]) -> None:
+    def change(reply: Message) -> Iterator[Message]:
+        if reply.metadata.message_type == "evaluate" and reply.metadata.src_node_id == BAD_NODE:
+            reply.content["metrics"] = MetricRecord(dict(metrics))
+        yield reply
+
+    result, _, _ = federation(rounds=2, change=change)
+    silent, _, _ = federation(rounds=2, app=auxo_app(2), change=on_train(as_error, "evaluate"))
+    assert result.evaluate_metrics_clientapp == silent.evaluate_metrics_clientapp
+    assert sorted(result.evaluate_metrics_clientapp) == [1, 2]
 
 
 def test_a_cohort_whose_nodes_vanish_does_not_hold_up_the_other() -> None:

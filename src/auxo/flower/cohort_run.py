@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from auxo.core.types import CohortId
 from auxo.flower.evaluation import Evaluation
+from auxo.flower.failing import RunFailed
 from auxo.flower.narrator import Narrator, warnings_in_log
 from auxo.flower.post import Exchange, Post
 from auxo.flower.result import AuxoResult, collected
@@ -46,13 +47,18 @@ class CohortRun:
     stopping: Stopping
     on_round: Callable[[], None]  # a round has closed: a moment to write a checkpoint
     _waiting: Waiting = field(init=False)
+    _given_up: list[str] = field(default_factory=list)  # cohorts, and why
     _exchanges: dict[CohortId, Exchange] = field(default_factory=dict)  # of cohorts that train or evaluate
 
     def __post_init__(self) -> None:
         self._waiting = Waiting(self.limits.nap_s)
 
     def run(self) -> AuxoResult:
-        """Train until every cohort has had its rounds, or cannot go on."""
+        """Train until every cohort has had its rounds, or cannot go on.
+
+        Raises:
+            RunFailed: none has ever trained a round, and all were given up.
+        """
         server = self.state.server
         for cohort in server.cohorts:
             if server.round(cohort) == 0:
@@ -65,6 +71,8 @@ class CohortRun:
             nap_s = _SHORTEST_NAP_S if moved else min(2 * nap_s, self.limits.nap_s)
             if not moved:
                 time.sleep(nap_s)
+        if self.limits.rounds > 0 and not (self.state.has_trained or self.stopping.is_told):
+            raise RunFailed(f"nothing was trained: {'; '.join(self._given_up) or 'the log says why'}")
         for cohort in server.tree.leaves:
             self.state.result(cohort).arrays = self.state.arrays(cohort)
         self.narrator.run_ends()
@@ -159,7 +167,7 @@ class CohortRun:
         cohorts = self.state.server.cohorts
         others = [one for one in cohorts if one not in self._waiting and not self._is_done(one)]
         if waited_s >= self.limits.timeout_s and not others:
-            self.narrator.gives_up(cohort, waited_s)
+            self._given_up.append(self.narrator.gives_up(cohort, waited_s, why))
             self._end(cohort)
 
     def _end(self, cohort: CohortId) -> None:

@@ -1,12 +1,14 @@
 """How a cohort's model is evaluated: by its strategy, on nodes that use it, and by the user's own function."""
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import StrategyEntry, fewest_nodes, never_evaluates
+from auxo.flower.foreign_step import StrategyEntry, fewest_nodes, never_evaluates, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post
@@ -63,13 +65,15 @@ class Evaluation:
     def close(self, exchange: Exchange) -> None:
         """Let the strategy make metrics of the replies."""
         cohort, number = exchange.cohort, exchange.round
-        replies = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
-        try:
-            strategy = self.state.entry(cohort).strategy
-            metrics = strategy.aggregate_evaluate(number, replies) if replies else None
-        except Exception as error:  # noqa: BLE001 - whatever a strategy raises costs the metrics, not the run
-            LOG.warning("cohort %s, round %d: evaluation came to nothing: %s", cohort, number, error)
-            metrics = None
+        strategy = self.state.entry(cohort).strategy
+        answered = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
+        replies = _alike(answered, weighting_key(strategy))
+        if len(replies) < len(answered):
+            nodes = ", ".join(str(one.metadata.src_node_id) for one in answered if one not in replies)
+            LOG.warning(
+                "cohort %s, round %d: metrics unlike those of most nodes are left out: %s", cohort, number, nodes
+            )
+        metrics = strategy.aggregate_evaluate(number, replies) if replies else None
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_clientapp[number] = metrics
             self.narrator.measures(cohort, number, "evaluation", metrics)
@@ -81,3 +85,25 @@ class Evaluation:
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_serverapp[number] = metrics
             self.narrator.measures(cohort, number, "server", metrics)
+
+
+def _alike(replies: Sequence[Message], weight: str) -> list[Message]:
+    """Return the replies whose metrics are like those of most, so that no single node can make a strategy fail."""
+    forms = [
+        tuple(
+            (record, name, len(value) if isinstance(value, list) else None)
+            for record, metrics in sorted(reply.content.metric_records.items())
+            for name, value in sorted(metrics.items())
+        )
+        for reply in replies
+    ]
+    usual = Counter(forms).most_common(1)
+    return [
+        reply for reply, form in zip(replies, forms, strict=True) if form == usual[0][0] and _can_weigh(reply, weight)
+    ]
+
+
+def _can_weigh(reply: Message, weight: str) -> bool:
+    """Return whether a reply counts for a positive number of examples, or says nothing of them."""
+    said = [metrics[weight] for metrics in reply.content.metric_records.values() if weight in metrics]
+    return all(isinstance(value, int | float) and 0 < value < math.inf for value in said)

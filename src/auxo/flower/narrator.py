@@ -53,9 +53,11 @@ class Narrator:
         """A cohort waits no longer."""
         LOG.info("cohort %s goes on", cohort)
 
-    def gives_up(self, cohort: CohortId, waited_s: float) -> None:
-        """A cohort has waited too long."""
-        LOG.warning("cohort %s is given up: nothing came of it for %.0f s, no other trains", cohort, waited_s)
+    def gives_up(self, cohort: CohortId, waited_s: float, why: str) -> str:
+        """A cohort has waited too long; return what was said of it."""
+        words = f"cohort {cohort} is given up, since nothing came of it for {waited_s:.0f} s: {why}"
+        LOG.warning("%s", words)
+        return words
 
     def ends(self, cohort: CohortId) -> None:
         """A cohort opens no more rounds."""
@@ -138,7 +140,7 @@ class Narrator:
 
     def _tells_what_is_tried(self, cohort: CohortId, number: int, is_unjudged: bool) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
-        is_tried = self.state.on_trial(cohort)
+        is_tried = bool(self.state.branches(cohort))
         if is_tried and cohort not in self._on_trial:
             LOG.info("cohort %s, round %d: a partition is on trial, in models of its own", cohort, number)
             self._on_trial.add(cohort)

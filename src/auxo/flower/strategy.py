@@ -125,6 +125,8 @@ class AuxoStrategy(Strategy):
 
         Raises:
             ValueError: the model has no floats, or a checkpoint is of another model or of other settings.
+            RunFailed: not a single round was trained, because no client can, or none came in time. What the strategy
+                or ``evaluate_fn`` raises ends the run as it does in Flower.
             DirectoryInUse: another server works in the directory.
         """
         self.summary()

@@ -14,8 +14,15 @@ from flwr.serverapp import Grid
 
 from auxo.core.asking import Answer
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import ForeignReply, StrategyEntry, examples_in, fewest_nodes, weighting_key
-from auxo.flower.logs import LOG
+from auxo.flower.failing import RunFailed, why_hopeless
+from auxo.flower.foreign_step import (
+    ForeignReply,
+    StrategyEntry,
+    configures_nothing,
+    examples_in,
+    fewest_nodes,
+    weighting_key,
+)
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
 from auxo.flower.narrator import Narrator, warnings_in_log
 from auxo.flower.post import Exchange, Post, Reply
@@ -83,12 +90,6 @@ class TrainRound:
         """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
-        if not usual and any(not reply.message.has_error() for reply in replies.values()):
-            LOG.warning(
-                "no reply can be used: each needs one ArrayRecord, and one MetricRecord of finite numbers with %r in "
-                "it, by which the strategy weighs",
-                weight,
-            )
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
         results: list[TaskResult | TaskFailure] = []
         whole: dict[int | str, object] = {}
@@ -145,7 +146,7 @@ class GridRounds:
             return NotOpened(why)
         names = {name for task in tasks.values() for name in task.models}
         training = TrainRound(tasks, {name: self.state.arrays(name) for name in names})
-        branches = {task.models[0] for task in tasks.values()} - {cohort}
+        branches = self.state.branches(cohort)  # each is moved by replies, also where it was sent to nobody
         made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
         head = self.state.head
         for node, task in tasks.items():
@@ -169,10 +170,18 @@ class GridRounds:
     ) -> dict[int, Message]:
         """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
         mine = sum(task.models[0] == name for task in training.tasks.values())
-        return configured(self.state.entry_for(name, mine), number, self.config, self.post.grid, nodes)
+        entry = self.state.entry_for(name, mine) if mine else self.state.entry(name)
+        if not mine and configures_nothing(entry.strategy):
+            entry.round = number
+            return {}
+        return configured(entry, number, self.config, self.post.grid, nodes)
 
     def close(self, exchange: Exchange) -> bool:
-        """Close the round of an exchange; return whether anything came of it."""
+        """Close the round of an exchange; return whether anything came of it.
+
+        Raises:
+            RunFailed: nothing has ever come of any round, and nothing would of another.
+        """
         state, cohort = self.state, exchange.cohort
         training, before = self._rounds.pop(cohort), state.server.tree
         weight = weighting_key(state.entry(cohort).strategy)
@@ -191,6 +200,10 @@ class GridRounds:
             if after.metrics is not None:
                 result.train_metrics_clientapp[exchange.round] = after.metrics
                 self.narrator.measures(cohort, exchange.round, "training", after.metrics)
+        elif (
+            not state.has_trained and (hopeless := why_hopeless(exchange, state.server.rejections, weight)) is not None
+        ):
+            raise RunFailed(hopeless)
         state.forget_unused()
         return closed.outcome is not None
 
