@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -209,13 +210,14 @@ def test_the_log_says_by_what_models_are_judged(caplog: pytest.LogCaptureFixture
     assert "clients train on all their samples" not in caplog.text
     federation(app=auxo_app(groups=2))
     assert caplog.text.count("clients train on all their samples, for the app does not honour halves") == 1
-    assert "no client says how models do" not in caplog.text
+    assert "nobody judges models" not in caplog.text
     caplog.clear()
     silent = fill(AuxoClientApp(losses=("unheard-of",)), groups=2)
     result, _, _ = federation(app=silent)
     assert result.tree.leaves == ("0",)
-    assert caplog.text.count("no client says how models do") == 2  # when it is seen, and when the trial is given up
-    assert "nobody judged a partition on trial, so that nobody knows what it would bring: no client says" in caplog.text
+    assert caplog.text.count("nobody judges models, and without that no cohort is ever partitioned") == 1
+    why = "the app's evaluation names no loss: it gives eval_loss, num-examples, and looked for were unheard-of"
+    assert f"nobody judged a partition on trial, so that nobody knows what it would bring: {why}" in caplog.text
     assert "a partition was judged by nobody, and is undone" in caplog.text
     assert "did not pay" not in caplog.text
     assert "clients train on all their samples" not in caplog.text
@@ -296,6 +298,91 @@ def test_apps_without_the_client_half_are_trained_as_one_cohort() -> None:
     result, _, _ = federation(app=fill(ClientApp(), groups=2), rounds=4)
     assert result.tree.leaves == ("0",)
     assert len(result.train_metrics_clientapp) == 4
+
+
+def warned_of(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    """Return the warnings in the log that begin so, or say so."""
+    return [one.getMessage() for one in caplog.records if one.levelname == "WARNING" and words in one.getMessage()]
+
+
+def test_a_loss_under_another_name_is_told_in_the_first_round_with_the_metrics_that_came_and_the_cure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def rename(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        reply = call_next(message, context)
+        metrics = reply.content.metric_records["metrics"]
+        if "eval_loss" in metrics:
+            metrics["test_logloss"] = metrics.pop("eval_loss")
+        return reply
+
+    app = AuxoClientApp(mods=[rename])
+    federation(app=fill(app, groups=2), rounds=1)
+    (told,) = warned_of(caplog, "nodes can judge no models")
+    assert "8 of 8" in told
+    assert "it gives num-examples, test_logloss" in told
+    assert "AuxoClientApp(losses=('test_logloss',))" in told
+    assert "(nodes 100, 101, 102, 103, 104, 105, 106, 107)" in told
+    caplog.clear()
+    federation(app=fill(AuxoClientApp(mods=[rename], losses=("test_logloss",)), groups=2), rounds=7)
+    assert not warned_of(caplog, "judge")
+
+
+def test_an_evaluation_that_fails_on_models_on_trial_is_told_with_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    def break_it(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        if message.metadata.message_type == "evaluate":
+            raise ZeroDivisionError("no samples")
+        return call_next(message, context)
+
+    base = partial(FedAvg, fraction_evaluate=0.0)
+    federation(app=fill(AuxoClientApp(mods=[break_it]), groups=2), rounds=7, base=base)
+    (told,) = warned_of(caplog, "nodes can judge no models")
+    assert "the app's evaluation failed: ZeroDivisionError('no samples')" in told
+    assert warned_of(caplog, "nobody judges models") == [
+        "nobody judges models, and without that no cohort is ever partitioned: the app's evaluation failed: "
+        "ZeroDivisionError('no samples')"
+    ]
+
+
+@pytest.mark.parametrize("bare", [{100, 102}, set(range(100, 100 + NODES))], ids=["some", "all"])
+def test_nodes_without_the_client_half_are_named_in_the_first_round(
+    bare: set[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    ours, plain = auxo_app(2), fill(ClientApp(), 2)
+
+    class Mixed(ClientApp):
+        def __call__(self, message: Message, context: Context) -> Message:
+            return (plain if context.node_id in bare else ours)(message, context)
+
+    federation(app=Mixed(), rounds=1)
+    (told,) = warned_of(caplog, "have not the client half")
+    assert told.startswith(f"{len(bare)} of 8 nodes have not the client half")
+    assert told.endswith(": " + ", ".join(map(str, sorted(bare))))
+    caplog.clear()
+    federation(app=Mixed(), rounds=7)
+    assert len(warned_of(caplog, "of 8 nodes have not the client half: they train")) == 1
+    assert bool(warned_of(caplog, "nobody judged a partition on trial")) is (len(bare) == NODES)
+    assert "did not pay" not in caplog.text
+
+
+def test_nodes_without_the_client_half_that_are_asked_to_check_in_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    with pytest.raises(RunFailed, match="0 are there for it"):
+        federation(app=fill(ClientApp(), groups=2), rounds=1, check_in="query", timeout=0.2)
+    (told,) = warned_of(caplog, "nodes cannot check in")
+    assert "8 nodes cannot check in, and so do not take part; their app has to be an AuxoClientApp" in told
+
+
+def test_a_run_that_ends_on_a_trial_that_nobody_judges_does_not_ask_for_more_rounds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    federation(app=fill(AuxoClientApp(losses=("unheard-of",)), groups=2), rounds=6)
+    (told,) = warned_of(caplog, "the run has ended while a partition of cohort 0 was on trial")
+    assert "nobody judges it: the app's evaluation names no loss: it gives eval_loss" in told
+    assert "more rounds decide" not in caplog.text
 
 
 # What nodes may send.

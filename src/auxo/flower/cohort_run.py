@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from auxo.core.types import CohortId
 from auxo.flower.evaluation import Evaluation
 from auxo.flower.failing import RunFailed
-from auxo.flower.narrator import Narrator, warnings_in_log
+from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.roll_call import RollCall
@@ -142,7 +142,7 @@ class CohortRun:
         nodes = self.roll_call.there(now_s) if idle else None
         if nodes is None:
             return False
-        with warnings_in_log():
+        with self.narrator.warnings_in_log():
             matched = self.state.server.match(self.state.mailbox.of(nodes))
         has_begun = False
         for cohort in idle:

@@ -65,6 +65,7 @@ class Evaluation:
     def close(self, exchange: Exchange) -> None:
         """Let the strategy make metrics of the replies."""
         cohort, number = exchange.cohort, exchange.round
+        self.narrator.hears(exchange)
         strategy = self.state.entry(cohort).strategy
         answered = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
         replies = _alike(answered, weighting_key(strategy))

@@ -9,7 +9,7 @@ from auxo.core.validation import why
 from auxo.flower.post import Exchange
 from auxo.runtime.server import Rejection
 
-_OF_THE_APP = (
+OF_THE_APP = (
     ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
     ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
     ErrorCode.MOD_FAILED_PRECONDITION,
@@ -32,7 +32,7 @@ def why_hopeless(exchange: Exchange, rejections: Sequence[Rejection], weight: st
         weight: the metric by which the strategy weighs replies.
     """
     errors = [reply.message.error for reply in exchange.replies.values() if reply.message.has_error()]
-    raised = Counter(error.reason for error in errors if error.code in _OF_THE_APP)
+    raised = Counter(error.reason for error in errors if error.code in OF_THE_APP)
     refused = {one.client: one.reason for one in rejections}
     if not exchange.nodes or raised.total() + len(refused) < len(exchange.nodes):
         return None

@@ -1,10 +1,11 @@
 """What is said of a run while it goes on: sentences in the log, and events for its record."""
 
+import logging
 import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from flwr.app import MetricRecord
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
 from auxo.flower.logs import LOG
-from auxo.flower.post import Exchange, Reply
+from auxo.flower.post import Exchange
 from auxo.flower.run_state import RunState
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
@@ -26,6 +27,13 @@ _OF_THE_SAME = (
     "gains look better than they are. An app that takes its evaluation samples by third_of, and says "
     "AuxoClientApp(thirds=True), keeps a third of them for the report"
 )
+_BARE = (
+    "have not the client half: they train, but choose no cohort and judge no models; their app has to be an "
+    "AuxoClientApp, or to have an AuxoMod"
+)
+_JUDGES = "judges"  # what has been said: nobody judges models
+_MORE_ROUNDS = "more rounds decide: start again with the same directory, or with more rounds"
+_MOST_NAMED = 10  # nodes in one warning; our choice
 _OF_THE_REST = "nodes' evaluation metrics are of a third of their samples, by which nothing was decided"
 
 
@@ -39,6 +47,8 @@ class Narrator:
     _told: set[str] = field(default_factory=set)
     _trials: TrialsSeen = field(default_factory=TrialsSeen)
     _on_trial: set[CohortId] = field(default_factory=set)  # cohorts of which that was said
+    _bare: set[int] = field(default_factory=set)  # nodes without the client half
+    _trouble: str = ""  # why nodes can judge no models, as they have said last
 
     def answers_late(self, node: int, exchange: Exchange) -> None:
         """A node has answered when nobody waited for it any more."""
@@ -114,28 +124,67 @@ class Narrator:
                 most,
             )
 
-    def judges(self, tasks: Mapping[int, Task], replies: Mapping[int, Reply]) -> None:
+    def hears(self, exchange: Exchange) -> None:
+        """Say which nodes have no client half, and which can judge no models and why, as soon as it is seen."""
+        said = {node: reply.said for node, reply in exchange.replies.items() if not reply.message.has_error()}
+        bare = {node for node, one in said.items() if not one.is_ours}
+        if bare - self._bare:
+            LOG.warning("%d of %d nodes %s: %s", len(bare), len(said), _BARE, _listed(bare))
+        self._bare = (self._bare - set(said)) | bare
+        for trouble in sorted({one.trouble for one in said.values() if one.trouble}):
+            self._trouble = trouble
+            nodes = [node for node, one in said.items() if one.trouble == trouble]
+            words = f"nodes can judge no models, and without that no cohort is ever partitioned: {trouble}"
+            self._once(words, f"{len(nodes)} of {len(said)} {words} (nodes {_listed(nodes)})")
+
+    def asks_in_vain(self, nodes: Sequence[int], reason: str) -> None:
+        """Nodes have given an error when they were asked to check in."""
+        words = f"nodes cannot check in, and so do not take part; their app has to be an AuxoClientApp: {reason:.300}"
+        self._once(words, f"{len(nodes)} {words} (nodes {_listed(nodes)})")
+
+    @property
+    def why_unjudged(self) -> str:
+        """Return why nobody judges models, as far as it is known."""
+        return self._trouble or (f"nodes {_BARE}" if self._bare else NO_EVALUATION)
+
+    @contextmanager
+    def warnings_in_log(self) -> Iterator[None]:
+        """Have what is warned of said in the log."""
+        with warnings.catch_warnings(record=True) as words:
+            warnings.simplefilter("always")
+            yield
+        for one in words:
+            LOG.warning("%s", renamed(str(one.message), {NO_JUDGEMENT: self.why_unjudged}))
+
+    def judges(self, tasks: Mapping[int, Task], exchange: Exchange) -> None:
         """Say once how clients judge models, which decides about partitions."""
+        replies = exchange.replies
         answers = [reply.said.result.answer for reply in replies.values() if reply.said.result is not None]
         asked = [node for node, task in tasks.items() if task.ask.judges and node in replies]
         judged = [one for one in answers if one.judged]
         if judged and any(one.on_all for one in answers):
             self._once(
+                "halves",
                 "clients train on all their samples, for the app does not honour halves; models are judged by what its "
-                "own evaluation says of them, so that it must not use samples that it trains on"
+                "own evaluation says of them, so that it must not use samples that it trains on",
+                logging.INFO,
             )
         if asked and not judged:
-            self._once(f"{NO_EVALUATION}. Without that no cohort is ever partitioned")
+            self._once(
+                "judges", f"nobody judges models, and without that no cohort is ever partitioned: {self.why_unjudged}"
+            )
 
     def run_ends(self) -> None:
         """Say of which partitions nobody knows yet, and what metrics are of where a partition was made."""
         if self.state.server.tree.branches and self.is_apart is not None:
             LOG.info("%s", _OF_THE_REST if self.is_apart else _OF_THE_SAME)
         for cohort in sorted(self._on_trial):
-            LOG.info(
-                "the run has ended while a partition of cohort %s was on trial; more rounds decide: start again with "
-                "the same directory, or with more rounds",
+            is_unjudged = _JUDGES in self._told and cohort in self._trials.rounds
+            LOG.log(
+                logging.WARNING if is_unjudged else logging.INFO,
+                "the run has ended while a partition of cohort %s was on trial; %s",
                 cohort,
+                f"nobody judges it: {self.why_unjudged}" if is_unjudged else _MORE_ROUNDS,
             )
 
     def _tells_what_is_tried(self, cohort: CohortId, number: int, is_unjudged: bool) -> None:
@@ -150,17 +199,13 @@ class Narrator:
                 LOG.info("cohort %s: a partition %s, and is undone", cohort, why)
             self._on_trial.discard(cohort)
 
-    def _once(self, words: str) -> None:
-        if words not in self._told:
-            self._told.add(words)
-            LOG.info("%s", words)
+    def _once(self, what: str, words: str, level: int = logging.WARNING) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            LOG.log(level, "%s", words)
 
 
-@contextmanager
-def warnings_in_log() -> Iterator[None]:
-    """Have what is warned of said in the log."""
-    with warnings.catch_warnings(record=True) as words:
-        warnings.simplefilter("always")
-        yield
-    for one in words:
-        LOG.warning("%s", renamed(str(one.message), {NO_JUDGEMENT: NO_EVALUATION}))
+def _listed(nodes: Iterable[int]) -> str:
+    named = sorted(nodes)
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(map(str, named[:_MOST_NAMED])) + more

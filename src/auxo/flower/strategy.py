@@ -141,7 +141,7 @@ class AuxoStrategy(Strategy):
             result = CohortRun(
                 state=state,
                 post=post,
-                roll_call=RollCall(state, post, self._check_in, timeout),
+                roll_call=RollCall(state, post, narrator, self._check_in, timeout),
                 training=GridRounds(state, post, narrator, train_config, evaluate_config, timeout),
                 evaluation=Evaluation(state, post, narrator, evaluate_config, timeout, evaluate_fn),
                 narrator=narrator,

@@ -24,7 +24,7 @@ from auxo.flower.foreign_step import (
     weighting_key,
 )
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
-from auxo.flower.narrator import Narrator, warnings_in_log
+from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.run_state import RunState
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
@@ -187,8 +187,9 @@ class GridRounds:
         weight = weighting_key(state.entry(cohort).strategy)
         results, replies = training.results(exchange.replies, state.model, weight, self._updates)
         self.narrator.nodes_fail(exchange, results)
-        self.narrator.judges(training.tasks, exchange.replies)
-        with warnings_in_log():
+        self.narrator.hears(exchange)
+        self.narrator.judges(training.tasks, exchange)
+        with self.narrator.warnings_in_log():
             feedback = state.server.close_round(cohort, results, replies)
         state.mailbox.keep(feedback)
         closed = state.server.closed
