@@ -259,6 +259,31 @@ def test_the_log_says_that_metrics_are_of_the_samples_that_have_decided(caplog: 
     assert "gains look better" not in caplog.text
 
 
+def test_the_log_has_the_lines_that_users_of_flower_know_and_whose_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flwr")
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+        return MetricRecord({"norm": float(number)})
+
+    strategy = AuxoStrategy(FedAvg, participants=NODES)
+    result = strategy.start(LocalGrid(auxo_app(2), NODES), initial(), num_rounds=9, evaluate_fn=evaluate)
+    lines = [one.getMessage() for one in caplog.records]
+    assert lines[0] == "Starting AuxoStrategy strategy:"
+    assert "\t├── Number of rounds: 9" in lines
+    assert "Initial global evaluation results: {'norm': 0.0}" in lines
+    assert lines.index("[ROUND 1/9]") < lines.index("configure_train: Sampled 8 nodes (out of 8)")
+    assert lines.count("[ROUND 9/9] of cohort 0.0") == lines.count("[ROUND 9/9] of cohort 0.1") == 1
+    first = result.history["0"].train_metrics_clientapp[1]
+    assert f"\t└──> Aggregated MetricRecord: {first}" in lines
+    last = result.cohorts["0.1"].evaluate_metrics_clientapp[9]
+    assert f"\t└──> Aggregated MetricRecord of cohort 0.1, round 9: {last}" in lines
+    assert lines[lines.index("Global evaluation of cohort 0.1, round 9") + 1] == "\t└──> MetricRecord: {'norm': 9.0}"
+    assert any(line.startswith("Strategy execution finished in ") for line in lines)
+    end = lines[lines.index("Final results:") :]
+    assert "\tCohorts:" in end
+    assert any("0.1: 9 rounds" in line for line in end)
+
+
 def test_the_log_says_when_a_partition_is_tried_and_that_more_rounds_decide(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="flwr")
     _, events, _ = federation()
@@ -677,6 +702,25 @@ def test_what_is_no_strategy_is_refused() -> None:
         AuxoStrategy(dict, participants=4)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"participants": "8"}, TypeError, "participants: expected a whole number, got '8'"),
+        ({"participants": 8.0}, TypeError, "participants: expected a whole number, got 8.0"),
+        ({"participants": True}, TypeError, "participants: expected a whole number, got True"),
+        ({"participants": 0}, ValueError, "participants: expected at least 1, got 0"),
+        ({"participants": 8, "total_rounds": "9"}, TypeError, "total_rounds: expected a whole number, got '9'"),
+        ({"participants": 8, "method": "auxo"}, TypeError, "method: expected a method, such as .*, got 'auxo'"),
+        ({"participants": 8, "method": Auxo}, TypeError, "method: expected a method, such as .*, got <class"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_where_they_are_written(
+    arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        AuxoStrategy(FedAvg, **arguments)  # type: ignore[arg-type]
+
+
 def test_a_wrapper_around_auxo_is_told_to_go_inside() -> None:
     wrapped = DifferentialPrivacyServerSideFixedClipping(AuxoStrategy(FedAvg, participants=4), 0.1, 1.0, 4)
     with pytest.raises(NotImplementedError, match="put it inside"):
@@ -752,6 +796,23 @@ def test_a_run_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
         federation(rounds=3, directory=tmp_path, method=Auxo(late_feedback=False))
     with pytest.raises(ValueError, match="expected FedAvg"):
         federation(rounds=3, directory=tmp_path, base=FedMedian)
+
+
+def test_what_a_checkpoint_does_not_hold_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class WithHistory(FedAvg):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            self.seen.append(f"round {server_round}")
+            return super().aggregate_train(server_round, replies)
+
+    federation(base=WithHistory, directory=tmp_path)
+    (told,) = warned_of(caplog, "checkpoints do not hold")
+    assert "WithHistory.seen" in told
 
 
 def test_a_run_in_a_directory_leaves_a_report_of_its_cohorts_and_metrics(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from flwr.common.constant import ErrorCode
 
 from auxo.core.asking import Answer, Ask, Failure, Losses, Part
 from auxo.core.client_mod import ClientMod, through
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
@@ -25,6 +25,7 @@ from auxo.flower.wire import (
     CHECK_IN_ACTION,
     FOR_REPORT,
     HALF,
+    MODEL_TRIED,
     NO_UPDATE,
     AskedOfNode,
     message_of,
@@ -260,17 +261,18 @@ class _AppDevice(OneClient):
         half = ask.half(part) if self.half.halves else None
         if (model, half) not in self._tries:
             arrays = self._arrays(model)
-            found = None if arrays is None else self._try(arrays, half)
+            found = None if arrays is None else self._try(self.task.models[model], arrays, half)
             if isinstance(found, str):
                 self.trouble, found = found, None
                 self.half.log_once(self.trouble)
             self._tries[model, half] = found
         return self._tries[model, half]
 
-    def _try(self, arrays: ArrayRecord, half: int | None) -> _Tried | str:
+    def _try(self, name: CohortId, arrays: ArrayRecord, half: int | None) -> _Tried | str:
         """Return what the app's own evaluation finds of a model, or why it finds nothing."""
         config = self.asked.evaluate.copy()
         content = RecordDict({self._key: arrays, **dict.fromkeys(self._content.config_records, config)})
+        _name(content, MODEL_TRIED, name)
         if half is not None:
             _name(content, HALF, half)
         elif self.half.thirds:
@@ -437,8 +439,8 @@ def _first(record: MetricRecord, names: tuple[str, ...]) -> float | None:
     return next((float(value) for name in names if isinstance(value := record.get(name), int | float)), None)
 
 
-def _name(content: RecordDict, key: str, part: int) -> None:
-    """Name a part of the samples in the app's own config, which is copied: other messages may share it."""
+def _name(content: RecordDict, key: str, part: int | str) -> None:
+    """Say in the app's own config what part of its samples to use, or on what model; others may share it: a copy."""
     records = content.config_records
     name = next(iter(records), "config")
     content[name] = ConfigRecord({**records.get(name, {}), key: part})

@@ -75,8 +75,9 @@ class CohortRun:
             raise RunFailed(f"nothing was trained: {'; '.join(self._given_up) or 'the log says why'}")
         for cohort in server.tree.leaves:
             self.state.result(cohort).arrays = self.state.arrays(cohort)
-        self.narrator.run_ends()
-        return collected(self.state.history, server.tree, max(server.cohorts, key=server.share))
+        result = collected(self.state.history, server.tree, max(server.cohorts, key=server.share))
+        self.narrator.run_ends(result)
+        return result
 
     def _is_over(self) -> bool:
         if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):

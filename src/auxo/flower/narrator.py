@@ -15,6 +15,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
 from auxo.flower.logs import LOG
 from auxo.flower.post import Exchange
+from auxo.flower.result import AuxoResult
 from auxo.flower.run_state import RunState
 from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
@@ -43,12 +44,22 @@ class Narrator:
 
     state: RunState
     on_event: Callable[[Event], None]
+    rounds: int  # of each cohort, its ancestors' included
     is_apart: bool | None = None  # the last evaluation was by samples that decide nothing; None: there was none
     _told: set[str] = field(default_factory=set)
     _trials: TrialsSeen = field(default_factory=TrialsSeen)
     _on_trial: set[CohortId] = field(default_factory=set)  # cohorts of which that was said
     _bare: set[int] = field(default_factory=set)  # nodes without the client half
+    _opened: dict[CohortId, int] = field(default_factory=dict)  # rounds that were announced
+    _began_s: float = field(default_factory=time.monotonic)
     _trouble: str = ""  # why nodes can judge no models, as they have said last
+
+    def round_opens(self, cohort: CohortId, number: int) -> None:
+        """A cohort begins a round, or tries again."""
+        if self._opened.get(cohort) != number:
+            self._opened[cohort] = number
+            LOG.info("")
+            LOG.info("[ROUND %d/%d]%s", number, self.rounds, self._of(cohort))
 
     def answers_late(self, node: int, exchange: Exchange) -> None:
         """A node has answered when nobody waited for it any more."""
@@ -107,8 +118,13 @@ class Narrator:
         if told:
             time_s = self.state.clock_s
             self.on_event(Measured(time_s, cohort, number, source, tuple(told), tuple(told.values())))
-        if source != "server":  # what the user's own function says, the user has seen
-            LOG.info("cohort %s, round %d: %s", cohort, number, metrics)
+        if source != "server":
+            LOG.info("\t└──> Aggregated MetricRecord%s: %s", self._of(cohort, number), metrics)
+        elif number == 0:
+            LOG.info("Initial global evaluation results%s: %s", self._of(cohort), metrics)
+        else:
+            LOG.info("Global evaluation%s", self._of(cohort, number))
+            LOG.info("\t└──> MetricRecord: %s", metrics)
 
     def nodes_fail(self, exchange: Exchange, results: Sequence[TaskResult | TaskFailure]) -> None:
         """Some of a round's nodes have failed, perhaps none."""
@@ -174,8 +190,8 @@ class Narrator:
                 "judges", f"nobody judges models, and without that no cohort is ever partitioned: {self.why_unjudged}"
             )
 
-    def run_ends(self) -> None:
-        """Say of which partitions nobody knows yet, and what metrics are of where a partition was made."""
+    def run_ends(self, result: AuxoResult) -> None:
+        """Say of which partitions nobody knows yet, what metrics are of where one was made, and what has come of it."""
         if self.state.server.tree.branches and self.is_apart is not None:
             LOG.info("%s", _OF_THE_REST if self.is_apart else _OF_THE_SAME)
         for cohort in sorted(self._on_trial):
@@ -186,6 +202,19 @@ class Narrator:
                 cohort,
                 f"nobody judges it: {self.why_unjudged}" if is_unjudged else _MORE_ROUNDS,
             )
+
+        LOG.info("")
+        LOG.info("Strategy execution finished in %.2fs", time.monotonic() - self._began_s)
+        LOG.info("")
+        LOG.info("Final results:")
+        for line in ("", *str(result).splitlines(), ""):
+            LOG.info("\t%s", line)
+
+    def _of(self, cohort: CohortId, number: int | None = None) -> str:
+        """Return whose a line is, where there are several; Flower's lines are of the only model."""
+        if len(self.state.server.tree.leaves) == 1:
+            return ""
+        return f" of cohort {cohort}" if number is None else f" of cohort {cohort}, round {number}"
 
     def _tells_what_is_tried(self, cohort: CohortId, number: int, is_unjudged: bool) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""

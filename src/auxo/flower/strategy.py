@@ -11,6 +11,7 @@ from typing import NoReturn
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedXgbBagging, FedXgbCyclic, Strategy
+from flwr.serverapp.strategy.strategy_utils import log_strategy_start_info
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
@@ -88,9 +89,14 @@ class AuxoStrategy(Strategy):
             most_weight: share of a round's weight that one node may have by the examples it claims; see `Server`.
 
         Raises:
-            TypeError: the base makes no strategy of Flower's message API.
+            TypeError: the base makes no strategy of Flower's message API, or an argument is of another kind.
             ValueError: it is one that Auxo cannot work with; the message says why.
         """
+        _check_whole("participants", participants)
+        if total_rounds is not None:
+            _check_whole("total_rounds", total_rounds)
+        if method is not None:
+            _check_method(method)
         self._make, self._asks_cohort = _maker(base)
         self._participants, self._seed = participants, seed
         self._method = Auxo() if method is None else method
@@ -129,7 +135,10 @@ class AuxoStrategy(Strategy):
                 or ``evaluate_fn`` raises ends the run as it does in Flower.
             DirectoryInUse: another server works in the directory.
         """
+        LOG.info("Starting %s strategy:", type(self).__name__)
+        log_strategy_start_info(num_rounds, initial_arrays, train_config, evaluate_config)
         self.summary()
+        LOG.info("")
         train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
         self._warn_of_what_cannot_be(num_rounds, grid)
         state, post = self._state(initial_arrays), Post(grid)
@@ -137,7 +146,7 @@ class AuxoStrategy(Strategy):
             stopping = stack.enter_context(polite_stopping())
             files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
             files.begin(state)
-            narrator = Narrator(state, self._telling(files))
+            narrator = Narrator(state, self._telling(files), num_rounds)
             result = CohortRun(
                 state=state,
                 post=post,
@@ -227,6 +236,20 @@ def check_base(strategy: object) -> None:
                 f"base: {type(inside).__name__} has an accountant, which counts one release a round of one model; "
                 "cohorts and branches on trial release more. Leave it out, and see docs/flower.md on privacy"
             )
+
+
+def _check_method(method: object) -> None:
+    if isinstance(method, type) or not isinstance(method, CohortAlgorithm):
+        raise TypeError(
+            f"method: expected a method, such as auxo.Auxo(), got {method!r:.80}; leave it out for that one"
+        )
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a whole number, got {value!r:.80}")
+    if value < 1:
+        raise ValueError(f"{name}: expected at least 1, got {value}")
 
 
 def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:

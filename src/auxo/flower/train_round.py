@@ -140,6 +140,7 @@ class GridRounds:
         """Open a round of a cohort among those who are there for it; ``nodes`` are all that are free."""
         server = self.state.server
         number = server.round(cohort) + 1
+        self.narrator.round_opens(cohort, number)
         sampled, why = self._sampled(cohort, number, [int(one.client) for one in here])
         tasks = {int(task.client): task for task in server.open_round(cohort, here, chosen=list(sampled))}
         if not tasks:

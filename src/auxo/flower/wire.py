@@ -38,6 +38,10 @@ HALF = "auxo-half"
 FOR_REPORT = "auxo-report"
 """In an app's own config: 1 to evaluate on the third of its samples that is kept for the report, 0 on the others."""
 
+MODEL_TRIED = "auxo-tries"
+"""In an app's own config: the model that Auxo has the app evaluate, to compare or to judge it; absent: nobody's but the
+strategy's own evaluation."""
+
 FEEDBACK = " auxo<"
 """Before ours in the group id of a message to a node."""
 
