@@ -44,7 +44,6 @@ _ARGUMENTS = {
     "training.participants": "participants of AuxoStrategy",
     "training.rounds": "num_rounds of start()",
 }  # by the settings of a configuration file
-_NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
 
 
 class AuxoStrategy(Strategy):
@@ -154,7 +153,7 @@ class AuxoStrategy(Strategy):
                 training=GridRounds(state, post, narrator, train_config, evaluate_config, timeout),
                 evaluation=Evaluation(state, post, narrator, evaluate_config, timeout, evaluate_fn),
                 narrator=narrator,
-                limits=Limits(num_rounds, timeout, _pause_of(grid)),
+                limits=Limits.over(grid, num_rounds, timeout),
                 stopping=stopping,
                 on_round=files.on_round,
             ).run()
@@ -271,8 +270,3 @@ def _needs_argument(base: Callable[..., Strategy]) -> bool:
         return False
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return any(one.default is one.empty and one.kind in by_place for one in parameters)
-
-
-def _pause_of(grid: Grid) -> float:
-    pause = getattr(grid, "pull_interval", _NAP_S)
-    return float(pause) if isinstance(pause, int | float) and pause > 0 else _NAP_S
