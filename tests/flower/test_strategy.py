@@ -660,7 +660,7 @@ def test_no_single_nodes_evaluation_can_make_a_strategy_fail(metrics: dict[str, 
         yield reply
 
     result, _, _ = federation(rounds=2, change=change)
-    silent, _, _ = federation(rounds=2, app=auxo_app(2), change=on_train(as_error, "evaluate"))
+    silent, _, _ = federation(rounds=2, change=on_train(as_error, "evaluate"))
     assert result.evaluate_metrics_clientapp == silent.evaluate_metrics_clientapp
     assert sorted(result.evaluate_metrics_clientapp) == [1, 2]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -67,14 +67,12 @@ class Evaluation:
         cohort, number = exchange.cohort, exchange.round
         self.narrator.hears(exchange)
         strategy = self.state.entry(cohort).strategy
-        answered = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
-        replies = _alike(answered, weighting_key(strategy))
-        if len(replies) < len(answered):
-            nodes = ", ".join(str(one.metadata.src_node_id) for one in answered if one not in replies)
-            LOG.warning(
-                "cohort %s, round %d: metrics unlike those of most nodes are left out: %s", cohort, number, nodes
-            )
-        metrics = strategy.aggregate_evaluate(number, replies) if replies else None
+        answered = {node: one.message for node, one in exchange.replies.items() if not one.message.has_error()}
+        alike = _alike(answered, weighting_key(strategy))
+        if left_out := [str(node) for node in answered if node not in alike]:
+            words = "cohort %s, round %d: metrics of nodes %s are left out: unlike those of most, or of no examples"
+            LOG.warning(words, cohort, number, ", ".join(left_out))
+        metrics = strategy.aggregate_evaluate(number, list(alike.values())) if alike else None
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_clientapp[number] = metrics
             self.narrator.measures(cohort, number, "evaluation", metrics)
@@ -88,23 +86,19 @@ class Evaluation:
             self.narrator.measures(cohort, number, "server", metrics)
 
 
-def _alike(replies: Sequence[Message], weight: str) -> list[Message]:
+def _alike(replies: Mapping[int, Message], weight: str) -> dict[int, Message]:
     """Return the replies whose metrics are like those of most, so that no single node can make a strategy fail."""
-    forms = [
-        tuple(
-            (record, name, len(value) if isinstance(value, list) else None)
-            for record, metrics in sorted(reply.content.metric_records.items())
-            for name, value in sorted(metrics.items())
-        )
-        for reply in replies
-    ]
-    usual = Counter(forms).most_common(1)
-    return [
-        reply for reply, form in zip(replies, forms, strict=True) if form == usual[0][0] and _can_weigh(reply, weight)
-    ]
+    forms = {node: _form(reply, weight) for node, reply in replies.items()}
+    usual = Counter(form for form in forms.values() if form is not None).most_common(1)
+    return {node: reply for node, reply in replies.items() if usual and forms[node] == usual[0][0]}
 
 
-def _can_weigh(reply: Message, weight: str) -> bool:
-    """Return whether a reply counts for a positive number of examples, or says nothing of them."""
-    said = [metrics[weight] for metrics in reply.content.metric_records.values() if weight in metrics]
-    return all(isinstance(value, int | float) and 0 < value < math.inf for value in said)
+def _form(reply: Message, weight: str) -> tuple[tuple[str, str, int | None], ...] | None:
+    """Return what metrics a reply has; None: it counts for no number of examples that can be."""
+    form = []
+    for record, metrics in sorted(reply.content.items()):
+        for name, value in sorted(metrics.items()) if isinstance(metrics, MetricRecord) else ():
+            if name == weight and not (isinstance(value, int | float) and 0 < value < math.inf):
+                return None
+            form.append((record, name, len(value) if isinstance(value, list) else None))
+    return tuple(form)

@@ -28,14 +28,14 @@ _OF_THE_SAME = (
     "gains look better than they are. An app that takes its evaluation samples by third_of, and says "
     "AuxoClientApp(thirds=True), keeps a third of them for the report"
 )
+_OF_THE_REST = "nodes' evaluation metrics are of a third of their samples, by which nothing was decided"
+_MORE_ROUNDS = "more rounds decide: start again with the same directory, or with more rounds"
 _BARE = (
     "have not the client half: they train, but choose no cohort and judge no models; their app has to be an "
     "AuxoClientApp, or to have an AuxoMod"
 )
 _JUDGES = "judges"  # what has been said: nobody judges models
-_MORE_ROUNDS = "more rounds decide: start again with the same directory, or with more rounds"
 _MOST_NAMED = 10  # nodes in one warning; our choice
-_OF_THE_REST = "nodes' evaluation metrics are of a third of their samples, by which nothing was decided"
 
 
 @dataclass
@@ -187,7 +187,7 @@ class Narrator:
             )
         if asked and not judged:
             self._once(
-                "judges", f"nobody judges models, and without that no cohort is ever partitioned: {self.why_unjudged}"
+                _JUDGES, f"nobody judges models, and without that no cohort is ever partitioned: {self.why_unjudged}"
             )
 
     def run_ends(self, result: AuxoResult) -> None:
@@ -202,7 +202,6 @@ class Narrator:
                 cohort,
                 f"nobody judges it: {self.why_unjudged}" if is_unjudged else _MORE_ROUNDS,
             )
-
         LOG.info("")
         LOG.info("Strategy execution finished in %.2fs", time.monotonic() - self._began_s)
         LOG.info("")
