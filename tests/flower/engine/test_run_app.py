@@ -14,6 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
 from auxo.cli import app as command_line
+from auxo.flower import RunFailed
 from auxo.flower.engine import FlowerApp, load_app, run_app
 from auxo.flower.engine.grid import InProcessGrid
 from auxo.flower.engine.nodes import SimulatedNodes, partitions
@@ -142,3 +143,14 @@ def test_an_app_that_raises_is_logged_with_its_traceback_once(caplog: pytest.Log
         grid.send_and_receive([Message(RecordDict(), node, "train") for node in nodes.ids])
     assert caplog.text.count("Traceback (most recent call last)") == 1
     assert 'raise FileNotFoundError("no such folder: data")' in caplog.text
+
+
+def test_a_run_whose_app_fails_on_all_nodes_ends_at_once_and_not_as_if_all_were_well(folder: Path) -> None:
+    (package,) = (one.parent for one in folder.glob("*/server.py"))
+    wrapped = SERVER.replace("= FedAvg(fraction_evaluate=0.0)", "= AuxoStrategy(FedAvg, participants=4)")
+    (package / "server.py").write_text(f"from auxo.flower import AuxoStrategy\n{wrapped}")
+    (package / "client.py").write_text(CLIENT.replace('"partition-id"', '"partition"'))
+    ended = CliRunner().invoke(command_line, ["flower", "run", str(folder), "--nodes", "4"])
+    assert ended.exit_code == 1
+    assert isinstance(ended.exception, RunFailed)
+    assert "raised an error, most often <class 'KeyError'>:<''partition''>" in str(ended.exception)
