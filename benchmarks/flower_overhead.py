@@ -9,6 +9,9 @@ SuperLink does and answers in the nodes' stead; its time is not counted. Replies
 measured is all that the process of a ServerApp does: configure, serialise, encrypt, send, receive, check, fingerprint,
 aggregate, cluster. ``--plain`` leaves out grid and TLS: messages are serialised, and nothing else.
 
+Nodes answer at once, so that there is nothing to wait for. With ``--answer-after 8`` they take eight seconds, and a
+round has all looks for replies that its server makes in the meantime, as in a live federation.
+
 The overhead of a measurement is the median, over its rounds, of a round with Auxo over the round without it just
 before; of several, their median is told, and their range. What is in the file of figures and not measured now stays.
 """
@@ -91,8 +94,9 @@ class Nodes:
 class StandIn:
     """Stands for a SuperLink and its SuperNodes: keeps the objects of messages, and answers when it is asked to."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Nodes, answer_after_s: float) -> None:
+        self.nodes, self._answer_after_s = nodes, answer_after_s
+        self._pushed_s = 0.0
         self._objects: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
@@ -123,6 +127,7 @@ class StandIn:
 
     def _pushed(self, request: runtime_pb2.PushAppMessagesRequest) -> runtime_pb2.PushAppMessagesResponse:
         self._objects.clear()  # of the round before
+        self._pushed_s = time.monotonic()
         wanted = {name for tree in request.message_object_trees for name in _names(tree)}
         return runtime_pb2.PushAppMessagesResponse(
             message_ids=[tree.object_id for tree in request.message_object_trees],
@@ -132,6 +137,8 @@ class StandIn:
 
     def _pulled(self, request: runtime_pb2.PullAppMessagesRequest) -> runtime_pb2.PullAppMessagesResponse:
         replies, trees = [], []
+        if time.monotonic() < self._pushed_s + self._answer_after_s:
+            return runtime_pb2.PullAppMessagesResponse()
         with no_object_id_recompute():
             for name in request.message_ids:
                 message = inflate_object_from_contents(name, self._objects, keep_object_contents=True)
@@ -153,9 +160,9 @@ def _names(tree: message_pb2.ObjectTree) -> Iterator[str]:
         yield from _names(child)
 
 
-def _serve(port: Connection, certificates: Certificates, nodes: Nodes) -> None:
+def _serve(port: Connection, certificates: Certificates, nodes: Nodes, answer_after_s: float) -> None:
     """Answer requests for as long as the process lives."""
-    stand_in = StandIn(nodes)
+    stand_in = StandIn(nodes, answer_after_s)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -179,15 +186,21 @@ def _serve(port: Connection, certificates: Certificates, nodes: Nodes) -> None:
     server.serve_forever()
 
 
+class EagerGrid(HttpGrid):
+    """Flower's grid, to nodes that answer at once, so that nobody need wait before looking for replies."""
+
+    pull_interval = 0.001
+
+
 @contextmanager
-def over_tls(nodes: Nodes) -> Iterator[Grid]:
+def over_tls(nodes: Nodes, answer_after_s: float) -> Iterator[Grid]:
     """Lend a grid, as a ServerApp has it, to nodes in another process."""
     here, there = Pipe()
     with tempfile.TemporaryDirectory() as folder:
         certificates = make_certificates(Path(folder))
-        process = Process(target=_serve, args=(there, certificates, nodes), daemon=True)
+        process = Process(target=_serve, args=(there, certificates, nodes, answer_after_s), daemon=True)
         process.start()
-        grid = HttpGrid(
+        grid = (HttpGrid if answer_after_s else EagerGrid)(
             f"127.0.0.1:{here.recv()}",
             root_certificates=certificates.authority.read_bytes(),
             token="none",  # noqa: S106 - nobody looks at it
@@ -270,7 +283,7 @@ class PlainGrid(Grid):
 
 
 @contextmanager
-def plain(nodes: Nodes) -> Iterator[Grid]:
+def plain(nodes: Nodes, answer_after_s: float) -> Iterator[Grid]:
     """Lend a grid to nodes in this process."""
     yield PlainGrid(nodes)
 
@@ -350,7 +363,7 @@ def round_times(
                 turns.run,
                 name,
                 strategy,
-                stack.enter_context(lent(Nodes(isinstance(strategy, AuxoStrategy), chosen.nodes))),
+                stack.enter_context(lent(Nodes(isinstance(strategy, AuxoStrategy), chosen.nodes), chosen.answer_after)),
                 initial(shapes),
                 chosen.rounds + 2,
             )
@@ -369,9 +382,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, by turns")
     parser.add_argument("--models", default=";".join(MODELS), help="which models, by name, with semicolons between")
     parser.add_argument("--strategies", default=",".join(STRATEGIES), help="which strategies, by name")
+    parser.add_argument("--answer-after", type=float, default=0.0, help="seconds that nodes take; not with --plain")
     parser.add_argument("--plain", action="store_true", help="serialise only: no grid, no requests, no TLS")
     parser.add_argument("--json", type=Path, help="write the figures here")
     chosen = parser.parse_args()
+    if chosen.plain and chosen.answer_after:
+        parser.error("--answer-after: expected without --plain, which has no grid to look at")
     logging.getLogger("flwr").setLevel(logging.ERROR)
     logging.disable(logging.WARNING)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
@@ -420,6 +436,7 @@ def _of_strategy(model: str, name: str, chosen: argparse.Namespace) -> list[dict
             "rounds": chosen.rounds,
             "base_s": statistics.median(base_s),
             "overheads": found,
+            **({"answer_after_s": chosen.answer_after} if chosen.answer_after else {}),
         }
         for phase, found in overheads.items()
     ]

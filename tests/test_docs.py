@@ -61,6 +61,11 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("name", [name for name in TEXTS if "flower" in name])
+def test_nobody_who_deploys_is_told_to_install_from_an_index_what_is_on_none(name: str) -> None:
+    assert not re.findall(r"pip install .?auxo\b(?!-[\d.]+-)", TEXTS[name])
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_link_within_the_project_leads_somewhere(name: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", TEXTS[name])):

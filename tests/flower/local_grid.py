@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 class LocalGrid(Grid):
     """Nodes whose contexts last as long as the grid; ``change`` may tamper with replies."""
 
-    pull_interval = 0.01
+    pull_interval: float | None = 0.001
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, Metadata, RecordDict
 from flwr.client.mod import secaggplus_mod
+from flwr.clientapp.typing import ClientAppCallable
 
 from auxo.core.affinity import AffinitySettings
 from auxo.core.asking import Ask
@@ -24,7 +25,7 @@ from auxo.flower.wire import FEEDBACK, FOR_REPORT, HALF, KEY, Letterhead, Trying
 from auxo.protocol.messages import AffinityFeedback, Task
 from auxo.runtime.client import Client
 from tests.core.made_mods import Careful
-from tests.flower.linear_app import auxo_app, initial
+from tests.flower.linear_app import auxo_app, fill, initial
 from tests.flower.local_grid import LocalGrid
 from tests.flower.small import NODES, federation
 
@@ -262,3 +263,17 @@ def test_with_a_client_mod_a_reply_that_it_could_not_look_into_does_not_leave_th
     reply = app(training(), context())
     assert reply.has_error()
     assert "client_mods: expected a reply with the arrays of the model" in str(reply.error.reason)
+
+
+def test_mods_can_tell_evaluations_of_models_on_trial_from_those_of_the_strategy() -> None:
+    seen: list[object] = []
+
+    def note(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        if message.metadata.message_type == "evaluate":
+            seen.append(message.content.config_records["config"].get("auxo-tries"))
+        return call_next(message, context)
+
+    result, _, _ = federation(app=fill(AuxoClientApp(mods=[note]), groups=2), rounds=8)
+    assert len(result.cohorts) == 2
+    assert {"0", "0~0", "0~1"} <= set(seen)
+    assert seen.count(None) == NODES * 7  # in all rounds but that of the partition

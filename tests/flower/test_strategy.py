@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from auxo.core.types import CohortId
 from auxo.files.checkpoint_store import Disk
 from auxo.files.directory_lock import DirectoryInUse, locked_directory
 from auxo.flower.client import AuxoClientApp, AuxoMod
+from auxo.flower.failing import RunFailed
 from auxo.flower.foreign_step import CohortSeen
 from auxo.flower.roll_call import CheckInBy
 from auxo.flower.strategy import AuxoStrategy
@@ -89,6 +91,36 @@ def test_strategies_of_different_cohorts_do_not_share_what_they_remember() -> No
     result, _, _ = federation(base=base)
     one, other = (flat(result.cohorts[cohort].arrays) for cohort in ("0.0", "0.1"))
     assert np.abs(one - other).max() > 1
+
+
+def test_every_model_on_trial_has_its_strategy_configured_in_every_round() -> None:
+    rounds: list[int] = []
+
+    class Watched(FedAdam):
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            rounds.append(server_round)
+            return super().aggregate_train(server_round, replies)
+
+    federation(base=lambda: Watched(eta=0.3), rounds=7)
+    assert rounds == sorted(rounds)
+    assert rounds.count(6) > 2
+
+
+def test_a_strategy_that_empties_the_replies_it_is_given_leaves_them_to_the_others() -> None:
+    counts: list[int] = []
+
+    class Emptying(FedMedian):
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            given = list(replies)
+            counts.extend(len(reply.content.array_records["arrays"]) for reply in given)
+            return super().aggregate_train(server_round, given)
+
+    federation(base=Emptying, rounds=7)
+    assert set(counts) == {2}
 
 
 def test_each_cohort_has_its_model_and_its_metrics() -> None:
@@ -178,13 +210,14 @@ def test_the_log_says_by_what_models_are_judged(caplog: pytest.LogCaptureFixture
     assert "clients train on all their samples" not in caplog.text
     federation(app=auxo_app(groups=2))
     assert caplog.text.count("clients train on all their samples, for the app does not honour halves") == 1
-    assert "no client says how models do" not in caplog.text
+    assert "nobody judges models" not in caplog.text
     caplog.clear()
     silent = fill(AuxoClientApp(losses=("unheard-of",)), groups=2)
     result, _, _ = federation(app=silent)
     assert result.tree.leaves == ("0",)
-    assert caplog.text.count("no client says how models do") == 2  # when it is seen, and when the trial is given up
-    assert "nobody judged a partition on trial, so that nobody knows what it would bring: no client says" in caplog.text
+    assert caplog.text.count("nobody judges models, and without that no cohort is ever partitioned") == 1
+    why = "the app's evaluation names no loss: it gives eval_loss, num-examples, and looked for were unheard-of"
+    assert f"nobody judged a partition on trial, so that nobody knows what it would bring: {why}" in caplog.text
     assert "a partition was judged by nobody, and is undone" in caplog.text
     assert "did not pay" not in caplog.text
     assert "clients train on all their samples" not in caplog.text
@@ -224,6 +257,31 @@ def test_the_log_says_that_metrics_are_of_the_samples_that_have_decided(caplog: 
     caplog.clear()
     federation(app=auxo_app(groups=1))
     assert "gains look better" not in caplog.text
+
+
+def test_the_log_has_the_lines_that_users_of_flower_know_and_whose_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flwr")
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+        return MetricRecord({"norm": float(number)})
+
+    strategy = AuxoStrategy(FedAvg, participants=NODES)
+    result = strategy.start(LocalGrid(auxo_app(2), NODES), initial(), num_rounds=9, evaluate_fn=evaluate)
+    lines = [one.getMessage() for one in caplog.records]
+    assert lines[0] == "Starting AuxoStrategy strategy:"
+    assert "\t├── Number of rounds: 9" in lines
+    assert "Initial global evaluation results: {'norm': 0.0}" in lines
+    assert lines.index("[ROUND 1/9]") < lines.index("configure_train: Sampled 8 nodes (out of 8)")
+    assert lines.count("[ROUND 9/9] of cohort 0.0") == lines.count("[ROUND 9/9] of cohort 0.1") == 1
+    first = result.history["0"].train_metrics_clientapp[1]
+    assert f"\t└──> Aggregated MetricRecord: {first}" in lines
+    last = result.cohorts["0.1"].evaluate_metrics_clientapp[9]
+    assert f"\t└──> Aggregated MetricRecord of cohort 0.1, round 9: {last}" in lines
+    assert lines[lines.index("Global evaluation of cohort 0.1, round 9") + 1] == "\t└──> MetricRecord: {'norm': 9.0}"
+    assert any(line.startswith("Strategy execution finished in ") for line in lines)
+    end = lines[lines.index("Final results:") :]
+    assert "\tCohorts:" in end
+    assert any("0.1: 9 rounds" in line for line in end)
 
 
 def test_the_log_says_when_a_partition_is_tried_and_that_more_rounds_decide(caplog: pytest.LogCaptureFixture) -> None:
@@ -267,14 +325,99 @@ def test_apps_without_the_client_half_are_trained_as_one_cohort() -> None:
     assert len(result.train_metrics_clientapp) == 4
 
 
+def warned_of(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+    """Return the warnings in the log that begin so, or say so."""
+    return [one.getMessage() for one in caplog.records if one.levelname == "WARNING" and words in one.getMessage()]
+
+
+def test_a_loss_under_another_name_is_told_in_the_first_round_with_the_metrics_that_came_and_the_cure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def rename(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        reply = call_next(message, context)
+        metrics = reply.content.metric_records["metrics"]
+        if "eval_loss" in metrics:
+            metrics["test_logloss"] = metrics.pop("eval_loss")
+        return reply
+
+    app = AuxoClientApp(mods=[rename])
+    federation(app=fill(app, groups=2), rounds=1)
+    (told,) = warned_of(caplog, "nodes can judge no models")
+    assert "8 of 8" in told
+    assert "it gives num-examples, test_logloss" in told
+    assert "AuxoClientApp(losses=('test_logloss',))" in told
+    assert "(nodes 100, 101, 102, 103, 104, 105, 106, 107)" in told
+    caplog.clear()
+    federation(app=fill(AuxoClientApp(mods=[rename], losses=("test_logloss",)), groups=2), rounds=7)
+    assert not warned_of(caplog, "judge")
+
+
+def test_an_evaluation_that_fails_on_models_on_trial_is_told_with_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    def break_it(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        if message.metadata.message_type == "evaluate":
+            raise ZeroDivisionError("no samples")
+        return call_next(message, context)
+
+    base = partial(FedAvg, fraction_evaluate=0.0)
+    federation(app=fill(AuxoClientApp(mods=[break_it]), groups=2), rounds=7, base=base)
+    (told,) = warned_of(caplog, "nodes can judge no models")
+    assert "the app's evaluation failed: ZeroDivisionError('no samples')" in told
+    assert warned_of(caplog, "nobody judges models") == [
+        "nobody judges models, and without that no cohort is ever partitioned: the app's evaluation failed: "
+        "ZeroDivisionError('no samples')"
+    ]
+
+
+@pytest.mark.parametrize("bare", [{100, 102}, set(range(100, 100 + NODES))], ids=["some", "all"])
+def test_nodes_without_the_client_half_are_named_in_the_first_round(
+    bare: set[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    ours, plain = auxo_app(2), fill(ClientApp(), 2)
+
+    class Mixed(ClientApp):
+        def __call__(self, message: Message, context: Context) -> Message:
+            return (plain if context.node_id in bare else ours)(message, context)
+
+    federation(app=Mixed(), rounds=1)
+    (told,) = warned_of(caplog, "have not the client half")
+    assert told.startswith(f"{len(bare)} of 8 nodes have not the client half")
+    assert told.endswith(": " + ", ".join(map(str, sorted(bare))))
+    caplog.clear()
+    federation(app=Mixed(), rounds=7)
+    assert len(warned_of(caplog, "of 8 nodes have not the client half: they train")) == 1
+    assert bool(warned_of(caplog, "nobody judged a partition on trial")) is (len(bare) == NODES)
+    assert "did not pay" not in caplog.text
+
+
+def test_nodes_without_the_client_half_that_are_asked_to_check_in_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    from flwr.clientapp import ClientApp  # noqa: PLC0415
+
+    with pytest.raises(RunFailed, match="0 are there for it"):
+        federation(app=fill(ClientApp(), groups=2), rounds=1, check_in="query", timeout=0.2)
+    (told,) = warned_of(caplog, "nodes cannot check in")
+    assert "8 nodes cannot check in, and so do not take part; their app has to be an AuxoClientApp" in told
+
+
+def test_a_run_that_ends_on_a_trial_that_nobody_judges_does_not_ask_for_more_rounds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="flwr")
+    federation(app=fill(AuxoClientApp(losses=("unheard-of",)), groups=2), rounds=6)
+    (told,) = warned_of(caplog, "the run has ended while a partition of cohort 0 was on trial")
+    assert "nobody judges it: the app's evaluation names no loss: it gives eval_loss" in told
+    assert "more rounds decide" not in caplog.text
+
+
 # What nodes may send.
 
 BAD_NODE = 103
 
 
-def on_train(tamper: Callable[[Message], Message | None]) -> Change:
+def on_train(tamper: Callable[[Message], Message | None], kind: str = "train") -> Change:
     def change(reply: Message) -> Iterator[Message]:
-        is_bad = reply.metadata.src_node_id == BAD_NODE and reply.metadata.message_type == "train"
+        is_bad = reply.metadata.src_node_id == BAD_NODE and reply.metadata.message_type == kind
         answer = tamper(reply) if is_bad and not reply.has_error() else reply
         if answer is not None:
             yield answer
@@ -421,12 +564,38 @@ def test_the_log_says_why_nodes_fail(caplog: pytest.LogCaptureFixture) -> None:
     def train(message: Message, context: Context) -> Message:
         raise FileNotFoundError("no such folder: data")
 
-    federation(app=app, rounds=1, timeout=0.5)
+    with pytest.raises(RunFailed, match=r"ClientApp of 8 nodes raised an error, most often FileNotFoundError.*: data"):
+        federation(app=app, rounds=1, timeout=20.0)
     assert "cohort 0, round 1: 8 of 8 nodes failed, most often by: " in caplog.text
     assert "no such folder: data" in caplog.text
 
 
-def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_that_fail_later_are_waited_for_and_what_was_trained_is_not_lost() -> None:
+    def failing_from(number: int) -> Change:
+        def change(reply: Message) -> Iterator[Message]:
+            is_late = reply.metadata.message_type == "train" and grid.pulled > number
+            yield as_error(reply) if is_late else reply
+
+        return change
+
+    grid = LocalGrid(auxo_app(2), NODES)
+    grid.change = failing_from(4)
+    result, events, _ = federation(rounds=8, grid=grid, timeout=0.2)
+    assert 1 <= len(result.train_metrics_clientapp) < 8
+    assert any(isinstance(event, EmptyRound) for event in events)
+
+
+def test_nodes_that_are_away_in_the_first_round_are_waited_for() -> None:
+    def change(reply: Message) -> Iterator[Message]:
+        yield as_error(reply) if grid.pulled < 3 else reply
+
+    grid = LocalGrid(auxo_app(2), NODES)
+    grid.change = change
+    result, _, _ = federation(rounds=2, grid=grid)
+    assert sorted(result.train_metrics_clientapp) == [1, 2]
+
+
+def test_the_error_says_what_a_reply_needs_where_none_can_be_used() -> None:
     app = AuxoClientApp()
 
     @app.train()
@@ -434,31 +603,66 @@ def test_the_log_says_what_a_reply_needs_where_none_can_be_used(caplog: pytest.L
         arrays = message.content.array_records["arrays"]
         return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
 
-    federation(app=app, rounds=1, timeout=0.5)
-    assert "one MetricRecord of finite numbers with 'num-examples' in it" in caplog.text
+    with pytest.raises(RunFailed, match=r"8 replies were refused, .* one MetricRecord .* with 'num-examples' in it"):
+        federation(app=app, rounds=1, timeout=20.0)
 
 
-def test_a_strategy_that_fails_costs_the_round_and_not_the_run() -> None:
-    class Fails(FedAvg):
-        calls = 0
-
-        def aggregate_train(
-            self, server_round: int, replies: Iterable[Message]
-        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-            Fails.calls += 1
-            if Fails.calls == 2:
-                raise ZeroDivisionError("weights sum to zero")
-            return super().aggregate_train(server_round, replies)
-
-    result, events, _ = federation(rounds=3, base=Fails)
-    assert len(result.train_metrics_clientapp) == 3
-    assert sum(isinstance(event, EmptyRound) for event in events) >= 1
+class AggregatesBadly(FedAvg):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        raise KeyError("lr")
 
 
-def test_a_strategy_that_waits_for_more_nodes_does_not_hang() -> None:
-    result, events, _ = federation(rounds=2, base=lambda: FedAvg(min_available_nodes=50), timeout=0.2)
-    assert result.train_metrics_clientapp == {}
-    assert any(isinstance(event, EmptyRound) and "50 nodes" in event.reason for event in events)
+class MakesAnotherModel(FedAvg):
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        return ArrayRecord({"w": Array(np.zeros(2))}), None
+
+
+class EvaluatesBadly(FedAvg):
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        raise KeyError("lr")
+
+
+@pytest.mark.parametrize(
+    ("base", "error"),
+    [(AggregatesBadly, "lr"), (EvaluatesBadly, "lr"), (MakesAnotherModel, r"got w \(2,\); it has to")],
+)
+def test_what_a_strategy_raises_ends_the_run_at_once_as_in_flower(
+    base: type[Strategy], error: str, tmp_path: Path
+) -> None:
+    with pytest.raises((KeyError, ValueError), match=error):
+        federation(base=base, directory=tmp_path, timeout=20.0)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_strategy_that_waits_for_more_nodes_than_ever_come_ends_with_an_error() -> None:
+    with pytest.raises(RunFailed, match=r"nothing was trained: cohort 0 is given up.*50 nodes"):
+        federation(rounds=2, base=lambda: FedAvg(min_available_nodes=50), timeout=0.2)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"eval_loss": 1.0},
+        {"eval_loss": 1.0, "num-examples": -24 * (NODES - 1)},
+        {"eval_loss": [1.0], "num-examples": 24},
+        {"eval_loss": 1.0, "num-examples": [1.0, 2.0]},
+        {},
+    ],
+)
+def test_no_single_nodes_evaluation_can_make_a_strategy_fail(metrics: dict[str, float | list[float]]) -> None:
+    def change(reply: Message) -> Iterator[Message]:
+        if reply.metadata.message_type == "evaluate" and reply.metadata.src_node_id == BAD_NODE:
+            reply.content["metrics"] = MetricRecord(dict(metrics))
+        yield reply
+
+    result, _, _ = federation(rounds=2, change=change)
+    silent, _, _ = federation(rounds=2, change=on_train(as_error, "evaluate"))
+    assert result.evaluate_metrics_clientapp == silent.evaluate_metrics_clientapp
+    assert sorted(result.evaluate_metrics_clientapp) == [1, 2]
 
 
 def test_a_cohort_whose_nodes_vanish_does_not_hold_up_the_other() -> None:
@@ -496,6 +700,25 @@ def test_what_is_no_strategy_is_refused() -> None:
         AuxoStrategy(7, participants=4)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"flwr\.serverapp\.strategy"):
         AuxoStrategy(dict, participants=4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"participants": "8"}, TypeError, "participants: expected a whole number, got '8'"),
+        ({"participants": 8.0}, TypeError, "participants: expected a whole number, got 8.0"),
+        ({"participants": True}, TypeError, "participants: expected a whole number, got True"),
+        ({"participants": 0}, ValueError, "participants: expected at least 1, got 0"),
+        ({"participants": 8, "total_rounds": "9"}, TypeError, "total_rounds: expected a whole number, got '9'"),
+        ({"participants": 8, "method": "auxo"}, TypeError, "method: expected a method, such as .*, got 'auxo'"),
+        ({"participants": 8, "method": Auxo}, TypeError, "method: expected a method, such as .*, got <class"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_where_they_are_written(
+    arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        AuxoStrategy(FedAvg, **arguments)  # type: ignore[arg-type]
 
 
 def test_a_wrapper_around_auxo_is_told_to_go_inside() -> None:
@@ -573,6 +796,23 @@ def test_a_run_of_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
         federation(rounds=3, directory=tmp_path, method=Auxo(late_feedback=False))
     with pytest.raises(ValueError, match="expected FedAvg"):
         federation(rounds=3, directory=tmp_path, base=FedMedian)
+
+
+def test_what_a_checkpoint_does_not_hold_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class WithHistory(FedAvg):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def aggregate_train(
+            self, server_round: int, replies: Iterable[Message]
+        ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            self.seen.append(f"round {server_round}")
+            return super().aggregate_train(server_round, replies)
+
+    federation(base=WithHistory, directory=tmp_path)
+    (told,) = warned_of(caplog, "checkpoints do not hold")
+    assert "WithHistory.seen" in told
 
 
 def test_a_run_in_a_directory_leaves_a_report_of_its_cohorts_and_metrics(tmp_path: Path) -> None:

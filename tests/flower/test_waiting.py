@@ -1,5 +1,19 @@
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+from flwr.serverapp.strategy import FedAvg
+
 from auxo.core.types import ROOT, CohortId
 from auxo.flower.waiting import Waiting
+from tests.flower.linear_app import auxo_app
+from tests.flower.local_grid import LocalGrid
+from tests.flower.small import NODES, federation
 
 OTHER = CohortId("0.1")
 
@@ -35,3 +49,53 @@ def test_who_goes_on_does_not_wait_any_more_and_begins_anew() -> None:
     assert waiting.may_try(ROOT, 20.0)
     assert waiting.wait(ROOT, 30.0) == 0.0
     assert waiting.may_try(ROOT, 31.0)
+
+
+@dataclass
+class Clock:
+    """Time that passes by naps alone."""
+
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class FarGrid(LocalGrid):
+    """Does not say how often it can be asked; nodes take so many seconds in each round."""
+
+    pull_interval = None
+
+    def __init__(self, clock: Clock, takes_s: list[float]) -> None:
+        super().__init__(auxo_app(2), NODES)
+        self.clock, self.takes_s, self.until_s = clock, takes_s, 0.0
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        self.until_s = self.clock.now_s + self.takes_s.pop(0)
+        return super().push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return super().pull_messages(message_ids if self.clock.now_s >= self.until_s else [])
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "looks", "ends_s"),
+    [
+        ([8.0] * 4, 3 + 2 + 2 + 2, 36.0),  # Flower's own looks 4 times in each round, and ends then, too
+        ([8.0, 1.0, 1.0, 1.0], 3 + 1 + 1 + 1, 9.0 + 6.0 + 3.0 + 3.0),
+        ([1.0, 1.0, 20.0, 20.0], 1 + 1 + 7 + 4, 3.0 + 3.0 + 21.0 + 21.0),
+    ],
+)
+def test_a_grid_over_a_network_is_looked_at_less_often_than_by_flower_and_rounds_end_when_theirs_do(
+    takes_s: list[float], looks: int, ends_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    for module in ("cohort_run", "post"):
+        monkeypatch.setattr(f"auxo.flower.{module}.time", clock)
+    grid = FarGrid(clock, takes_s)
+    result, _, _ = federation(rounds=4, grid=grid, base=partial(FedAvg, fraction_evaluate=0.0), timeout=600.0)
+    assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4]
+    assert (grid.pulled, clock.now_s) == (looks, ends_s)

@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from auxo.flower.affinity_file import cohort_of
     from auxo.flower.client import AuxoClientApp, AuxoMod, half_of, third_of
+    from auxo.flower.failing import RunFailed
     from auxo.flower.foreign_step import CohortSeen
     from auxo.flower.result import AuxoResult
     from auxo.flower.strategy import AuxoStrategy
 
-__all__ = ["AuxoClientApp", "AuxoMod", "AuxoResult", "AuxoStrategy", "CohortSeen", "cohort_of", "half_of", "third_of"]
+__all__ = [
+    "AuxoClientApp",
+    "AuxoMod",
+    "AuxoResult",
+    "AuxoStrategy",
+    "CohortSeen",
+    "RunFailed",
+    "cohort_of",
+    "half_of",
+    "third_of",
+]
 
 _PLACES = {
     "AuxoClientApp": "auxo.flower.client:AuxoClientApp",
@@ -23,6 +34,7 @@ _PLACES = {
     "AuxoResult": "auxo.flower.result:AuxoResult",
     "AuxoStrategy": "auxo.flower.strategy:AuxoStrategy",
     "CohortSeen": "auxo.flower.foreign_step:CohortSeen",
+    "RunFailed": "auxo.flower.failing:RunFailed",
     "cohort_of": "auxo.flower.affinity_file:cohort_of",
     "half_of": "auxo.flower.client:half_of",
     "third_of": "auxo.flower.client:third_of",

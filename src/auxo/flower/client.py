@@ -16,7 +16,7 @@ from flwr.common.constant import ErrorCode
 
 from auxo.core.asking import Answer, Ask, Failure, Losses, Part
 from auxo.core.client_mod import ClientMod, through
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client, note_cohort
 from auxo.flower.legacy import how_to_migrate
 from auxo.flower.logs import LOG
@@ -26,10 +26,12 @@ from auxo.flower.wire import (
     CHECK_IN_ACTION,
     FOR_REPORT,
     HALF,
+    MODEL_TRIED,
     NO_UPDATE,
     AskedOfNode,
     message_of,
     say,
+    say_here,
     take_asked,
 )
 from auxo.protocol.messages import Task, TaskResult
@@ -89,7 +91,7 @@ class NodeHalf:
         app: ClientAppCallable,
     ) -> Message:
         if asked is None:
-            return train(message, context)
+            return self._here(train(message, context))
         node_id = message.metadata.dst_node_id
         client = load_client(context, node_id, asked.federation, asked.settings, self.mods)
         if asked.cohort is not None:
@@ -97,17 +99,27 @@ class NodeHalf:
         learnt = self._learn(client, asked)
         if learnt:
             keep_client(context, client, asked.federation, to_file=True)
-        done = None
+        done, trouble = None, ""
         if message.metadata.message_type == _CHECK_IN:
             reply = Message(RecordDict(), reply_to=message)
         elif asked.task is None:
             reply = train(message, context)
         else:
-            reply, done = self._do(_AppDevice(self, client, message, context, asked.task, asked, train, app))
-        returned: object = reply  # as above
+            device = _AppDevice(self, client, message, context, asked.task, asked, train, app)
+            reply, done = self._do(device)
+            trouble = device.trouble
+        returned: object = self._here(reply, trouble)  # as above
         if isinstance(returned, Message) and not reply.has_error():
             say(reply, client.check_in(), done)
             keep_client(context, client, asked.federation, to_file=False)
+        return reply
+
+    def _here(self, reply: Message, trouble: str = "") -> Message:
+        """Return a reply of the app that says who has answered, and what keeps it from judging models."""
+        returned: object = reply  # as above
+        if isinstance(returned, Message) and not reply.has_error():
+            is_evaluation = reply.metadata.message_type == MessageType.EVALUATE
+            say_here(reply, self.trouble_in(reply) if is_evaluation else trouble)
         return reply
 
     def _learn(self, client: Client, asked: AskedOfNode) -> bool:
@@ -128,11 +140,24 @@ class NodeHalf:
             return device.failed(answer.reason), None
         return device.sent(answer), TaskResult(device.client.client, task.cohort, task.round, answer)
 
-    def log_once(self, what: str, words: str) -> None:
-        """Log a warning the first time that there is reason to."""
-        if what not in self._said:
-            self._said.add(what)
-            LOG.warning("%s", words)
+    def trouble_in(self, reply: Message) -> str:
+        """Return why the reply of an evaluation judges no model; nothing: it names a loss."""
+        records = reply.content.metric_records.values()
+        if any(_first(record, self.losses) is not None for record in records):
+            return ""
+        names = [name for record in records for name in record]
+        likely = [name for name in names if "loss" in name.lower()] or [one for one in names if one != _EXAMPLES]
+        return (
+            f"the app's evaluation names no loss: it gives {', '.join(names) or 'no metrics'}, and looked for were "
+            f"{', '.join(self.losses)}; name the metric that is the mean loss, as in "
+            f"AuxoClientApp(losses=({(likely or ['mse'])[0]!r},))"
+        )
+
+    def log_once(self, trouble: str) -> None:
+        """Log the first time that this client can judge no models."""
+        if not self._said:
+            self._said.add(trouble)
+            LOG.warning("this client judges no models: %s", trouble)
 
 
 @dataclass(frozen=True)
@@ -160,6 +185,7 @@ class _AppDevice(OneClient):
     _content: RecordDict = field(init=False)
     _tries: dict[tuple[int, int | None], _Tried | None] = field(default_factory=dict, init=False)
     _trained: "_Trained | None" = field(default=None, init=False)
+    trouble: str = field(default="", init=False)  # why this client can judge no models, once that is seen
 
     def __post_init__(self) -> None:
         self._content = self.message.content
@@ -238,13 +264,18 @@ class _AppDevice(OneClient):
         half = ask.half(part) if self.half.halves else None
         if (model, half) not in self._tries:
             arrays = self._arrays(model)
-            self._tries[model, half] = None if arrays is None else self._try(arrays, half)
+            found = None if arrays is None else self._try(self.task.models[model], arrays, half)
+            if isinstance(found, str):
+                self.trouble, found = found, None
+                self.half.log_once(self.trouble)
+            self._tries[model, half] = found
         return self._tries[model, half]
 
-    def _try(self, arrays: ArrayRecord, half: int | None) -> _Tried | None:
-        """Return what the app's own evaluation finds of a model; None: there is none, or it names no loss."""
+    def _try(self, name: CohortId, arrays: ArrayRecord, half: int | None) -> _Tried | str:
+        """Return what the app's own evaluation finds of a model, or why it finds nothing."""
         config = self.asked.evaluate.copy()
         content = RecordDict({self._key: arrays, **dict.fromkeys(self._content.config_records, config)})
+        _name(content, MODEL_TRIED, name)
         if half is not None:
             _name(content, HALF, half)
         elif self.half.thirds:
@@ -254,22 +285,18 @@ class _AppDevice(OneClient):
             old.run_id, old.message_id, old.src_node_id, old.dst_node_id, "", old.group_id, old.created_at, old.ttl,
             MessageType.EVALUATE,
         )  # fmt: skip
-        log, names = self.half.log_once, self.half.losses
         try:
             reply = self.app(message_of(content, metadata), self.context)
         except Exception as error:  # noqa: BLE001 - the app's own code; without an answer it only judges nothing
-            log("evaluate", f"the app's evaluation failed, so this client judges no models: {error!r:.300}")
-            return None
+            return f"the app's evaluation failed: {error!r:.300}"
         if reply.has_error():
-            log("evaluate", f"the app's evaluation gave an error: {reply.error.reason!r:.300}")
-            return None
+            return f"the app's evaluation gave an error: {reply.error.reason!r:.300}"
         for record in reply.content.metric_records.values():
-            loss, score = _first(record, names), _first(record, SCORES)
+            loss, score = _first(record, self.half.losses), _first(record, SCORES)
             if loss is not None:
                 examples = _first(record, (_EXAMPLES,))
                 return _Tried(loss, score, None if examples is None or not examples >= 1 else int(min(examples, _MOST)))
-        log("loss", f"the app's evaluation names no loss (looked for {', '.join(names)})")
-        return None
+        return self.half.trouble_in(reply)
 
 
 @dataclass(frozen=True)
@@ -425,8 +452,8 @@ def _first(record: MetricRecord, names: tuple[str, ...]) -> float | None:
     return next((float(value) for name in names if isinstance(value := record.get(name), int | float)), None)
 
 
-def _name(content: RecordDict, key: str, part: int) -> None:
-    """Name a part of the samples in the app's own config, which is copied: other messages may share it."""
+def _name(content: RecordDict, key: str, part: int | str) -> None:
+    """Say in the app's own config what part of its samples to use, or on what model; others may share it: a copy."""
     records = content.config_records
     name = next(iter(records), "config")
     content[name] = ConfigRecord({**records.get(name, {}), key: part})

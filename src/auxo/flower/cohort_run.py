@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from flwr.serverapp import Grid
+
 from auxo.core.types import CohortId
 from auxo.flower.evaluation import Evaluation
-from auxo.flower.narrator import Narrator, warnings_in_log
-from auxo.flower.post import Exchange, Post
+from auxo.flower.failing import RunFailed
+from auxo.flower.narrator import Narrator
+from auxo.flower.post import Exchange, MessageKind, Post
 from auxo.flower.result import AuxoResult, collected
 from auxo.flower.roll_call import RollCall
 from auxo.flower.run_state import RunState
@@ -20,7 +23,8 @@ from auxo.flower.stopping import Stopping
 from auxo.flower.train_round import GridRounds, NotOpened
 from auxo.flower.waiting import Waiting
 
-_SHORTEST_NAP_S = 0.005
+_FAR_NAP_S = 3.0  # between looks over a network, as Flower's own strategies look
+_PATIENCE = 0.5  # of the time that the last exchange took, until the first look for replies; our choice
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,15 @@ class Limits:
     rounds: int  # of each cohort, its ancestors' included
     timeout_s: float
     nap_s: float
+    is_far: bool = False  # the grid is over a network, where each look costs the server's processor
+
+    @staticmethod
+    def over(grid: Grid, rounds: int, timeout_s: float) -> "Limits":
+        """Return those over a grid, which may say how often it can be asked; Flower's own over a network does not."""
+        nap_s = getattr(grid, "pull_interval", None)
+        if isinstance(nap_s, int | float) and nap_s > 0:
+            return Limits(rounds, timeout_s, float(nap_s))
+        return Limits(rounds, timeout_s, _FAR_NAP_S, is_far=True)
 
 
 @dataclass
@@ -46,32 +59,40 @@ class CohortRun:
     stopping: Stopping
     on_round: Callable[[], None]  # a round has closed: a moment to write a checkpoint
     _waiting: Waiting = field(init=False)
+    _took_s: dict[tuple[CohortId, MessageKind], float] = field(default_factory=dict)  # the last exchange of a kind
+    _given_up: list[str] = field(default_factory=list)  # cohorts, and why
     _exchanges: dict[CohortId, Exchange] = field(default_factory=dict)  # of cohorts that train or evaluate
 
     def __post_init__(self) -> None:
         self._waiting = Waiting(self.limits.nap_s)
 
     def run(self) -> AuxoResult:
-        """Train until every cohort has had its rounds, or cannot go on."""
+        """Train until every cohort has had its rounds, or cannot go on.
+
+        Raises:
+            RunFailed: none has ever trained a round, and all were given up.
+        """
         server = self.state.server
         for cohort in server.cohorts:
             if server.round(cohort) == 0:
                 self.evaluation.by_the_user(cohort, 0)
-        nap_s = _SHORTEST_NAP_S
         while not self._is_over():
-            moved = self._collect() | self._close_what_is_over()
             if not self.stopping.is_told:
-                moved |= self._open_idle()
-            nap_s = _SHORTEST_NAP_S if moved else min(2 * nap_s, self.limits.nap_s)
-            if not moved:
-                time.sleep(nap_s)
+                self._open_idle()
+            time.sleep(self.limits.nap_s)
+            if self._is_time_to_look():
+                self._collect()
+            self._close_what_is_over()
+        if self.limits.rounds > 0 and not (self.state.has_trained or self.stopping.is_told):
+            raise RunFailed(f"nothing was trained: {'; '.join(self._given_up) or 'the log says why'}")
         for cohort in server.tree.leaves:
             self.state.result(cohort).arrays = self.state.arrays(cohort)
         members = self.state.members(self.post.grid.get_node_ids())
-        self.narrator.run_ends(members)
         strategies = {leaf: self.state.entry(leaf).strategy for leaf in server.tree.leaves}
         largest = max(server.cohorts, key=server.share)
-        return collected(self.state.history, server.tree, largest, strategies, members)
+        result = collected(self.state.history, server.tree, largest, strategies, members)
+        self.narrator.run_ends(result)
+        return result
 
     def _is_over(self) -> bool:
         if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):
@@ -81,26 +102,32 @@ class CohortRun:
     def _is_done(self, cohort: CohortId) -> bool:
         return cohort in self.state.ended or self.state.server.round(cohort) >= self.limits.rounds
 
-    def _collect(self) -> bool:
+    def _is_time_to_look(self) -> bool:
+        """Return whether replies can be expected by what the last exchange of a kind took: to look in vain is dear."""
+        open_now = [one for one in (*self._exchanges.values(), self.roll_call.asking) if one is not None]
+        if not (self.limits.is_far and open_now) or self.stopping.is_told:
+            return True
+        now_s = time.monotonic()
+        return any(now_s - one.began_s >= _PATIENCE * self._took_s.get((one.cohort, one.kind), 0.0) for one in open_now)
+
+    def _collect(self) -> None:
         """Take in what nodes have answered."""
-        found = self.post.collect()
-        for exchange, node, reply in found:
+        for exchange, node, reply in self.post.collect():
             self.state.mailbox.hear(node, reply.said)
             if exchange is not self._exchanges.get(exchange.cohort) and exchange is not self.roll_call.asking:
                 self.narrator.answers_late(node, exchange)
-        return bool(found)
 
-    def _close_what_is_over(self) -> bool:
+    def _close_what_is_over(self) -> None:
         now_s = time.monotonic()
         over = [cohort for cohort, exchange in self._exchanges.items() if exchange.is_over(now_s)]
         for cohort in over:
             exchange = self._exchanges.pop(cohort)
+            self._took_s[cohort, exchange.kind] = now_s - exchange.began_s
             if exchange.kind == "train":
                 self._close_training(exchange)
             else:
                 self.evaluation.close(exchange)
                 self._finish_round(cohort, exchange.round)
-        return bool(over)
 
     def _close_training(self, exchange: Exchange) -> None:
         cohort = exchange.cohort
@@ -126,8 +153,8 @@ class CohortRun:
                 self._end(cohort)
         self.on_round()
 
-    def _open_idle(self) -> bool:
-        """Open rounds of cohorts that have none, among the nodes that are free; return whether something has begun."""
+    def _open_idle(self) -> None:
+        """Open rounds of cohorts that have none, among the nodes that are free."""
         now_s = time.monotonic()
         idle = [
             cohort
@@ -136,22 +163,18 @@ class CohortRun:
         ]
         nodes = self.roll_call.there(now_s) if idle else None
         if nodes is None:
-            return False
-        with warnings_in_log():
+            return
+        with self.narrator.warnings_in_log():
             matched = self.state.server.match(self.state.mailbox.of(nodes))
-        has_begun = False
         for cohort in idle:
             if cohort not in matched:  # the server has given it up
                 self._end(cohort)
-                has_begun = True
                 continue
             opened = self.training.open(cohort, matched[cohort], nodes)
             if isinstance(opened, NotOpened):
                 self._wait(cohort, opened.why)
             else:
                 self._exchanges[cohort] = opened
-                has_begun = True
-        return has_begun
 
     def _wait(self, cohort: CohortId, why: str) -> None:
         """Let a cohort try again later; one for which no other could make room has a time limit."""
@@ -162,7 +185,7 @@ class CohortRun:
         cohorts = self.state.server.cohorts
         others = [one for one in cohorts if one not in self._waiting and not self._is_done(one)]
         if waited_s >= self.limits.timeout_s and not others:
-            self.narrator.gives_up(cohort, waited_s)
+            self._given_up.append(self.narrator.gives_up(cohort, waited_s, why))
             self._end(cohort)
 
     def _end(self, cohort: CohortId) -> None:

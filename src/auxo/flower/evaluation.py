@@ -1,12 +1,14 @@
 """How a cohort's model is evaluated: by its strategy, on nodes that use it, and by the user's own function."""
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import StrategyEntry, fewest_nodes, never_evaluates
+from auxo.flower.foreign_step import StrategyEntry, fewest_nodes, never_evaluates, weighting_key
 from auxo.flower.logs import LOG
 from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post
@@ -63,13 +65,14 @@ class Evaluation:
     def close(self, exchange: Exchange) -> None:
         """Let the strategy make metrics of the replies."""
         cohort, number = exchange.cohort, exchange.round
-        replies = [reply.message for reply in exchange.replies.values() if not reply.message.has_error()]
-        try:
-            strategy = self.state.entry(cohort).strategy
-            metrics = strategy.aggregate_evaluate(number, replies) if replies else None
-        except Exception as error:  # noqa: BLE001 - whatever a strategy raises costs the metrics, not the run
-            LOG.warning("cohort %s, round %d: evaluation came to nothing: %s", cohort, number, error)
-            metrics = None
+        self.narrator.hears(exchange)
+        strategy = self.state.entry(cohort).strategy
+        answered = {node: one.message for node, one in exchange.replies.items() if not one.message.has_error()}
+        alike = _alike(answered, weighting_key(strategy))
+        if left_out := [str(node) for node in answered if node not in alike]:
+            words = "cohort %s, round %d: metrics of nodes %s are left out: unlike those of most, or of no examples"
+            LOG.warning(words, cohort, number, ", ".join(left_out))
+        metrics = strategy.aggregate_evaluate(number, list(alike.values())) if alike else None
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_clientapp[number] = metrics
             self.narrator.measures(cohort, number, "evaluation", metrics)
@@ -81,3 +84,21 @@ class Evaluation:
         if metrics is not None:
             self.state.result(cohort).evaluate_metrics_serverapp[number] = metrics
             self.narrator.measures(cohort, number, "server", metrics)
+
+
+def _alike(replies: Mapping[int, Message], weight: str) -> dict[int, Message]:
+    """Return the replies whose metrics are like those of most, so that no single node can make a strategy fail."""
+    forms = {node: _form(reply, weight) for node, reply in replies.items()}
+    usual = Counter(form for form in forms.values() if form is not None).most_common(1)
+    return {node: reply for node, reply in replies.items() if usual and forms[node] == usual[0][0]}
+
+
+def _form(reply: Message, weight: str) -> tuple[tuple[str, str, int | None], ...] | None:
+    """Return what metrics a reply has; None: it counts for no number of examples that can be."""
+    form = []
+    for record, metrics in sorted(reply.content.items()):
+        for name, value in sorted(metrics.items()) if isinstance(metrics, MetricRecord) else ():
+            if name == weight and not (isinstance(value, int | float) and 0 < value < math.inf):
+                return None
+            form.append((record, name, len(value) if isinstance(value, list) else None))
+    return tuple(form)

@@ -160,27 +160,43 @@ class _Replies:
         if not isinstance(reply, ForeignReply):
             raise TypeError(f"reply: expected a Flower reply with each update, got {type(reply).__name__}")
         same = reply.start is self._entry.arrays
-        message = reply.message if same else _moved(reply, self._entry.arrays)
+        message = _own(reply.message) if same else _moved(reply, self._entry.arrays)
         self._replies.append(_counting(message, weighting_key(self._entry.strategy), report.examples))
 
     def result(self) -> FloatArray | None:
-        """Let the strategy aggregate; None: nothing came, or nothing can be made of it."""
+        """Let the strategy aggregate; None: nothing came, or nothing can be made of it.
+
+        Raises:
+            ValueError: it makes another model. What it raises itself ends the run, too: the same replies, of which
+                those that are unlike the others are refused before, would make it fail again.
+        """
         if not self._replies:
             return None
         strategy = copy.deepcopy(self._entry.strategy)
-        try:
-            arrays, metrics = strategy.aggregate_train(self._entry.round, self._replies)
-        except Exception as error:  # noqa: BLE001 - whatever a strategy raises costs the round, not the run
-            LOG.warning("%s could not aggregate %d replies: %s", type(strategy).__name__, len(self._replies), error)
-            return None
+        arrays, metrics = strategy.aggregate_train(self._entry.round, self._replies)
         if arrays is None:
             return None
         after = self._model.floats(arrays)
-        if after is None or not all(np.isfinite(values).all() for values in after):
-            LOG.warning("%s made a model that is not finite, or another one; it is not used", type(strategy).__name__)
+        if after is None:
+            raise ValueError(
+                f"{type(strategy).__name__}.aggregate_train: expected arrays of the model, {self._model.described()}, "
+                f"got {', '.join(f'{name} {tuple(array.shape)}' for name, array in list(arrays.items())[:6])}; it has "
+                "to return arrays like initial_arrays of start()"
+            )
+        if not all(np.isfinite(values).all() for values in after):
+            LOG.warning("%s made a model that is not finite; it is not used", type(strategy).__name__)
             return None
         entry = StrategyEntry(strategy, arrays, self._entry.made_for, self._entry.round, metrics)
         return Movement.to(entry, self._weights, self._model.flat32(after))
+
+
+def _own(message: Message) -> Message:
+    """Return a message with records of its own: some strategies empty them, and a reply may be for several models."""
+    content = {
+        name: ArrayRecord(dict(record)) if isinstance(record, ArrayRecord) else record
+        for name, record in message.content.items()
+    }
+    return message_of(RecordDict(content), message.metadata)
 
 
 def _moved(reply: ForeignReply, to: ArrayRecord) -> Message:
@@ -242,6 +258,11 @@ def fewest_nodes(strategy: Strategy, kind: str) -> int:
         if fewest := [number for number in said if isinstance(number, int)]:
             return max(fewest)
     return 1
+
+
+def configures_nothing(strategy: Strategy) -> bool:
+    """Return whether a strategy is as it was after it has configured a round: it makes messages, and no more."""
+    return type(strategy).configure_train is FedAvg.configure_train
 
 
 def never_evaluates(strategy: Strategy) -> bool:

@@ -6,6 +6,8 @@ from typing import Literal
 from flwr.app import Message, RecordDict
 
 from auxo.core.types import ROOT
+from auxo.flower.failing import OF_THE_APP
+from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post
 from auxo.flower.run_state import RunState
 from auxo.flower.wire import CHECK_IN_ACTION, ask, give
@@ -19,6 +21,7 @@ class RollCall:
 
     state: RunState
     post: Post
+    narrator: Narrator
     by: CheckInBy  # requests ride on replies, or nodes are asked before each round
     timeout_s: float
     asking: Exchange | None = None
@@ -33,8 +36,12 @@ class RollCall:
         if not self.asking.is_over(now_s):
             return None
         exchange, self.asking = self.asking, None
+        failed = {node: reply.message.error for node, reply in exchange.replies.items() if reply.message.has_error()}
+        raised = [node for node, error in failed.items() if error.code in OF_THE_APP]
+        if raised:
+            self.narrator.asks_in_vain(raised, str(failed[raised[0]].reason))
         busy = self.post.busy
-        return [node for node, reply in exchange.replies.items() if node not in busy and not reply.message.has_error()]
+        return [node for node in exchange.replies if node not in busy and node not in failed]
 
     def _queries(self) -> list[Message]:
         content = ask(RecordDict(), self.state.head)

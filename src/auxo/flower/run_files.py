@@ -9,9 +9,9 @@ report.html      what became of it, on a page; written when the run ends, and ag
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,7 @@ class RunFiles:
 
     recorder: Recorder | None = None
     _run: RunState | None = None
+    _not_held: set[str] = field(default_factory=set)  # what checkpoints do not hold, as far as it was said
 
     @staticmethod
     @contextmanager
@@ -119,7 +120,17 @@ class RunFiles:
         """Write a checkpoint."""
         if self.recorder is not None and self._run is not None:
             run = self._run
-            self.recorder.commit(lambda marks: _parts(run, marks[-1]))
+            self.recorder.commit(lambda marks: _parts(run, marks[-1], self._say_not_held))
+
+    def _say_not_held(self, kind: str, others: Sequence[str]) -> None:
+        """Say once what of a strategy a checkpoint does not hold."""
+        new = [f"{kind}.{name}" for name in others if f"{kind}.{name}" not in self._not_held]
+        self._not_held.update(new)
+        if new:
+            LOG.warning(
+                "checkpoints do not hold %s: it is neither numbers nor arrays; a run that goes on has it as new",
+                ", ".join(new),
+            )
 
     def finish(self, members: Mapping[str, Sequence[int]]) -> None:
         """Leave what can be used: the models of cohorts, the tree, and who is where; `auxo.load` takes it."""
@@ -172,17 +183,12 @@ def _where(run: RunState) -> str:
     return ", ".join(f"{cohort} at round {run.server.round(cohort)}" for cohort in run.server.cohorts)
 
 
-def _parts(run: RunState, mark: Mark) -> Parts:
+def _parts(run: RunState, mark: Mark, on_not_held: Callable[[str, Sequence[str]], None]) -> Parts:
     arrays: dict[str, AppArray] = {}
     strategies = {}
     for number, entry in run.table.entries.items():
         state = remembered(entry.strategy, run.table.make(entry.made_for))
-        if state.others:
-            LOG.warning(
-                "checkpoints do not hold %s of %s, neither numbers nor arrays; a run that goes on has it as new",
-                ", ".join(state.others),
-                type(entry.strategy).__name__,
-            )
+        on_not_held(type(entry.strategy).__name__, state.others)
         for name, array in entry.arrays.items():
             arrays[f"{_OURS}/{number}/model/{name}"] = np.ascontiguousarray(array.numpy())
         for path, found in state.arrays.items():

@@ -58,6 +58,11 @@ class RunState:
         like = self.entry(CohortId(name.partition("~")[0])).arrays
         return self.model.record(self.server.weights(name), like)
 
+    @property
+    def has_trained(self) -> bool:
+        """Return whether any round has come to something, in earlier processes included."""
+        return any(self.server.round(cohort) for cohort in self.server.cohorts)
+
     def result(self, cohort: CohortId) -> Result:
         """Return what has come of a cohort so far, to be added to."""
         return self.history.setdefault(cohort, Result())
@@ -77,10 +82,11 @@ class RunState:
             for leaf, here in self.server.match(first_choices, everybody=True).items()
         }
 
-    def on_trial(self, cohort: CohortId) -> bool:
-        """Return whether a partition of a cohort is on trial, in models of its own."""
-        states = self.server.record.state.cohorts
-        return cohort in states and bool(held_by(states[cohort])[0])
+    def branches(self, cohort: CohortId) -> tuple[CohortId, ...]:
+        """Return the models of a partition that is on trial; none: nothing is."""
+        state = self.server.record.state.cohorts.get(cohort)
+        count = 0 if state is None else len(held_by(state)[0])
+        return tuple(CohortId(f"{cohort}~{number}") for number in range(count))
 
     def forget_unused(self) -> None:
         """Forget the strategies that no model of the server goes by."""

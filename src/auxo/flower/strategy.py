@@ -9,6 +9,7 @@ from typing import NoReturn
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy.strategy_utils import log_strategy_start_info
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
@@ -40,7 +41,6 @@ _ARGUMENTS = {
     "training.participants": "participants of AuxoStrategy",
     "training.rounds": "num_rounds of start()",
 }  # by the settings of a configuration file
-_NAP_S = 1.0  # between looks at a grid that does not say how often it can be asked
 
 
 class AuxoStrategy(Strategy):
@@ -86,9 +86,14 @@ class AuxoStrategy(Strategy):
             most_weight: share of a round's weight that one node may have by the examples it claims; see `Server`.
 
         Raises:
-            TypeError: the base makes no strategy of Flower's message API.
+            TypeError: the base makes no strategy of Flower's message API, or an argument is of another kind.
             ValueError: it is one that Auxo cannot work with; the message says why.
         """
+        _check_whole("participants", participants)
+        if total_rounds is not None:
+            _check_whole("total_rounds", total_rounds)
+        if method is not None:
+            _check_method(method)
         self._base = BaseStrategy(base, participants)
         if isinstance(self._base.pattern, AuxoStrategy):
             raise ValueError(
@@ -140,9 +145,14 @@ class AuxoStrategy(Strategy):
 
         Raises:
             ValueError: the model has no floats, or a checkpoint is of another model or of other settings.
+            RunFailed: not a single round was trained, because no client can, or none came in time. What the strategy
+                or ``evaluate_fn`` raises ends the run as it does in Flower.
             DirectoryInUse: another server works in the directory.
         """
+        LOG.info("Starting %s strategy:", type(self).__name__)
+        log_strategy_start_info(num_rounds, initial_arrays, train_config, evaluate_config)
         self.summary()
+        LOG.info("")
         train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
         self._warn_of_what_cannot_be(num_rounds, grid)
         state, post = self._state(initial_arrays), Post(grid)
@@ -150,15 +160,15 @@ class AuxoStrategy(Strategy):
             stopping = stack.enter_context(polite_stopping())
             files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
             files.begin(state)
-            narrator = Narrator(state, self._telling(files))
+            narrator = Narrator(state, self._telling(files), num_rounds)
             result = CohortRun(
                 state=state,
                 post=post,
-                roll_call=RollCall(state, post, self._check_in, timeout),
+                roll_call=RollCall(state, post, narrator, self._check_in, timeout),
                 training=GridRounds(state, post, narrator, train_config, evaluate_config, timeout),
                 evaluation=Evaluation(state, post, narrator, evaluate_config, timeout, evaluate_fn),
                 narrator=narrator,
-                limits=Limits(num_rounds, timeout, _pause_of(grid)),
+                limits=Limits.over(grid, num_rounds, timeout),
                 stopping=stopping,
                 on_round=files.on_round,
             ).run()
@@ -214,6 +224,15 @@ class AuxoStrategy(Strategy):
     configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = _refuse
 
 
-def _pause_of(grid: Grid) -> float:
-    pause = getattr(grid, "pull_interval", _NAP_S)
-    return float(pause) if isinstance(pause, int | float) and pause > 0 else _NAP_S
+def _check_method(method: object) -> None:
+    if isinstance(method, type) or not isinstance(method, CohortAlgorithm):
+        raise TypeError(
+            f"method: expected a method, such as auxo.Auxo(), got {method!r:.80}; leave it out for that one"
+        )
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a whole number, got {value!r:.80}")
+    if value < 1:
+        raise ValueError(f"{name}: expected at least 1, got {value}")

@@ -14,10 +14,17 @@ from flwr.serverapp import Grid
 
 from auxo.core.asking import Answer
 from auxo.core.types import CohortId
-from auxo.flower.foreign_step import ForeignReply, StrategyEntry, examples_in, fewest_nodes, weighting_key
-from auxo.flower.logs import LOG
+from auxo.flower.failing import RunFailed, why_hopeless
+from auxo.flower.foreign_step import (
+    ForeignReply,
+    StrategyEntry,
+    configures_nothing,
+    examples_in,
+    fewest_nodes,
+    weighting_key,
+)
 from auxo.flower.model_arrays import ModelArrays, Updates, update_between
-from auxo.flower.narrator import Narrator, warnings_in_log
+from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.run_state import RunState
 from auxo.flower.subset_grid import SubsetGrid, TooFewNodes
@@ -83,12 +90,6 @@ class TrainRound:
         """
         forms = {node: _form(reply.message, weight) for node, reply in replies.items()}
         usual = Counter(form for form in forms.values() if form is not None).most_common(1)
-        if not usual and any(not reply.message.has_error() for reply in replies.values()):
-            LOG.warning(
-                "no reply can be used: each needs one ArrayRecord, and one MetricRecord of finite numbers with %r in "
-                "it, by which the strategy weighs",
-                weight,
-            )
         starts = {name: model.floats(arrays) for name, arrays in self.models.items()}
         results: list[TaskResult | TaskFailure] = []
         whole: dict[int | str, object] = {}
@@ -139,13 +140,14 @@ class GridRounds:
         """Open a round of a cohort among those who are there for it; ``nodes`` are all that are free."""
         server = self.state.server
         number = server.round(cohort) + 1
+        self.narrator.round_opens(cohort, number)
         sampled, why = self._sampled(cohort, number, [int(one.client) for one in here])
         tasks = {int(task.client): task for task in server.open_round(cohort, here, chosen=list(sampled))}
         if not tasks:
             return NotOpened(why)
         names = {name for task in tasks.values() for name in task.models}
         training = TrainRound(tasks, {name: self.state.arrays(name) for name in names})
-        branches = {task.models[0] for task in tasks.values()} - {cohort}
+        branches = self.state.branches(cohort)  # each is moved by replies, also where it was sent to nobody
         made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
         head = self.state.head
         for node, task in tasks.items():
@@ -169,17 +171,26 @@ class GridRounds:
     ) -> dict[int, Message]:
         """Return the messages of a branch on trial: it is shown all nodes of the round, or it might wait for more."""
         mine = sum(task.models[0] == name for task in training.tasks.values())
-        return configured(self.state.entry_for(name, mine), number, self.config, self.post.grid, nodes)
+        entry = self.state.entry_for(name, mine) if mine else self.state.entry(name)
+        if not mine and configures_nothing(entry.strategy):
+            entry.round = number
+            return {}
+        return configured(entry, number, self.config, self.post.grid, nodes)
 
     def close(self, exchange: Exchange) -> bool:
-        """Close the round of an exchange; return whether anything came of it."""
+        """Close the round of an exchange; return whether anything came of it.
+
+        Raises:
+            RunFailed: nothing has ever come of any round, and nothing would of another.
+        """
         state, cohort = self.state, exchange.cohort
         training, before = self._rounds.pop(cohort), state.server.tree
         weight = weighting_key(state.entry(cohort).strategy)
         results, replies = training.results(exchange.replies, state.model, weight, self._updates)
         self.narrator.nodes_fail(exchange, results)
-        self.narrator.judges(training.tasks, exchange.replies)
-        with warnings_in_log():
+        self.narrator.hears(exchange)
+        self.narrator.judges(training.tasks, exchange)
+        with self.narrator.warnings_in_log():
             feedback = state.server.close_round(cohort, results, replies)
         state.mailbox.keep(feedback)
         closed = state.server.closed
@@ -191,6 +202,10 @@ class GridRounds:
             if after.metrics is not None:
                 result.train_metrics_clientapp[exchange.round] = after.metrics
                 self.narrator.measures(cohort, exchange.round, "training", after.metrics)
+        elif (
+            not state.has_trained and (hopeless := why_hopeless(exchange, state.server.rejections, weight)) is not None
+        ):
+            raise RunFailed(hopeless)
         state.forget_unused()
         return closed.outcome is not None
 

@@ -38,13 +38,21 @@ HALF = "auxo-half"
 FOR_REPORT = "auxo-report"
 """In an app's own config: 1 to evaluate on the third of its samples that is kept for the report, 0 on the others."""
 
-FEEDBACK, CHECK_IN, ANSWER = " auxo<", " auxo>", " auxo="
-"""Before ours in the group id of a message to a node, and of a reply, which has both of the others in this order."""
+MODEL_TRIED = "auxo-tries"
+"""In an app's own config: the model that Auxo has the app evaluate, to compare or to judge it; absent: nobody's but the
+strategy's own evaluation."""
+
+FEEDBACK = " auxo<"
+"""Before ours in the group id of a message to a node."""
+
+HERE, CHECK_IN, ANSWER = " auxo!", " auxo>", " auxo="
+"""Before ours in the group id of a reply, in this order; the first is in all replies of a node with the client half."""
 
 APART = " auxo/3"
 """At the end of the group id of an evaluation's reply: by its samples nothing is decided."""
 
 _MODEL = "auxo.model."  # before the name of a model that rides beside the app's own arrays
+_LONGEST_TROUBLE = 500  # characters of a node's own words that are shown; our choice
 _LONGEST = 1_000_000  # characters of a text that is read at all; our choice: a tree of thousands of cohorts has fewer
 T = TypeVar("T")
 
@@ -93,6 +101,8 @@ class SaidByNode:
     check_in: CheckIn | None
     result: TaskResult | None  # its update and its examples are in the app's own reply
     is_apart: bool = False  # an evaluation, by samples that choose no model and judge none
+    is_ours: bool = False  # the node has the client half
+    trouble: str = ""  # why it can judge no models; nothing: it can, or does not know
 
 
 def ask(
@@ -152,7 +162,7 @@ def message_of(content: RecordDict, metadata: Metadata) -> Message:
 
 
 def say(reply: Message, check_in: CheckIn, result: TaskResult | None) -> None:
-    """Put ours into a reply; nothing where there is nothing to say. The app's own has the update and the examples."""
+    """Put ours into a reply, if there is anything to say. The app's own has the update and the examples."""
     said = None if result is None else replace(result, answer=replace(result.answer, update=NO_UPDATE, examples=0))
     is_plain = said is None or said.answer == Answer(NO_UPDATE, 0)
     if is_plain and check_in == CheckIn(check_in.client):
@@ -162,14 +172,21 @@ def say(reply: Message, check_in: CheckIn, result: TaskResult | None) -> None:
         reply.metadata.group_id += f"{ANSWER}{to_parts(said)[0]}"
 
 
+def say_here(reply: Message, trouble: str) -> None:
+    """Put into a reply, before all else, that its node has the client half, and why it can judge no models."""
+    reply.metadata.group_id += f"{HERE}{trouble[:_LONGEST_TROUBLE]}"
+
+
 def take_said(reply: Message) -> SaidByNode:
     """Take ours out of a reply, so that a strategy finds what it always finds."""
     is_apart = reply.metadata.group_id.endswith(APART)
     reply.metadata.group_id = reply.metadata.group_id.removesuffix(APART)
     answer, check_in = _taken(reply, ANSWER), _taken(reply, CHECK_IN)
+    is_ours = HERE in reply.metadata.group_id
+    trouble = "".join(one if one.isprintable() else " " for one in _taken(reply, HERE)[:_LONGEST_TROUBLE])
     _taken(reply, FEEDBACK)  # an app that is none of ours has left it there
     result = _read(TaskResult, answer, {"TaskResult.answer.update": NO_UPDATE})
-    return SaidByNode(_read(CheckIn, check_in), result, is_apart)
+    return SaidByNode(_read(CheckIn, check_in), result, is_apart, is_ours, trouble)
 
 
 def _taken(message: Message, mark: str) -> str:

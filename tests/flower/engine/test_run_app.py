@@ -7,14 +7,17 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, Context
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
 from auxo.cli import app as command_line
+from auxo.flower import RunFailed
 from auxo.flower.engine import FlowerApp, load_app, run_app
+from auxo.flower.engine.grid import InProcessGrid
+from auxo.flower.engine.nodes import SimulatedNodes, partitions
 from auxo.flower.engine.run_app import AppError
 
 SERVER = """
@@ -126,3 +129,28 @@ def test_what_a_server_app_raises_is_raised_and_no_node_is_refused() -> None:
         run_app(app, nodes=2)
     with pytest.raises(ValueError, match="nodes: expected at least 1, got 0"):
         run_app(app, nodes=0)
+
+
+def test_an_app_that_raises_is_logged_with_its_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        raise FileNotFoundError("no such folder: data")
+
+    nodes = SimulatedNodes(app, 3, partitions(3), {})
+    with InProcessGrid(nodes) as grid:
+        grid.send_and_receive([Message(RecordDict(), node, "train") for node in nodes.ids])
+    assert caplog.text.count("Traceback (most recent call last)") == 1
+    assert 'raise FileNotFoundError("no such folder: data")' in caplog.text
+
+
+def test_a_run_whose_app_fails_on_all_nodes_ends_at_once_and_not_as_if_all_were_well(folder: Path) -> None:
+    (package,) = (one.parent for one in folder.glob("*/server.py"))
+    wrapped = SERVER.replace("= FedAvg(fraction_evaluate=0.0)", "= AuxoStrategy(FedAvg, participants=4)")
+    (package / "server.py").write_text(f"from auxo.flower import AuxoStrategy\n{wrapped}")
+    (package / "client.py").write_text(CLIENT.replace('"partition-id"', '"partition"'))
+    ended = CliRunner().invoke(command_line, ["flower", "run", str(folder), "--nodes", "4"])
+    assert ended.exit_code == 1
+    assert isinstance(ended.exception, RunFailed)
+    assert "raised an error, most often <class 'KeyError'>:<''partition''>" in str(ended.exception)

@@ -1,11 +1,14 @@
 """The simulated nodes: their numbers, what each is told about itself, and how a ClientApp runs for one."""
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
+
+from auxo.flower.logs import LOG
 
 ConfigValue = bool | int | float | str
 NodeConfig = Callable[[int], Mapping[str, ConfigValue]]
@@ -28,6 +31,7 @@ class SimulatedNodes:
     node_config: NodeConfig
     run_config: Mapping[str, ConfigValue]
     _contexts: dict[int, Context] = field(default_factory=dict, init=False)
+    _told: set[tuple[str, ...]] = field(default_factory=set, init=False)  # errors whose traceback was logged
 
     @property
     def ids(self) -> range:
@@ -45,7 +49,16 @@ class SimulatedNodes:
             return reply
         except Exception as error:  # noqa: BLE001 - the app is the user's, and its failure is the node's reply
             context.state = kept  # Flower keeps the state of before
+            self._log_once(message.metadata.dst_node_id, error)
             return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<'{error}'>")
+
+    def _log_once(self, node: int, error: Exception) -> None:
+        """Log an error's traceback, the first time that there is one of its kind at its place."""
+        frames = traceback.extract_tb(error.__traceback__)
+        kind = (type(error).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in frames[-1:]))
+        if kind not in self._told:
+            self._told.add(kind)
+            LOG.error("the ClientApp of node %d raised an exception", node, exc_info=error)
 
     def has_state(self, node: int) -> bool:
         """Return whether a node has something to remember."""
