@@ -1,7 +1,7 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -95,6 +95,14 @@ class Summary:
     def finished(self) -> dict[str, MethodSummary]:
         """Return the methods that came to their end."""
         return {name: method for name, method in self.methods.items() if method.is_finished}
+
+    def only(self, names: Collection[str]) -> "Summary":
+        """Return what is said of these methods."""
+        return replace(
+            self,
+            methods={name: method for name, method in self.methods.items() if name in names},
+            refused={name: words for name, words in self.refused.items() if name in names},
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
