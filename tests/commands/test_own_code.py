@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auxo.registry.own_errors import place_in, words_of
+from auxo.registry.own_errors import error_words, place_in
 
 MODEL = """
 import torch
@@ -88,4 +88,4 @@ def test_an_error_of_another_process_is_found_in_its_notes() -> None:
     )
     assert place_in(error, [Path("a/net.py")]) == "a/net.py, line 3, in forward: ``"
     assert place_in(error, [Path("net.py")]) is None
-    assert words_of(error, None) == "RuntimeError (odd)"
+    assert error_words(error, None) == "RuntimeError (odd)"

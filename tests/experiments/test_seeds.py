@@ -40,6 +40,13 @@ def test_seeds_follow_that_of_the_configuration(tmp_path: Path) -> None:
     assert comparison.seeds == tuple(runs.seeds) == (4, 5, 6)
     assert comparison.accuracy.differences["auxo"].mean == pytest.approx(10.0)
     assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [4, 5, 6]
+    assert comparison.are_clients_drawn
+
+
+def test_seeds_share_the_clients_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.arrow").write_bytes(b"any")
+    config = Config.model_validate({"population": {"source": "file", "file": str(tmp_path / "mine.arrow")}})
+    assert not run_seeds(config, 3, tmp_path / "runs", Runs()).are_clients_drawn
 
 
 def test_what_is_done_is_kept_and_what_was_interrupted_goes_on(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The table and the page of a grid, of numbers chosen by hand."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -9,6 +10,7 @@ from auxo.experiments.comparison import Interval
 from auxo.experiments.grid import GridAxis
 from auxo.experiments.grid_comparison import GridComparison, GridRow
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Between
 from auxo.reporting.grid_report import grid_table, write_grid_report
 from tests.reporting.test_comparison_report import evaluated
 
@@ -22,6 +24,7 @@ ROWS = (
         Interval(61.5, None),
         Interval(11.5, None),
         speedup=2.5,
+        speedup_between=Between(2.0, 3.25),
         device_s=3600.0,
         tuning_device_s=1800.0,
         cohorts=(2, 4),
@@ -44,14 +47,22 @@ def test_every_row_says_what_is_known_and_a_refusal_why() -> None:
     lines = [line.split() for line in text.splitlines() if line.strip().startswith("fedavg")]
     assert lines == [
         ["fedavg", "base", "50.00", "-", "-", "-", "2", "-", "1", "-"],
-        ["fedavg", "Auxo", "61.50", "+11.50", "2.50", "x", "never", "1", "0.5", "2-4", "0.90"],
+        ["fedavg", "Auxo", "61.50", "+11.50", "2.50", "x", "(2.0", "to", "3.2)", "never", "1", "0.5", "2-4", "0.90"],
         ["fedavg", "IFCA", "refused", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert "IFCA, fedavg: refused: it needs everybody, and <some> are away" in text
     assert "toy[1], 2 seeds" in text
     assert "never: a seed missed the base's best accuracy" in text
+    assert "in brackets: the range that evaluations leave open" in text
     assert "say next to nothing about chance" in text
     assert "models" not in text  # which is known of none
+
+
+def test_intervals_of_a_grid_come_with_what_they_leave_out() -> None:
+    three = replace(GRID, seeds=(0, 1, 2))
+    assert "intervals leave out chance in clients and test samples: all seeds share them" in rendered(three)
+    assert "each with clients and samples of its own" in rendered(replace(three, are_clients_drawn=True))
+    assert "intervals leave out" not in rendered(GRID)
 
 
 def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:

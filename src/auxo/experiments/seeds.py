@@ -60,9 +60,12 @@ def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int 
             or there is nothing to compare.
     """
     names = tuple(map(short_name, config.methods))
-    return _run_all(
-        {folder: config}, seeds, folder, run, jobs, lambda found: compare([one.only(names) for one in found[folder]])
-    )
+
+    def compared(found: Mapping[Path, Sequence[Summary]]) -> Comparison:
+        summaries = [one.only(names) for one in found[folder]]
+        return compare(summaries, are_clients_drawn=config.population.is_drawn)
+
+    return _run_all({folder: config}, seeds, folder, run, jobs, compared)
 
 
 def run_grid(

@@ -18,12 +18,24 @@ Status = Literal["finished", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
+class Between:
+    """Where a speed-up lies: models are evaluated now and then, and what they were in between is not known."""
+
+    low: float
+    high: (
+        float | None
+    )  # None: the method was as good as the base at its first evaluation, and may have been long before
+
+
+@dataclass(frozen=True)
 class AgainstBase:
     """What a method brings; None for what it never reached, or what cannot be told."""
 
     speedup: float | None  # time of the base to its best accuracy over that of the method to the same
     resource_speedup: float | None  # the same in participations, what was wasted included
     oracle_gain_share: float | None  # None also for the oracle itself, and until all three have finished
+    speedup_between: Between | None = None
+    resource_speedup_between: Between | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +176,15 @@ def reach(curve: Sequence[Evaluated], accuracy: float, progress: Callable[[Evalu
     return first_reach([progress(point) for point in curve], [point.accuracy for point in curve], accuracy)
 
 
+def reach_between(
+    curve: Sequence[Evaluated], accuracy: float, progress: Callable[[Evaluated], float]
+) -> tuple[float, float] | None:
+    """Return the two evaluations between which mean accuracy first is this good; None when it never was."""
+    from auxo.core.metrics import reached_between  # noqa: PLC0415 - as above
+
+    return reached_between([progress(point) for point in curve], [point.accuracy for point in curve], accuracy)
+
+
 def speedup(
     base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
 ) -> float | None:
@@ -175,10 +196,25 @@ def speedup(
     return of_base / of_other if of_base is not None and of_other else None
 
 
+def speedup_between(
+    base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
+) -> Between | None:
+    """Return how much sooner a method is as good as the base at least, and at most; None when it never is."""
+    target = best_accuracy(base)
+    if target is None:
+        return None
+    of_base, of_other = (reach_between(curve, target, progress) for curve in (base, other))
+    if of_base is None or of_other is None:
+        return None
+    return Between(of_base[0] / of_other[1], of_base[1] / of_other[0] if of_other[0] else None)
+
+
 def _against_base(
     name: str, base: Sequence[Evaluated], curve: Sequence[Evaluated], ends: Mapping[str, float]
 ) -> AgainstBase:
     return AgainstBase(
+        speedup_between=speedup_between(base, curve, lambda point: point.time_s),
+        resource_speedup_between=speedup_between(base, curve, lambda point: point.resource),
         speedup=speedup(base, curve, lambda point: point.time_s),
         resource_speedup=speedup(base, curve, lambda point: point.resource),
         oracle_gain_share=_oracle_gain_share(name, ends),

@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from auxo.registry.own_errors import words_of
+from auxo.registry.own_errors import error_words
 
 _MOST_NAMED = 8  # names that an error lists at most; our choice
 _LENT = "lent"  # stands where a module would, in paths of what was given as it is
@@ -110,7 +110,9 @@ def _module_of_package(name: str) -> ModuleType:
         hint = f'or name a file by its path, such as "{name.rpartition(".")[2]}.py:Name"'
         raise ValueError(f"{name}: expected a module, got none named {error.name}; install it, {hint}") from error
     except Exception as error:
-        raise ValueError(f"{name}: {words_of(error, code_file(f'{name}:'))} while it was imported; mend it") from error
+        raise ValueError(
+            f"{name}: {error_words(error, code_file(f'{name}:'))} while it was imported; mend it"
+        ) from error
 
 
 @cache
@@ -130,7 +132,7 @@ def _module_of_file(file: Path) -> ModuleType:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{file}: {words_of(error, file)} while it was run; mend it") from error
+        raise ValueError(f"{file}: {error_words(error, file)} while it was run; mend it") from error
     finally:
         del sys.modules[name]
     return module

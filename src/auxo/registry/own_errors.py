@@ -19,7 +19,7 @@ def place_in(error: Exception, files: Iterable[Path]) -> str | None:
     return None
 
 
-def words_of(error: Exception, file: Path | None) -> str:
+def error_words(error: Exception, file: Path | None) -> str:
     """Return an error's kind, its own words, and the line of the file that it has passed last."""
     place = None if file is None else place_in(error, (file,))
     return f"{type(error).__name__} ({error})" + (f" at {place}" if place else "")

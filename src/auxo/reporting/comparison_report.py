@@ -110,7 +110,8 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
     reached = np.concatenate([np.zeros(1), *(line.x for line in lines)])
     least, most = float(reached.min()), float(reached.max())
     room = 0.05 * (most - least) or 1.0
-    what = "means and 95 % intervals" if len(comparison.seeds) >= FEWEST_SEEDS else "means"
+    same = "" if comparison.are_clients_drawn else ", of the same clients and held-out samples"
+    what = f"means and 95 % intervals{same}" if len(comparison.seeds) >= FEWEST_SEEDS else "means"
     caption = f"Differences from the base over {counted(len(comparison.seeds), 'seed')}: {what}"
     chart = LineChart(
         caption,

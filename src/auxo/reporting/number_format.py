@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from auxo.experiments.summary import Between
+
+OPEN = "in brackets: the range that evaluations leave open (run.evaluate_every)"
+"""What the brackets of `open_to` mean."""
+
 ABSENT = "\N{EN DASH}"
 _GAP = "\N{NARROW NO-BREAK SPACE}"
 
@@ -55,6 +60,19 @@ def number(value: float | None) -> str:
 def times(ratio: float) -> str:
     """Write how many times more."""
     return f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
+
+
+def open_to(between: Between | None, digits: int = 1) -> str:
+    """Write in brackets what evaluations leave open of a speed-up; nothing where it is not known.
+
+    >>> open_to(Between(6.04, 9.1)), open_to(Between(2.0, None)), open_to(Between(0.0, None)), open_to(None)
+    (' (6.0 to 9.1)', ' (2.0 or more)', ' (not known: both by the first evaluation)', '')
+    """
+    if between is None:
+        return ""
+    if between.high is not None:
+        return f" ({between.low:.{digits}f} to {between.high:.{digits}f})"
+    return f" ({between.low:.{digits}f} or more)" if between.low else " (not known: both by the first evaluation)"
 
 
 def counted(count: int, noun: str) -> str:

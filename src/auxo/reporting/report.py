@@ -17,7 +17,7 @@ from auxo.reporting.figures import (
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
 from auxo.reporting.method_names import words_for
-from auxo.reporting.number_format import counted, duration, number, percent, times
+from auxo.reporting.number_format import counted, duration, number, open_to, percent, times
 from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
@@ -167,8 +167,11 @@ def _tiles(facts: RunFacts) -> Markup:
     if brought.speedup is not None:
         word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
         work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
+        work += open_to(brought.resource_speedup_between) if work else ""
         words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
-        tiles.append((times(brought.speedup), words, "; ".join(filter(None, (work, *speedup_doubts(facts, featured))))))
+        between = f"by evaluations{open_to(brought.speedup_between)}" if brought.speedup_between else ""
+        doubts = "; ".join(filter(None, (between, work, *speedup_doubts(facts, featured))))
+        tiles.append((times(brought.speedup), words, doubts))
     if end.ari is not None:
         matched = f"; as matched {end.matched_ari:.2f}" if end.lost and end.matched_ari is not None else ""
         words = f"adjusted Rand index; 1 is perfect{matched}"

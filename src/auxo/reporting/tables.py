@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from auxo.experiments.summary import MethodSummary, reach
+from auxo.experiments.summary import MethodSummary, reach, reach_between
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
@@ -108,13 +108,17 @@ def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
     target = facts.target
     if target is None:
         return [ABSENT] * len(runs)
-    return [_time(facts, run, reach(run.evaluations, target, lambda one: one.time_s)) for run in runs]
+    return [_time(facts, run, target) for run in runs]
 
 
-def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
-    if seconds is None:
+def _time(facts: RunFacts, run: MethodFacts, target: float) -> str:
+    """Return when a method was first this good, and between which evaluations, before which it is not known."""
+    at = reach(run.evaluations, target, lambda one: one.time_s)
+    between = reach_between(run.evaluations, target, lambda one: one.time_s)
+    if at is None or between is None:
         return "not reached"
-    return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
+    below = "; ends below" if facts.ends_below_base(run) else ""
+    return f"{duration(at)} (between {duration(between[0])} and {duration(between[1])}{below})"
 
 
 def _device_hours(run: MethodFacts, *, wasted: bool) -> str:

@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from auxo.experiments.summary import BASE, ORACLE, MethodSummary, Summary
+from auxo.experiments.summary import BASE, ORACLE, Between, MethodSummary, Summary
 from auxo.protocol.events import Partitioned
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.method_names import AUXO, contenders, words_for
-from auxo.reporting.number_format import counted
+from auxo.reporting.number_format import OPEN, counted, open_to
 from auxo.reporting.progress import simulated_time_text
 from auxo.reporting.tree_picture import Node, cohort_tree
 
@@ -109,7 +109,9 @@ def methods_on_terminal(summary: Summary) -> RenderableType:
     if len(names) < 2:
         return Group(table, *_tuning_line(summary)) if _tuning_line(summary) else table
     brought = _brought_table(summary, names)
-    return Group(table, brought, *_lost_lines(summary, names), *_tuning_line(summary))
+    is_open = any(summary.methods[name].brought.speedup_between is not None for name in names)
+    what_is_open = (Text(OPEN),) if is_open else ()
+    return Group(table, brought, *what_is_open, *_lost_lines(summary, names), *_tuning_line(summary))
 
 
 def _tuning_line(summary: Summary) -> list[Text]:
@@ -120,12 +122,12 @@ def _tuning_line(summary: Summary) -> list[Text]:
     return [Text(f"clients have tuned their models: {spent_s / 3600:.1f} device-hours besides those of training")]
 
 
-def _speedup_in_words(method: MethodSummary, speedup: float | None) -> str:
+def _speedup_in_words(method: MethodSummary, speedup: float | None, between: Between | None) -> str:
     if method.against_base is None:
         return _UNKNOWN
     if speedup is None:
         return "never (it did not get as good as the base at its best)"
-    return f"{speedup:.1f} x" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
+    return f"{speedup:.1f} x{open_to(between)}" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
 
 
 def _brought(method: MethodSummary) -> list[str]:
@@ -133,14 +135,21 @@ def _brought(method: MethodSummary) -> list[str]:
     brought = method.brought
     lines = (
         ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
-        ("speed-up to the base's accuracy, in time", _speedup_in_words(method, brought.speedup)),
-        ("speed-up to the base's accuracy, in resources", _speedup_in_words(method, brought.resource_speedup)),
+        (
+            "speed-up to the base's accuracy, in time",
+            _speedup_in_words(method, brought.speedup, brought.speedup_between),
+        ),
+        (
+            "speed-up to the base's accuracy, in resources",
+            _speedup_in_words(method, brought.resource_speedup, brought.resource_speedup_between),
+        ),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
         ("lost clients", _lost(method)),
         ("worse off than with the base", _losers(method)),
     )
-    return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
+    told = [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
+    return told if brought.speedup_between is None else [*told, OPEN]
 
 
 def _lost(method: MethodSummary) -> str:
@@ -180,8 +189,13 @@ def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
     methods = [summary.methods[name] for name in names]
     columns = {
         "cohorts": [f"{method.cohorts}{' in use' if method.are_cohorts_in_use else ''}" for method in methods],
-        "speed-up,\nin time": [_number(method.brought.speedup, "{:.1f} x") for method in methods],
-        "speed-up,\nin resources": [_number(method.brought.resource_speedup, "{:.1f} x") for method in methods],
+        "speed-up,\nin time": [
+            _number(one.speedup, "{:.1f} x") + open_to(one.speedup_between) for one in (m.brought for m in methods)
+        ],
+        "speed-up,\nin resources": [
+            _number(one.resource_speedup, "{:.1f} x") + open_to(one.resource_speedup_between)
+            for one in (m.brought for m in methods)
+        ],
         "ARI": [_number(method.ari, "{:.2f}") for method in methods],
         "share of the\noracle's gain": [_percent(method.brought.oracle_gain_share) for method in methods],
     }

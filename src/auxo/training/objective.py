@@ -17,7 +17,7 @@ from auxo.core.types import FloatArray
 from auxo.population.federated_data import FederatedData
 from auxo.population.preparation import LearningTask
 from auxo.registry.import_path import code_file, load_callable, made_absolute
-from auxo.registry.own_errors import words_of
+from auxo.registry.own_errors import error_words
 from auxo.training.trainer import score_name
 
 PerSample = Callable[[Tensor, Tensor], Tensor]
@@ -154,7 +154,7 @@ def _try(key: str, path: str, data: FederatedData) -> None:
     try:
         found = _own(path)(outputs, answers)
     except Exception as error:
-        raise ValueError(f"{expected}, got {words_of(error, code_file(path))}; mend it") from error
+        raise ValueError(f"{expected}, got {error_words(error, code_file(path))}; mend it") from error
     if not isinstance(found, Tensor):
         raise ValueError(f"{expected}, got {type(found).__name__}; return a tensor")
     if found.shape != (len(answers),):
