@@ -54,6 +54,11 @@ def test_intervals_come_with_what_they_leave_out() -> None:
     assert not any("intervals" in line for line in findings(compare(runs[:2])))
 
 
+def test_what_has_to_be_known_stands_with_the_figures_also_where_nothing_was_run_anew() -> None:
+    told = compare([summary(seed, 0.5, 0.5, troubles=("no partition is possible: so it is",)) for seed in range(3)])
+    assert text_of(shown(told)).count("Auxo: no partition is possible: so it is") == 1
+
+
 def test_one_seed_gives_no_verdict() -> None:
     assert "one seed" in verdicts(compare([summary(0, 0.5, 0.9)]))[0]
 

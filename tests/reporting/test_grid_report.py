@@ -29,6 +29,7 @@ ROWS = (
         tuning_device_s=1800.0,
         cohorts=(2, 4),
         ari=0.9,
+        troubles=("no partition is possible: so it is",),
     ),
     GridRow("aggregator-fedavg", ("fedavg",), "ifca", (), note="refused: it needs everybody, and <some> are away"),
 )
@@ -51,6 +52,7 @@ def test_every_row_says_what_is_known_and_a_refusal_why() -> None:
         ["fedavg", "IFCA", "refused", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert "IFCA, fedavg: refused: it needs everybody, and <some> are away" in text
+    assert "Auxo, fedavg: no partition is possible: so it is" in text
     assert "toy[1], 2 seeds" in text
     assert "never: a seed missed the base's best accuracy" in text
     assert "in brackets: the range that evaluations leave open" in text
@@ -72,6 +74,7 @@ def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:
             run.replace_events(method, [evaluated(at, 0.3 + 0.01 * at + gain) for at in (5, 10, 15)])
     page = write_grid_report(tmp_path, GRID).read_text(encoding="utf-8")
     assert "and &lt;some&gt; are away" in page
+    assert "Auxo, fedavg: no partition is possible: so it is" in page
     assert 'href="aggregator-fedavg/seed-1/report.html"' in page
     for name, axis in (("time", "simulated hours"), ("work", '"participations, what was wasted included"')):
         assert (tmp_path / "figures" / f"accuracy-over-{name}.pdf").is_file()

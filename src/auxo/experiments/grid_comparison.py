@@ -31,6 +31,7 @@ class GridRow:
     ari: float | None = None
     cohorts: tuple[int, ...] = ()  # by seed
     note: str = ""  # why there is nothing, or not all of it
+    troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, of all seeds, each once
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def _row(cell: Cell, method: str, summaries: Sequence[Summary]) -> GridRow:
         ari=_mean(aris) if aris else None,
         cohorts=tuple(one.cohorts for one in found),
         note=_note(method, summaries),
+        troubles=tuple(dict.fromkeys(words for one in found for words in one.troubles)),
     )
 
 

@@ -14,6 +14,7 @@ from auxo.reporting.comparison_tables import (
     explained,
     findings,
     title_of,
+    troubles_in_words,
     value_of,
     verdicts,
 )
@@ -64,9 +65,8 @@ def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
 
 
 def _troubles(comparison: Comparison) -> list[Markup]:
-    """Return what has to be known before the figures are believed, as on the pages of the runs."""
-    notes = [f"{words_for(method).name}: {words}." for method, found in comparison.troubles.items() for words in found]
-    return [tag("div", *(tag("p", escaped(note)) for note in notes), class_="banner", role="note")] if notes else []
+    notes = [tag("p", escaped(f"{words}.")) for words in troubles_in_words(comparison)]
+    return [tag("div", *notes, class_="banner", role="note")] if notes else []
 
 
 def _sentence(line: str) -> str:

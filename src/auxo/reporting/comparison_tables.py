@@ -39,10 +39,15 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
         table.add_section()
     names = contenders(comparison.methods)
     refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
-    lines = refused + findings(comparison) + explained(comparison, names)
+    lines = refused + troubles_in_words(comparison) + findings(comparison) + explained(comparison, names)
     last = table if len(names) < 2 else methods_table(names, brought(comparison, names))
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
+
+
+def troubles_in_words(comparison: Comparison) -> list[str]:
+    """Return what has to be known before the figures are believed, as on the pages of the runs."""
+    return [f"{words_for(method).name}: {words}" for method, found in comparison.troubles.items() for words in found]
 
 
 def title_of(row: Row, comparison: Comparison) -> str:

@@ -105,6 +105,9 @@ def _range(counts: Sequence[int]) -> str:
 
 def _notes(comparison: GridComparison) -> list[str]:
     notes = [f"{_label(row)}: {row.note}" for row in comparison.rows if row.note]
+    troubles = dict.fromkeys(words for row in comparison.rows for words in row.troubles)
+    for words in troubles:  # which rows often share
+        notes.append(f"{'; '.join(_label(row) for row in comparison.rows if words in row.troubles)}: {words}")
     notes += ["differences and speed-ups are against the base of the same settings", *covered(comparison)]
     if any(row.speedup_between is not None for row in comparison.rows):
         notes.append(OPEN)
