@@ -62,17 +62,21 @@ def times(ratio: float) -> str:
     return f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
 
 
-def open_to(between: Between | None, digits: int = 1) -> str:
+def open_to(between: Between | None) -> str:
     """Write in brackets what evaluations leave open of a speed-up; nothing where it is not known.
 
-    >>> open_to(Between(6.04, 9.1)), open_to(Between(2.0, None)), open_to(Between(0.0, None)), open_to(None)
-    (' (6.0 to 9.1)', ' (2.0 or more)', ' (not known: both by the first evaluation)', '')
+    >>> open_to(Between(6.04, 9.1)), open_to(Between(2.0, None)), open_to(Between(0.0, 1.3)), open_to(None)
+    (' (6.0 to 9.1)', ' (2.0 or more)', ' (1.3 or less)', '')
+    >>> open_to(Between(0.0, None))
+    ' (not known: both by the first evaluation)'
     """
     if between is None:
         return ""
-    if between.high is not None:
-        return f" ({between.low:.{digits}f} to {between.high:.{digits}f})"
-    return f" ({between.low:.{digits}f} or more)" if between.low else " (not known: both by the first evaluation)"
+    low, high = (None if not end else f"{end:.1f}" for end in (between.low, between.high))
+    if low is None or high is None:
+        ends = (low and f"{low} or more", high and f"{high} or less", "not known: both by the first evaluation")
+        return f" ({next(filter(None, ends))})"
+    return f" ({low} to {high})"
 
 
 def counted(count: int, noun: str) -> str:
