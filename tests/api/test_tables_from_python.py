@@ -79,6 +79,7 @@ def predictions(run: FinishedRun, data: object) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_one_table_is_one_run_from_python_and_from_the_command_line(tmp_path: Path) -> None:
     table, new = write_orders(tmp_path / "orders.csv", 0, 60), write_orders(tmp_path / "new.csv", 100, 6)

@@ -54,8 +54,10 @@ class ColumnLooks:
             return "a time (by its name)"
         if _ID.search(name) or _ID.search(name.lower()):
             return "an id (by its name)"
-        if self._rows < _FEWEST or not self._is_whole[place]:
-            return None
+        is_enough = self._rows >= _FEWEST and self._is_whole[place]
+        return self._by_values(place) if is_enough else None
+
+    def _by_values(self, place: int) -> str | None:
         if any(_SECONDS[0] * unit <= self._least[place] and self._most[place] <= _SECONDS[1] * unit for unit in _UNITS):
             return "a time (by its values)"
         span = self._most[place] - self._least[place]
