@@ -125,7 +125,7 @@ def test_what_evaluations_leave_open_of_a_speed_up_stands_beside_it() -> None:
     told = brought(2.0, 1.5, 0.9, Between(1.25, None))
     alone = findings(compare([summary(seed, 0.5, 0.6, against_base=told) for seed in range(2)]))
     assert alone[0] == "speed-up to the base's best accuracy, in time: 2.00 x (1.2 or more)"
-    assert "in brackets: the range that evaluations leave open (run.evaluate_every)" in alone
+    assert "in brackets: what evaluations and a base that wavers leave open" in alone
     told = replace(told, oracle_gain_share=None)
     one = made_method(0.6, against_base=told)
     several = compare([made_summary(seed, base=made_method(0.5), auxo=one, late=one) for seed in range(3)])

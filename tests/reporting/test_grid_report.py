@@ -55,7 +55,7 @@ def test_every_row_says_what_is_known_and_a_refusal_why() -> None:
     assert "Auxo, fedavg: no partition is possible: so it is" in text
     assert "toy[1], 2 seeds" in text
     assert "never: a seed missed the base's best accuracy" in text
-    assert "in brackets: the range that evaluations leave open" in text
+    assert "in brackets: what evaluations and a base that wavers leave open" in text
     assert "say next to nothing about chance" in text
     assert "models" not in text  # which is known of none
 

@@ -133,7 +133,7 @@ def test_what_evaluations_leave_open_of_a_speed_up_stands_beside_it() -> None:
     several = rendered(methods_on_terminal(made_summary(base=BASE, auxo=told, late=told)))
     assert [row[2] for row in cells(several)[3:]] == ["2.3 x (2.0 to 3.5)"] * 2
     for text in (alone, several):
-        assert "in brackets: the range that evaluations leave open" in text
+        assert "in brackets: what evaluations and a base that wavers leave open" in text
 
 
 def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:

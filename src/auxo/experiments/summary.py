@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from statistics import median
 from typing import Literal
 
 from auxo.protocol.cohorts_seen import CohortsSeen
@@ -19,7 +21,7 @@ Status = Literal["finished", "interrupted", "failed"]
 
 @dataclass(frozen=True)
 class Between:
-    """Where a speed-up lies: models are evaluated now and then, and what they were in between is not known."""
+    """Where a speed-up lies: models are evaluated now and then, and a base may waver about its best for long."""
 
     low: float
     high: (
@@ -199,14 +201,25 @@ def speedup(
 def speedup_between(
     base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
 ) -> Between | None:
-    """Return how much sooner a method is as good as the base at least, and at most; None when it never is."""
+    """Return how much sooner a method is as good as the base at least, and at most; None when it never is.
+
+    When a base that wavers on a plateau is at its best is chance; at the least it counts from when it came there.
+    """
     target = best_accuracy(base)
     if target is None:
         return None
     of_base, of_other = (reach_between(curve, target, progress) for curve in (base, other))
     if of_base is None or of_other is None:
         return None
-    return Between(of_base[0] / of_other[1], of_base[1] / of_other[0] if of_other[0] else None)
+    there = reach_between(base, target - _usual_change(base), progress) or of_base
+    return Between(there[0] / of_other[1], of_base[1] / of_other[0] if of_other[0] else None)
+
+
+def _usual_change(curve: Sequence[Evaluated]) -> float:
+    """Return twice the median change from one evaluation to the next in the second half: how far a curve wavers."""
+    later = [point.accuracy for point in curve[len(curve) // 2 :]]
+    changes = [abs(after - before) for before, after in pairwise(later)]
+    return 2 * median(changes) if changes else 0.0
 
 
 def _against_base(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from auxo.experiments.summary import Between
 
-OPEN = "in brackets: the range that evaluations leave open (run.evaluate_every)"
+OPEN = "in brackets: what evaluations and a base that wavers leave open"
 """What the brackets of `open_to` mean."""
 
 ABSENT = "\N{EN DASH}"
@@ -67,16 +67,18 @@ def open_to(between: Between | None) -> str:
 
     >>> open_to(Between(6.04, 9.1)), open_to(Between(2.0, None)), open_to(Between(0.0, 1.3)), open_to(None)
     (' (6.0 to 9.1)', ' (2.0 or more)', ' (1.3 or less)', '')
-    >>> open_to(Between(0.0, None))
-    ' (not known: both by the first evaluation)'
     """
     if between is None:
         return ""
-    low, high = (None if not end else f"{end:.1f}" for end in (between.low, between.high))
-    if low is None or high is None:
-        ends = (low and f"{low} or more", high and f"{high} or less", "not known: both by the first evaluation")
-        return f" ({next(filter(None, ends))})"
-    return f" ({low} to {high})"
+    match between:
+        case Between(low=0.0, high=None):  # both were as good at their first evaluation
+            return " (not known)"
+        case Between(high=None):
+            return f" ({between.low:.1f} or more)"
+        case Between(low=0.0):
+            return f" ({between.high:.1f} or less)"
+        case _:
+            return f" ({between.low:.1f} to {between.high:.1f})"
 
 
 def counted(count: int, noun: str) -> str:

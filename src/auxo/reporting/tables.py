@@ -24,6 +24,7 @@ def comparison_table(facts: RunFacts) -> Markup:
         ("Variance across clients, %²", _ends(runs, lambda end: number(end.variance))),
         ("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial))),
         (_time_title(facts), _times(facts, runs)),
+        ("… between evaluations at", _between(facts, runs)),
         ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
         ("Device-hours wasted", [_device_hours(run, wasted=True) for run in runs]),
         ("Models downloaded", [number(run.evaluations[-1].downloads) if run.evaluations else ABSENT for run in runs]),
@@ -108,17 +109,22 @@ def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
     target = facts.target
     if target is None:
         return [ABSENT] * len(runs)
-    return [_time(facts, run, target) for run in runs]
+    return [_time(facts, run, reach(run.evaluations, target, lambda one: one.time_s)) for run in runs]
 
 
-def _time(facts: RunFacts, run: MethodFacts, target: float) -> str:
-    """Return when a method was first this good, and between which evaluations, before which it is not known."""
-    at = reach(run.evaluations, target, lambda one: one.time_s)
-    between = reach_between(run.evaluations, target, lambda one: one.time_s)
-    if at is None or between is None:
+def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
+    if seconds is None:
         return "not reached"
-    below = "; ends below" if facts.ends_below_base(run) else ""
-    return f"{duration(at)} (between {duration(between[0])} and {duration(between[1])}{below})"
+    return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
+
+
+def _between(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
+    """Return the two evaluations that the times above lie between; 0 stands for none before."""
+    target = facts.target
+    if target is None:
+        return [ABSENT] * len(runs)
+    found = (reach_between(run.evaluations, target, lambda one: one.time_s) for run in runs)
+    return [ABSENT if one is None else f"{duration(one[0])} and {duration(one[1])}" for one in found]
 
 
 def _device_hours(run: MethodFacts, *, wasted: bool) -> str:
