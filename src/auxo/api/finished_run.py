@@ -43,6 +43,7 @@ from auxo.population.preparation import LearningTask, Preparation
 from auxo.protocol.messages import CheckIn
 from auxo.registry.import_path import path_of
 from auxo.registry.registry import short_name
+from auxo.reporting.number_format import counted
 from auxo.runtime.client import Client
 from auxo.training.stored_models import Tensors, stored, tensors_by_name
 from auxo.training.trainer import Trainer
@@ -184,7 +185,8 @@ class FinishedRun:
         return tuple(method for method in asked if method not in self.summary.refused)
 
     def __repr__(self) -> str:
-        what = f"run {self.path} of {self.summary.population}: {self.method}, {len(self.tree.leaves)} cohorts"
+        what = f"run {self.path} of {self.summary.population}: {self.method}, "
+        what += counted(len(self.tree.leaves), "cohort")
         done = filter(None, (what, self.preparation.words()))
         return "\n".join(("; ".join(done), *(f"note: {words}" for words in self.summary.notes)))
 

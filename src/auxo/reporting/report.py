@@ -240,9 +240,9 @@ def _why_one_model(run: MethodFacts) -> str:
     if run.stops and run.trials.given_up == run.trials.unjudged:
         return f"{text} {run.name} stopped looking after round {run.stops[0].round}: nobody judged what was on trial."
     if run.stops:
-        text += (
-            f" {run.name} stopped looking after round {run.stops[0].round}: no groups it saw were worth a partition."
-        )
+        unsure, unworthy = "judges were not sure of what was on trial", "no groups it saw were worth a partition"
+        why = unsure if run.trials.unsure else unworthy
+        text += f" {run.name} stopped looking after round {run.stops[0].round}: {why}."
     return text
 
 
