@@ -41,7 +41,7 @@ RUNS = {
 }
 STEPS = (
     *((Pooling, step) for step in ("after", "counted", "look")),
-    *((OnTrial, step) for step in ("nearest", "said", "moved", "partition", "is_over", "is_promising")),
+    *((OnTrial, step) for step in ("nearest", "said", "moved", "verdict", "is_over", "is_promising")),
 )  # of looking, none of which calls another
 ASKED = 200  # clients whose records and check-ins are weighed
 _NUMBER_BYTES = 4  # of a pooled fingerprint

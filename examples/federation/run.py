@@ -26,7 +26,9 @@ from auxo.core.types import CohortId
 
 APP = Path(__file__).parent / "app"
 WITHOUT_END = 10_000  # rounds
-TIMEOUT_S = 20.0  # that a round waits for a node: the SuperLink needs a minute to notice that one is dead
+# That a round waits for a node, and a cohort for rounds that come to something. The SuperLink needs a minute to notice
+# that a process is dead, and nodes that were at work for one are started again: a cohort must not give up before.
+TIMEOUT_S = 60.0
 STEP_S = 240.0  # that a step of the script may take; our choice
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from auxo.core.selectors.oort import Oort
     from auxo.core.selectors.pyramidfl import PyramidFL
     from auxo.datasets.tables import TableColumns
+    from auxo.experiments.model_inputs import ModelInputs
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
@@ -42,6 +43,7 @@ __all__ = [
     "FinishedRun",
     "Krum",
     "Median",
+    "ModelInputs",
     "MultiKrum",
     "Oort",
     "PyramidFL",
@@ -74,6 +76,7 @@ _PLACES = {
     "FinishedRun": "auxo.api.finished_run:FinishedRun",
     "Krum": "auxo.core.aggregators.robust:Krum",
     "Median": "auxo.core.aggregators.robust:Median",
+    "ModelInputs": "auxo.experiments.model_inputs:ModelInputs",
     "MultiKrum": "auxo.core.aggregators.robust:MultiKrum",
     "QFedAvg": "auxo.core.aggregators.q_fedavg:QFedAvg",
     "Oort": "auxo.core.selectors.oort:Oort",

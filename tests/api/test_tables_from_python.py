@@ -107,7 +107,7 @@ def test_one_table_is_one_run_from_python_and_from_the_command_line(tmp_path: Pa
     assert told.exit_code == 0, told.output
     assert "note: column 'order_id': 240 of 240 values are outside of what the run was trained on" in told.output
     lines = [line.split(",") for line in told.stdout.splitlines()[1:]]
-    expected = [(name, cohort, int(row), word) for name, cohort, row, _, _, word in lines]
+    expected = [(name, cohort, int(row), word) for name, cohort, row, _, _, word, *_ in lines]
     for run in runs:
         models = [f"auxo/models/{cohort}.safetensors" for cohort in run.tree.leaves]
         for name in ("summary.json", "auxo/clients.csv", "base/clients.csv", "base/models/0.safetensors", *models):

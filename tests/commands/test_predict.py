@@ -82,10 +82,16 @@ def test_new_clients_are_placed_and_the_cost_is_told(run: Path, tmp_path: Path) 
     assert done.exit_code == 0, done.output
     rows = table(tmp_path / "places.csv")
     assert [row["cohort"] for row in rows] == [cohorts_of(run)[number % 2] for number in range(100, 106)]
-    assert {(row["models"], row["samples"]) for row in rows} == {("2", "20")}
+    assert {(row["models"], row["samples"]) for row in rows} == {("2", "10")}
+    for row in rows:
+        other = next(cohort for cohort in cohorts_of(run).values() if cohort != row["cohort"])
+        assert row["next_best"] == other
+        assert row["loss"] == row[f"loss {row['cohort']}"]
+        assert float(row[f"loss {other}"]) == pytest.approx(float(row["loss"]) + float(row["margin"]), abs=1e-4)
+    assert {row["sure"] for row in rows} <= {"yes", "no"}
     assert all(float(row["device_s"]) > 0 and float(row["margin"]) > 0 for row in rows)
     assert "6 clients placed" in done.output
-    assert "models tried: 12 (all with all would be 12), on 120 samples" in done.output
+    assert "models tried: 12 (all with all would be 12), each on 10 samples" in done.output
 
 
 def test_columns_in_another_order_gaps_and_other_labels_are_read_as_in_the_run(run: Path, tmp_path: Path) -> None:
@@ -310,3 +316,19 @@ def test_numbers_and_several_labels_are_predicted_in_the_units_of_the_table(
         assert finished.predict(x, place).shape == (30,)
         with pytest.raises(ValueError, match="expected 1 finite numbers for each input"):
             finished.place(x, np.zeros((30, 2)))
+
+
+def test_a_prediction_says_how_likely_it_is_and_how_sure_the_placement(run: Path, tmp_path: Path) -> None:
+    write_clients(tmp_path / "new.csv", 100, 2, ("a", "wide", "c"))
+    done = invoke("predict", run, tmp_path / "new.csv", "--out", tmp_path / "told.csv", "--probabilities")
+    assert done.exit_code == 0, done.output
+    rows = table(tmp_path / "told.csv")
+    for row in rows:
+        each = {label: float(row[f"probability {label}"]) for label in LABELS}
+        assert sum(each.values()) == pytest.approx(1, abs=1e-3)
+        assert float(row["probability"]) == max(each.values()) == each[row["prediction"]]
+        assert row["sure"] == "yes"
+        assert float(row["margin"]) > 0
+    right = [float(row["probability"]) for row in rows if row["label"] == row["prediction"]]
+    wrong = [float(row["probability"]) for row in rows if row["label"] != row["prediction"]]
+    assert np.mean(right) > np.mean(wrong)

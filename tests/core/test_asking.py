@@ -297,6 +297,31 @@ def test_who_has_reason_to_stay_leaves_only_for_a_model_that_is_clearly_better(
     assert answer.update[0] == pytest.approx(MODELS[model][0] + 0.04)
 
 
+@pytest.mark.parametrize(
+    ("halves", "margin", "fold", "model"),
+    [
+        ((0.8, 0.8), 0.05, None, 1),
+        ((0.5, 1.1), 0.05, None, 0),  # by one half alone
+        ((0.97, 0.7), 0.05, None, 0),  # by the other alone, and by a little
+        ((0.5, 1.1), 0.0, None, 1),  # who has no reason to stay takes the best by all samples
+        ((0.5, 1.1), 0.05, 0, 1),  # who trains on one half looks at no other: by that it will be judged
+    ],
+)
+def test_who_has_reason_to_stay_leaves_only_for_a_model_that_is_better_on_both_halves(
+    halves: tuple[float, float], margin: float, fold: int | None, model: int
+) -> None:
+    def loss(weights: Float32Array, job: Job) -> float:
+        if float(weights[0]) != float(MODELS[1][0]):
+            return 1.0 if float(weights[0]) == float(MODELS[0][0]) else 9.0
+        return float(np.mean(halves)) if job.ask.fold is None else halves[job.ask.fold]
+
+    ask = Ask(model=LEAST_LOSS, margin=margin, fold=fold)
+    (answer,) = train_offered(MODELS, [Job(4, 0, ask)], train, each(loss))
+
+    assert answer.model == model
+    assert answer.loss == (1.0 if model == 0 else halves[0] if fold == 0 else float(np.mean(halves)))
+
+
 @pytest.mark.parametrize(("other", "model"), [(0.999, 1), (1.0, 0)])
 def test_who_has_no_reason_to_stay_leaves_for_any_that_is_better(other: float, model: int) -> None:
     assert chosen((1.0, other, 1.5), margin=0.0).model == model

@@ -8,7 +8,7 @@ from auxo.core.affinity import Requests
 from auxo.core.aggregators import FedAvg, FedYogi
 from auxo.core.asking import LEAST_LOSS, Asks
 from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan, stepped
-from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_state import CohortState, Credit
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING
@@ -48,6 +48,15 @@ def test_a_step_moves_the_model_counts_the_round_and_keeps_all_else() -> None:
     assert (after.round, after.check_ins) == (5, 12.5)
     assert (after.memory, after.selection) == (state.memory, state.selection)
     assert to_bytes(state) == before
+
+
+def test_what_was_credited_counts_like_the_rounds_own_updates_by_its_weight() -> None:
+    state, result = CohortState(FedAvg().initial(ZEROS)), gathered(answers(alike(4)))
+    (weight,) = result.weights
+    credit = Credit(np.full(N_PARAMS, 2.0), 3 * weight)
+    (after,) = stepped(replace(closing((state,)), credits={LEFT: credit}), result, FedAvg())
+
+    np.testing.assert_allclose(after.server.weights, (movement_of(result) + 3 * 2.0) / 4, rtol=1e-6)
 
 
 def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_round_has_passed() -> None:

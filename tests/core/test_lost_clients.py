@@ -171,6 +171,32 @@ def test_who_chose_another_model_is_a_misfit_and_who_chose_this_one_needs_no_gat
     assert (result.misfits, result.movements[1], result.movements[2]) == (refused, None, None)
 
 
+def test_where_updates_are_averaged_who_chose_another_model_moves_that_one() -> None:
+    now = replace(closing(claims(8, known=5), compared=[4, 5, 6]), averages=True)
+    updates = alike(8)
+    result = gathered(now, answers(updates, [0, 0, 0, 0, 1, 0, 2, 0]))
+
+    assert sorted(result.aggregated.tolist()) == list(range(8))
+    assert result.misfits == 0
+    for model, row in ((1, 4), (2, 6)):
+        movement = result.movements[model]
+        assert movement is not None
+        np.testing.assert_allclose(movement, updates[row], rtol=1e-6)
+        assert result.weights[model] == 5.0
+    np.testing.assert_array_equal(  # and their own cohort's as if they had not been there
+        close(now, result).states[0].server.weights,
+        close(now, gathered(replace(now, averages=False), answers(updates, [0, 0, 0, 0, 1, 0, 2, 0])))
+        .states[0]
+        .server.weights,
+    )
+
+
+def test_a_model_that_is_like_another_is_credited_with_nothing() -> None:
+    now = replace(closing(claims(6, known=5), compared=[5], alike=True), averages=True)
+
+    assert gathered(now, answers(alike(6), [0, 0, 0, 0, 0, 1])).movements[1] is None
+
+
 def test_where_the_models_are_alike_the_gate_decides() -> None:
     now = closing(claims(6, known=5), compared=[5], alike=True)
     updates = alike(6)

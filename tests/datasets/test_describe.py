@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.core.rng import stream
-from auxo.core.types import IntArray
+from auxo.core.types import Float32Array, IntArray
 from auxo.datasets.describe import Description, describe
-from auxo.population.federated_data import FederatedData
+from auxo.population.federated_data import FederatedData, samples_by_client
 from auxo.population.from_arrays import population_of
+from auxo.population.preparation import Preparation
 
 
 def population(client: IntArray, y: IntArray, group: IntArray | None = None) -> FederatedData:
@@ -73,3 +74,34 @@ def test_a_hundred_thousand_clients_are_described_without_a_table_of_clients_by_
     found = describe(population(client, y))
     assert found.clients == 100_000
     np.testing.assert_allclose(found.skew, 1 - 2 / 20_000)
+
+
+def learned(targets: Float32Array, done: Preparation) -> Description:
+    """Return what is said of four clients with as many samples, two of them for testing."""
+    rows = np.arange(len(targets))
+    train, test = samples_by_client(rows // 4 % 4, rows, rows % 2 == 1, 4)
+    x = np.zeros((len(rows), 2), dtype=np.float32)
+    clients = ("a", "b", "c", "d")
+    return describe(
+        FederatedData(
+            "toy", x, train, test, targets.shape[1], clients, task=done.task, targets=targets, preparation=done
+        )
+    )
+
+
+def test_numbers_to_be_learned_are_told_in_their_units_with_how_far_clients_are_apart() -> None:
+    targets = np.repeat(np.array([-1, -1, 1, 1], dtype=np.float32), 4)[:, np.newaxis]
+    done = Preparation(classes=("price",), task="regression", target_means=(1000.0,), target_scales=(100.0,))
+    (price,) = learned(targets, done).targets
+    assert (price.name, price.mean, price.deviation) == ("price", 1000, 100)
+    assert (price.least, price.greatest) == (price.client_least, price.client_greatest) == (900, 1100)
+    assert price.client_deviation == 100
+    assert price.by_chance == 50  # with four samples each
+
+
+def test_labels_are_told_with_the_share_of_samples_that_have_them() -> None:
+    targets = np.zeros((16, 2), dtype=np.float32)
+    targets[:4, 0] = 1
+    late, broken = learned(targets, Preparation(classes=("late", "broken"), task="multi-label")).targets
+    assert (late.name, late.mean, late.client_least, late.client_greatest) == ("late", 0.25, 0, 1)
+    assert (broken.mean, broken.client_deviation) == (0, 0)

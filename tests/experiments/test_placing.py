@@ -59,7 +59,7 @@ def test_clients_find_their_leaf_in_a_deep_tree_with_few_models() -> None:
     assert right.mean() > 0.9
     assert placed.models.min() == 2 * DEPTH
     assert placed.models.mean() < 0.75 * len(tree.leaves)
-    assert np.array_equal(placed.samples, placed.models * SAMPLES)
+    assert (placed.samples == SAMPLES).all()
     assert (placed.margin[right] > 0).all()
 
 
@@ -108,7 +108,7 @@ def test_it_is_charged_for_downloads_and_for_a_third_of_training_but_uploads_not
     data = population(tree.leaves, 3)
     trainer = SoftmaxTrainer(FEATURES, CLASSES)
     placed = place_newcomers(tree, {leaf: truth_of(leaf) for leaf in tree.leaves}, trainer, data, most_samples=9)
-    assert (placed.samples == 18).all()
+    assert (placed.samples == 9).all()
     devices = EqualDevices().draw(data.n_clients, 0)
     expected = 18 / 3 * devices.compute_s_per_sample + 2 * 32 * trainer.n_params / devices.download_bps
     assert placed.device_s(devices, trainer.n_params) == pytest.approx(expected)
@@ -127,3 +127,32 @@ def test_who_has_nothing_to_compare_by_is_named() -> None:
         )
     with pytest.raises(ValueError, match="most_samples: expected at least 1, got 0"):
         place_newcomers(deep_tree(), {}, SoftmaxTrainer(FEATURES, CLASSES), data, most_samples=0)
+
+
+def test_a_placement_says_how_the_cohorts_compare_and_whether_samples_tell_them_apart() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1, 2), (0.4, 0.3, 0.3))
+    data = population(tree.leaves, 4)
+    models = {leaf: truth_of(leaf) for leaf in tree.leaves}
+    trainer = SoftmaxTrainer(FEATURES, CLASSES)
+    placed = place_newcomers(tree, models, trainer, data)
+    assert placed.is_sure.all()
+    ordered = np.sort(placed.losses, axis=1)
+    assert placed.loss == pytest.approx(ordered[:, 0])
+    assert placed.margin == pytest.approx(ordered[:, 1] - ordered[:, 0])
+    assert placed.rival[0] == tree.leaves[int(placed.losses[0].argsort()[1])]
+    nearly = {leaf: weights.copy() for leaf, weights in models.items()}
+    noise = stream(7, "noise").normal(size=trainer.n_params).astype(np.float32)
+    nearly[tree.leaves[1]] = models[tree.leaves[0]] + np.float32(0.01) * noise
+    unsure = place_newcomers(tree, nearly, trainer, data)
+    assert not unsure.is_sure[:4].all()
+    assert unsure.is_sure[8:].all()
+    assert not place_newcomers(tree, models, trainer, data, most_samples=1).is_sure.any()
+
+
+def test_where_all_models_have_diverged_nobody_is_surely_placed() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5))
+    data = population(tree.leaves, 3)
+    broken = dict.fromkeys(tree.leaves, np.full_like(truth_of(ROOT), np.nan))
+    placed = place_newcomers(tree, broken, SoftmaxTrainer(FEATURES, CLASSES), data)
+    assert not placed.is_sure.any()
+    assert set(placed.cohort) <= set(tree.leaves)

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from auxo.cli import app
+from auxo.core.metric import VARIANCE_EXPLAINED, Metric
 from auxo.core.rng import stream
 from auxo.experiments.config_file import load_config
 from auxo.experiments.populations import make_population, trainer_for
@@ -54,12 +55,13 @@ def run(out: str, *settings: str) -> tuple[Summary, list[str]]:
 def test_regression_runs_from_a_table_to_a_summary_with_the_same_bits_in_workers() -> None:
     convert("regression", "price")
     alone, notes = run("alone", "training.model=linear")
-    assert alone.metric == "variance explained"
+    assert alone.metric == VARIANCE_EXPLAINED
     assert any("variance explained" in note for note in notes)
     assert -1 < alone.methods["base"].final_accuracy <= 1
     directory = RunDirectory(Path("alone"))
     report = write_report(directory, gather_facts(directory)).read_text()
-    assert "it is another score of clients: variance explained" in report
+    assert "mean variance explained" in report
+    assert "accuracy" not in report
     shared, _ = run("shared", "training.model=linear", "run.workers=2")
     assert shared == alone
 
@@ -68,7 +70,7 @@ def test_a_loss_and_a_metric_of_ones_own_take_the_place_of_those_of_the_task() -
     convert("regression", "price")
     usual, _ = run("usual", "training.model=mlp")
     own, _ = run("own", "training.model=mlp", "training.loss=mine.py:absolute", "training.metric=mine.py:absolute")
-    assert own.metric == "absolute"
+    assert own.metric == Metric("absolute", "", smaller_is_better=True)
     assert own.methods["base"].final_accuracy < 0  # minus an error
     assert own.methods["base"] != usual.methods["base"]
 
@@ -76,7 +78,7 @@ def test_a_loss_and_a_metric_of_ones_own_take_the_place_of_those_of_the_task() -
 def test_several_labels_are_learned() -> None:
     convert("multi-label", "tags")
     found, _ = run("tags", "training.model=linear", "training.rounds=30", "fedyogi.server_learning_rate=0.1")
-    assert found.metric == "Jaccard index"
+    assert found.metric.name == "Jaccard index"
     assert found.methods["base"].final_accuracy > 0.6
 
 

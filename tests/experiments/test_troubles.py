@@ -17,12 +17,12 @@ from auxo.datasets.federated_file import read_columns, write_columns, write_fede
 from auxo.experiments.comparison import compare
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
 from auxo.experiments.config_file import parse_config
-from auxo.experiments.populations import make_population
+from auxo.experiments.populations import make_population, trainer_for
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment, run_method
 from auxo.experiments.summary import Summary
-from auxo.experiments.troubles import at_chance, cause_of
-from auxo.population.federated_data import FederatedData
+from auxo.experiments.troubles import Look, at_chance, cause_of
+from auxo.population.federated_data import FederatedData, Samples
 from auxo.protocol.events import RoundClosed, UpdateRejected
 from auxo.protocol.notes import ONE_SAMPLE
 from auxo.reporting.comparison_report import comparison_page
@@ -77,8 +77,9 @@ def test_a_run_that_diverges_has_failed_and_names_the_cause(tmp_path: Path) -> N
 def test_the_rate_to_lower_is_named_where_it_is_set(overrides: list[str], section: str) -> None:
     config = parse_config("", overrides)
     refused = [UpdateRejected(0.0, "0", 1, "client-03", "NON_FINITE")]
-
-    assert cause_of(refused, config, make_population(CONFIG)).endswith(f"the server_learning_rate of [{section}]")
+    data = make_population(CONFIG)
+    look = Look(config, data, trainer_for(CONFIG, data))
+    assert cause_of(refused, look).endswith(f"the server_learning_rate of [{section}]")
 
 
 def test_the_progress_of_a_run_that_diverges_counts_the_rounds_that_were_trained() -> None:
@@ -167,6 +168,48 @@ def test_an_accuracy_is_held_against_that_of_the_most_common_class() -> None:
     assert at_chance(0.75, everybody, one_class) is not None
     assert at_chance(0.9, everybody, one_class) is None
     assert at_chance(0.75, everybody, data) is None
+
+
+def test_with_few_test_samples_nothing_is_said_to_be_no_better_than_chance() -> None:
+    data = make_population(CONFIG)
+    offsets = np.minimum(np.arange(data.n_clients + 1), 3)
+    few = replace(data, test=Samples(data.test.x_rows[:3], np.array([0, 1, 2]), offsets))
+    few = replace(few, train=replace(few.train, y=np.zeros_like(few.train.y)))
+    trouble = at_chance(2 / 3, np.arange(data.n_clients), few)
+    assert trouble is not None
+    assert trouble.words == (
+        "3 test samples are too few to tell whether accuracy 66.7 % is better than to answer class 0 always, which is "
+        "right 33.3 % of the time; hold out more"
+    )
+
+
+# Models that give no numbers.
+
+NOT_A_NUMBER = """
+import torch
+
+
+class Rooted(torch.nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, classes)
+
+    def forward(self, x):
+        return torch.sqrt(-1 - self.linear(x.flatten(1)).square())
+"""
+
+
+def test_a_model_that_returns_what_is_no_number_is_told_so_and_is_right_for_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(NOT_A_NUMBER, encoding="utf-8")
+    training = CONFIG.training.model_copy(update={"model": f"{file}:Rooted"})
+    summary, _ = run_into(tmp_path / "run", CONFIG.model_copy(update={"training": training}))
+    assert summary.status == "failed"
+    (words,) = summary.methods["base"].troubles
+    assert "the model returns what is no number for those of" in words
+    assert "before it has learnt anything: mend the model or its loss" in words
+    assert "learning_rate" not in words
+    assert summary.methods["base"].final_accuracy == 0
 
 
 # Partitions that cannot be.

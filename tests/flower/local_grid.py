@@ -1,6 +1,6 @@
 """A grid in this process for tests: the app answers when its reply is asked for; nothing is lost, nothing waits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -21,7 +21,7 @@ class LocalGrid(Grid):
         *,
         change: Callable[[Message], Iterable[Message]] = lambda reply: [reply],
         is_online: Callable[[int], bool] = lambda node: True,
-        run_config: dict[str, str] | None = None,
+        run_config: Mapping[str, bool | float | int | str] | None = None,
     ) -> None:
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
         self.app, self.change, self.is_online = app, change, is_online

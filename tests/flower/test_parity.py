@@ -110,7 +110,8 @@ def test_auxo_that_never_partitions_is_the_base_alone(make: Callable[[], Strateg
 @pytest.mark.parametrize(("make", "mods"), WITH_NOISE.values(), ids=WITH_NOISE)
 def test_privacy_wrappers_and_their_mods_are_the_same_inside(make: Callable[[], Strategy], mods: list[Mod]) -> None:
     alone, told = run(make(), ClientApp(), mods)
-    inside, told_inside = run(AuxoStrategy(make, participants=NODES, method=OneCohort()), AuxoClientApp(), mods)
+    for_cohort = AuxoStrategy(lambda cohort: make(), participants=NODES, method=OneCohort())
+    inside, told_inside = run(for_cohort, AuxoClientApp(), mods)
     np.testing.assert_allclose(inside, alone, rtol=0, atol=1e-12)
     assert _flat(told_inside["train"]) == pytest.approx(_flat(told["train"]), abs=1e-12)
 

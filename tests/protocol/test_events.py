@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from auxo.protocol.events import (
     CohortEnded,
+    CohortMembers,
     CohortScore,
     EmptyRound,
     Evaluated,
@@ -35,6 +36,7 @@ any_event = st.one_of(
     st.builds(StoppedLooking, time_s=numbers),
     st.builds(UpdateRejected, time_s=numbers),
     st.builds(CohortEnded, time_s=numbers),
+    st.builds(CohortMembers, time_s=numbers),
     st.builds(Measured, time_s=numbers, values=st.lists(numbers, max_size=3).map(tuple)),
     st.builds(
         Evaluated,
@@ -62,6 +64,7 @@ EVENTS: list[Event] = [
     StoppedLooking(50.0, "0.1", 27),
     UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),
     CohortEnded(1e6, "0.1.0", 500),
+    CohortMembers(1e6, "0.1.0", 500, ("1287361", "7")),
     Measured(3.0, "0.1", 7, "evaluation", ("eval_loss", "eval_acc"), (0.25, 0.9)),
     Evaluated(
         time_s=5.0,

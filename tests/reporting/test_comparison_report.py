@@ -96,3 +96,18 @@ def test_of_several_contenders_the_first_is_the_headline_and_what_they_brought_s
     assert re.findall(r'scope="row">([^<]+)<', section[1]) == ["Auxo", "IFCA"]
     assert "3, 3, 3" in section[1]
     assert page.count("beyond chance") == 2
+
+
+def test_a_measure_is_a_heading_of_its_methods_and_takes_no_column_from_a_phone(folder: Path) -> None:
+    seeds = [made_summary(seed, base=made_method(0.5), auxo=made_method(0.6 + seed / 100)) for seed in range(3)]
+    page = write_comparison_report(folder, compare(seeds)).read_text(encoding="utf-8")
+    measures = page.partition("<h2>Measures</h2>")[2].partition("</table>")[0]
+    assert '<th scope="rowgroup" colspan="3">final accuracy</th>' in measures
+    assert {row.count("<td") for row in re.findall("<tr>.*?</tr>", measures)} == {0, 2}
+
+
+def test_a_table_that_does_not_fit_has_a_shade_where_it_goes_on(folder: Path) -> None:
+    seeds = [made_summary(0, base=made_method(0.5), auxo=made_method(0.6))]
+    page = write_comparison_report(folder, compare(seeds)).read_text(encoding="utf-8")
+    assert re.search(r"\.scroll\{overflow-x:auto;[^}]*var\(--shade\)", page)
+    assert page.count("--shade:#") == 2  # light and dark

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from auxo.core.metric import Metric
 from auxo.experiments.comparison import Comparison, compare, interval
 from auxo.experiments.summary import Between, Summary
 from auxo.reporting.comparison_tables import comparison_over_seeds, findings, markdown_row, signed, verdicts
@@ -192,3 +193,13 @@ def test_signs_are_written_out() -> None:
 def test_cohorts_counted_by_use_are_called_so() -> None:
     runs = [summary(seed, 0.5, 0.6, cohorts=2, are_cohorts_in_use=True) for seed in range(2)]
     assert "cohorts in use, by seed: 2, 2" in findings(compare(runs))
+
+
+def test_an_error_that_falls_is_better_and_shown_as_it_was_measured() -> None:
+    metric = Metric("absolute_error", "EUR", smaller_is_better=True)
+    runs = [replace(summary(seed, -0.6, -0.1 - seed / 100), metric=metric) for seed in range(3)]
+    assert verdicts(compare(runs)) == ["Auxo is better than the base, beyond chance in training"]
+    rows = shown(compare(runs))
+    assert ["final absolute_error", "base", "0.6000 EUR", ""] in rows
+    assert ["", "Auxo", "0.1100 EUR", "\N{MINUS SIGN}0.4900 ± 0.0248"] in rows
+    assert not any("beyond small test sets" in cell for row in rows for cell in row)

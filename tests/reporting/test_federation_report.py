@@ -7,9 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from auxo.cli import app
+from auxo.experiments.run_directory import is_federation
 from auxo.files.errors import FileError
 from auxo.protocol.events import (
     CohortEnded,
+    CohortMembers,
     EmptyRound,
     Event,
     Measured,
@@ -20,7 +22,7 @@ from auxo.protocol.events import (
     to_json,
 )
 from auxo.reporting.facts import MethodFacts
-from auxo.reporting.federation_report import federation_headline, is_federation, write_federation_report
+from auxo.reporting.federation_report import federation_headline, write_federation_report
 
 
 def closed(cohort: str, number: int, used: int = 6) -> RoundClosed:
@@ -79,6 +81,16 @@ def test_a_cohort_without_metrics_or_without_a_round_is_told_by_what_is_known(tm
 def test_a_federation_without_a_partition_says_so(tmp_path: Path) -> None:
     html = written(tmp_path, PARTED[:2])
     assert "One model for all nodes, after 1 round: no partition was made." in html
+
+
+def test_the_page_says_which_nodes_are_where_as_they_were_told_last(tmp_path: Path) -> None:
+    told = [CohortMembers(20.0, "0.1", 2, ("7", "8")), CohortMembers(50.0, "0.1", 3, ("8", "<b>"))]
+    html = written(tmp_path, [*PARTED, CohortMembers(10.0, "0", 1, ("6",)), *told])
+    assert "2 nodes after round 3: 8, &lt;b&gt;" in html
+    assert "7, 8" not in html
+    many = tuple(map(str, range(1000, 3000)))
+    assert "1099, and 1,900 more" in written(tmp_path, [*PARTED, CohortMembers(50.0, "0.1", 3, many)])
+    assert "<h2>Nodes</h2>" not in written(tmp_path, PARTED)
 
 
 def test_a_federation_that_has_just_begun_has_a_page(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The table and the page of a grid, of numbers chosen by hand."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,9 +78,29 @@ def test_the_page_has_the_table_the_picture_and_links(tmp_path: Path) -> None:
     assert "Auxo, fedavg: no partition is possible: so it is" in page
     assert 'href="aggregator-fedavg/seed-1/report.html"' in page
     for name, axis in (("time", "simulated hours"), ("work", '"participations, what was wasted included"')):
-        assert (tmp_path / "figures" / f"accuracy-over-{name}.pdf").is_file()
-        numbers = (tmp_path / "figures" / f"accuracy-over-{name}.csv").read_text(encoding="utf-8").splitlines()
+        file = f"accuracy-over-{name}_aggregator-fedavg"
+        assert (tmp_path / "figures" / f"{file}.pdf").is_file()
+        numbers = (tmp_path / "figures" / f"{file}.csv").read_text(encoding="utf-8").splitlines()
         assert numbers[0] == f"method,{axis},accuracy"
         assert len(numbers) == 1 + 2 * 100
-    assert "Accuracy against time; mean over 2 seeds" in page
-    assert "Accuracy against resources; mean over 2 seeds" in page
+    assert "Accuracy against time, fedavg; mean over 2 seeds" in page
+    assert "Accuracy against resources, fedavg; mean over 2 seeds" in page
+    assert "main{max-width:78rem}" in page  # all columns are seen on a screen
+
+
+def test_each_cell_has_a_picture_with_the_colours_of_its_methods_and_the_same_scale(tmp_path: Path) -> None:
+    for place, cell in enumerate(("aggregator-fedavg", "aggregator-fedyogi")):
+        run = RunDirectory.create(tmp_path / cell / "seed-0", 'methods = ["base", "auxo"]\n')
+        for method, gain in (("base", 0.0), ("auxo", 0.1)):
+            run.replace_events(method, [evaluated(at, 0.3 + 0.02 * at * place + gain) for at in (5, 10, 15)])
+    rows = [
+        GridRow(f"aggregator-{name}", (name,), method, (0,), accuracy=Interval(50.0, None))
+        for name in ("fedavg", "fedyogi")
+        for method in ("base", "auxo")
+    ]
+    page = write_grid_report(tmp_path, replace(GRID, seeds=(0,), rows=tuple(rows))).read_text(encoding="utf-8")
+    pictures = re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)[::2]  # wide ones
+    assert len(pictures) == 4  # two cells, against time and against resources
+    for picture in pictures:
+        assert re.findall(r'polyline class="line c-([a-z0-9]+)', picture) == ["base", "auxo"]
+        assert {"40 %", "60 %"} <= set(re.findall(r"\d+.%", picture.replace("\N{NARROW NO-BREAK SPACE}", " ")))

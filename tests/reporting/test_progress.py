@@ -114,7 +114,8 @@ def test_a_run_is_done_once_every_cohort_has_ended_however_few_took_part() -> No
 
 def test_the_last_evaluation_and_the_latest_time_are_kept() -> None:
     progress = after([evaluated(2, 0.4), evaluated(3, 0.6), EmptyRound(2 * DAY_S, "0", 4, "nobody on line")])
-    assert (progress.accuracy, progress.time_s) == (0.6, 3 * DAY_S)
+    assert progress.evaluation is not None
+    assert (progress.evaluation.accuracy, progress.time_s) == (0.6, 3 * DAY_S)
 
 
 @given(st.lists(st.integers(0, 500)))

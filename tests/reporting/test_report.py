@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from auxo.core.metric import Metric
 from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.summary import Loser, Losers, Summary
 from auxo.protocol.events import EmptyRound, Event, Partitioned, UpdateRejected
 from auxo.reporting.facts import gather_facts
 from auxo.reporting.report import headline, write_report
@@ -170,6 +172,64 @@ def test_summary_of_an_interrupted_run_does_not_make_it_finished(run: RunDirecto
     assert "So far, Auxo found 2 cohorts" in words(html)
 
 
+def interrupted(run: RunDirectory, *auxo: Event) -> RunDirectory:
+    """Record a base that came to its end in round 4, and what Auxo did until it was stopped."""
+    base = (evaluated(1, 100, 0.3), evaluated(2, 200, 0.33), evaluated(4, 400, 0.415))
+    ends = {"base": made_method(0.415), "auxo": made_method(0.334, is_finished=False)}
+    record(run, base=base, auxo=auxo).write_summary(Summary("digits", 7, "interrupted", ends))
+    return run
+
+
+def test_a_method_that_was_stopped_is_compared_with_the_base_in_the_same_round(run: RunDirectory) -> None:
+    html = words(page(interrupted(run, evaluated(1, 100, 0.3), evaluated(2, 195, 0.334))))
+    assert "like the base: mean accuracy 33.4 % against 33.0 %, both in round 2." in html
+    assert "33.4 % mean accuracy base 33.0 %; both in round 2" in html
+    assert "13.4 % for the worst 10 % of clients base 13.0 %; both in round 2" in html
+    assert "Evaluated up to round: base 4, Auxo 2." in html
+    assert "base Auxo, up to round 2 Last mean accuracy 41.5 % 33.4 %" in html
+    assert "best accuracy 4 h not yet" in html
+    assert "lowered" not in html
+
+
+def test_a_method_that_was_stopped_where_the_base_was_not_evaluated_is_not_compared(run: RunDirectory) -> None:
+    html = words(page(interrupted(run, evaluated(3, 300, 0.334))))
+    assert "mean accuracy 33.4 %, with no evaluation of the base in the same round to compare to." in html
+    assert "33.4 % mean accuracy 3.4 % for the worst 10 % of clients" in html
+
+
+ERROR = Metric("absolute_error", "EUR", smaller_is_better=True)
+
+
+def test_an_error_that_falls_is_an_improvement_in_its_own_unit(run: RunDirectory) -> None:
+    def told(participations: int, score: float, cohorts: dict[str, float] | None = None) -> Event:
+        event = evaluated(participations / 100, participations, score, cohorts)
+        return replace(event, worst_10=score - 0.2, best_10=score + 0.01, metric=ERROR)
+
+    base = (told(100, -0.7), told(200, -0.654))
+    auxo = (told(100, -0.7), AUXO[3], told(200, -0.088, {"0.0": -0.08, "0.1": -0.096}))
+    ends = {
+        "base": made_method(-0.654),
+        "auxo": made_method(-0.088, cohorts=2, variance=10.0, against_base=brought(1.5)),
+    }
+    record(run, base=base, auxo=auxo).write_summary(Summary("homes", 7, "finished", ends, metric=ERROR))
+    facts = gather_facts(run)
+    assert words(headline(facts)) == (
+        "Auxo found 2 cohorts and improved mean absolute_error from 0.654 EUR to 0.088 EUR."
+    )
+    html = words(page(run))
+    assert "2 clients · 0.096 EUR" in html
+    assert "Variance across clients, EUR² 0.031 0.001" in html
+    assert "smaller is better" in html
+    assert "accuracy" not in html
+    assert not re.search(r"-\d", html.partition("Configuration")[0])
+
+
+def test_scores_below_zero_are_explained(run: RunDirectory) -> None:
+    html = words(page(finished(run, auxo=replace(AUXO_END, variance_beyond_binomial=-3.9))))
+    assert "Variance beyond small test sets below 0: clients differ less than the chance of so few" in html
+    assert "below 0" not in words(page(finished(RunDirectory.create(run.path.parent / "other", ""))))
+
+
 def test_nothing_evaluated_is_said_plainly(run: RunDirectory) -> None:
     assert headline(gather_facts(run)) == "No evaluation was recorded, so there is nothing to compare."
 
@@ -190,8 +250,8 @@ def test_half_written_last_event_is_mentioned(run: RunDirectory) -> None:
         ),
         ({"oracle": AUXO}, "An oracle reaches 93.0 %; no other method was evaluated."),
         (
-            {"base": BASE, "grouped+": AUXO},
-            "So far, grouped+ found 2 cohorts and raised mean accuracy from 62.0 % to 93.0 %.",
+            {"base": BASE, "grouped+": (*AUXO[:4], evaluated(3, 200, 0.93, {"0.0": 0.9, "0.1": 0.96}))},
+            "So far, grouped+ found 2 cohorts and raised mean accuracy from 62.0 % to 93.0 %, both in round 2.",
         ),
         ({"grouped+": AUXO}, "So far, grouped+ found 2 cohorts; mean accuracy 93.0 %, with no base to compare to."),
     ],
@@ -227,7 +287,8 @@ def test_one_contender_needs_no_heading_of_its_own(run: RunDirectory) -> None:
 def test_headline_does_not_say_found_of_cohorts_that_were_told(run: RunDirectory) -> None:
     facts = gather_facts(record(run, base=BASE, ifca=IFCA, oracle=()))
     assert words(headline(facts)) == (
-        "So far, IFCA began with several cohorts (2 in use) and raised mean accuracy from 62.0 % to 90.0 %."
+        "So far, IFCA began with several cohorts (2 in use) and raised mean accuracy from 62.0 % to 90.0 %, "
+        "both in round 2."
     )
 
 
@@ -277,3 +338,9 @@ def test_a_speedup_that_says_what_it_seems_to_has_no_doubts(run: RunDirectory) -
     text = words(page(finished(run)))
     assert "first evaluation" not in text
     assert "ends below" not in text
+
+
+def test_who_is_worse_off_is_told_from_what_to_what_and_in_which_cohort(run: RunDirectory) -> None:
+    losers = Losers(1, 0, (Loser("phone 7", "0.0", 0.75, 0.92),))
+    html = words(page(finished(run, auxo=replace(AUXO_END, losers=losers))))
+    assert "Worse off: phone 7 (from 92 % to 75 %, cohort 0.0)." in html

@@ -252,3 +252,26 @@ def test_names_stand_from_the_top_beside_their_lines_or_above_them_where_there_i
     assert (first.text, second.text) == names
     assert {one.get("text-anchor") for one in words} == {"end" if is_beside else "start"}
     assert all(0 <= float(one.attrib["x"]) <= width for one in words)
+
+
+def widths(*lines: Line) -> list[str]:
+    return [(one.get("class") or "").split()[-1] for one in parsed(chart(*lines)).iter("polyline")]
+
+
+def test_a_line_that_later_ones_lie_on_is_wide_enough_to_show_beneath_them() -> None:
+    same, other = [0.1, 0.4, 0.6, 0.7], [0.9, 0.8, 0.9, 0.95]
+    assert widths(line(same), line(same), line(same)) == ["under2", "under1", "c-auxo"]
+    assert widths(line(same), line(other)) == ["c-auxo", "c-auxo"]
+    assert widths(line(same), replace(line(same), is_dashed=True)) == ["c-auxo", "dashed"]
+    crossing = [0.7, 0.6, 0.4, 0.1]
+    assert widths(line(same), line(crossing)) == ["c-auxo", "c-auxo"]
+
+
+def test_points_that_no_line_joins_are_named_in_a_key_that_fits_the_width() -> None:
+    many = [replace(line([0.1 * number, 0.2], name=f"cohort {number}"), is_points=True) for number in range(8)]
+    drawn = parsed(chart(*many), width=370)
+    assert not list(drawn.iter("polyline"))
+    keys = [one for one in drawn.iter("text") if (one.text or "").startswith("cohort")]
+    assert [one.text for one in keys] == [f"cohort {number}" for number in range(8)]
+    assert all(float(one.attrib["x"]) + 7 * len(one.text or "") < 370 for one in keys)
+    assert len({one.attrib["y"] for one in keys}) > 1

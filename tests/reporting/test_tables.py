@@ -66,7 +66,9 @@ def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
 
 def test_method_that_never_gets_there_is_said_not_to(run: RunDirectory) -> None:
     record(run, base=BASE, auxo=AUXO[:2])
-    assert "not reached" in seen(gather_facts(run))
+    assert "8 h not yet" in seen(gather_facts(run))
+    record(run, oracle=AUXO)  # so Auxo has come to its end
+    assert "8 h not reached" in seen(gather_facts(run))
 
 
 def test_rounds_are_added_up_for_each_cohort(run: RunDirectory) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from auxo.core.metric import VARIANCE_EXPLAINED, Metric
 from auxo.experiments.summary import Between, MethodSummary
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 from auxo.reporting.facts import MethodFacts
@@ -213,3 +214,24 @@ def test_the_table_has_perplexities_where_they_were_measured() -> None:
     assert [row[-1] for row in cells(text)] == ["7.26", "-"]
     assert "perplexity" in text
     assert "perplexity" not in rendered(methods_on_terminal(SUMMARY))
+
+
+def test_a_metric_is_shown_by_its_name_in_its_unit_and_as_it_was_measured() -> None:
+    base = made_method(-0.654, worst_10=-1.2, best_10=-0.4, variance=358.8)
+    auxo = made_method(-0.088, worst_10=-0.1, best_10=-0.04, variance=9.9, cohorts=2, against_base=brought(2.0))
+    summary = replace(made_summary(base=base, auxo=auxo), metric=Metric("absolute_error", "", smaller_is_better=True))
+    shown = rendered(methods_on_terminal(summary))
+    assert [" ".join(line.split()) for line in shown.splitlines() if "found" in line] == [
+        "│ Auxo: cohorts found │ 0.088 │ 0.1 │ 0.04 │ 0.00099 │"
+    ]
+    assert "speed-up to the base's absolute_error, in time: 2.0 x" in shown
+    assert "accuracy" not in shown
+
+
+def test_variance_explained_below_zero_is_explained() -> None:
+    poor = made_method(0.1, worst_10=-1.5)
+    summary = replace(made_summary(base=poor), metric=VARIANCE_EXPLAINED)
+    assert "below 0 %: predictions are further off than the mean of everybody's numbers" in rendered(
+        methods_on_terminal(summary)
+    )
+    assert "below 0" not in rendered(methods_on_terminal(made_summary(base=poor)))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from auxo.algorithms.ifca import Ifca
-from auxo.core.cohort_state import CoordinatorState
-from auxo.core.cohort_tree import CohortTree
+from auxo.core.cohort_state import CoordinatorState, Credit
+from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.owners import Change, Commit, Fenced, commit, commit_as_owner, take_over
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
@@ -217,3 +217,38 @@ def test_every_promise_of_a_shelf_can_be_broken() -> None:
     assert_all_can_fail(owners.SHELVES.checks, SHELVES)
     with pytest.raises(ContractBroken, match="shelf_half breaks a promise of a shelf"):
         check_shelf(shelf("half"))
+
+
+# Credits.
+
+
+def _two_leaves() -> CoordinatorState:
+    state = start(rules_of(Ifca(cohorts=2)), initial_model)
+    assert state.tree.leaves == (LEFT, RIGHT)
+    return state
+
+
+def test_credits_add_up_until_the_leaf_has_made_use_of_them() -> None:
+    state, size = _two_leaves(), len(_two_leaves().model(LEFT))
+    same = {RIGHT: state.cohorts[RIGHT]}
+    once = commit_as_owner(state, Change((RIGHT,), same, credits={LEFT: Credit(np.full(size, 1.0), 10.0)}))
+    twice = commit_as_owner(once, Change((RIGHT,), same, credits={LEFT: Credit(np.full(size, 4.0), 20.0)}))
+
+    assert (twice.credits[LEFT].weight, set(twice.credits[LEFT].movement.tolist())) == (30.0, {3.0})
+    assert twice.cohorts == state.cohorts  # nobody but its owner changes a cohort
+    kept = commit_as_owner(twice, Change((LEFT,), {LEFT: state.cohorts[LEFT]}))
+    assert kept.credits == twice.credits  # such as when check-ins are counted
+    assert commit_as_owner(twice, Change((LEFT,), {LEFT: state.cohorts[LEFT]}, spent=(LEFT,))).credits == {}
+
+
+def test_what_is_credited_to_a_cohort_that_is_parted_is_gone() -> None:
+    state, size = _two_leaves(), len(_two_leaves().model(LEFT))
+    given = {LEFT: Credit(np.ones(size), 1.0)}
+    credited = commit_as_owner(state, Change((RIGHT,), {RIGHT: state.cohorts[RIGHT]}, credits=given))
+    branch = Branch(LEFT, (0, 1), (0.5, 0.5))
+    children = dict.fromkeys(branch.children, state.cohorts[LEFT])
+    parted = commit_as_owner(credited, Change((LEFT,), children, (branch,)))
+
+    assert parted.credits == {}
+    late = Change((RIGHT,), {RIGHT: state.cohorts[RIGHT]}, credits=given)  # by a round that was opened before
+    assert commit_as_owner(parted, late).credits == {}

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from auxo.core.asking import Ask
+from auxo.core.metric import Metric
 from auxo.core.rng import stream
 from auxo.models.catalogue import make_trainer
 from auxo.population.federated_data import FederatedData, Samples
@@ -120,7 +121,7 @@ def test_a_metric_of_which_less_is_better_is_turned_around(tmp_path: Path) -> No
     objective = objective_for(toy, metric=own(tmp_path, "absolute"))
     answers = torch.from_numpy(toy.answers(toy.train.y[:5]))
     np.testing.assert_allclose(objective.scores(answers + 2, answers), -2, rtol=1e-6)
-    assert objective.score_name == "absolute"
+    assert objective.measured == Metric("absolute", "", smaller_is_better=True)
     assert not objective.counts_hits
 
 
@@ -145,3 +146,24 @@ def test_softmax_regression_is_for_classes_alone() -> None:
 
 def test_classes_are_scored_as_they_were() -> None:
     assert scoring(TorchTrainer(lambda: torch.nn.Linear(2, 2))) is None
+
+
+def test_probabilities_are_told_of_classes_and_labels_but_not_of_numbers_or_with_a_loss_of_ones_own(
+    tmp_path: Path,
+) -> None:
+    outputs = torch.tensor([[0.0, 0.0, 2.0]])
+    likely, each = Objective().likely, Objective("multi-label").likely
+    assert likely is not None
+    assert each is not None
+    assert likely(outputs).sum() == pytest.approx(1)
+    assert each(outputs)[0].tolist() == pytest.approx([0.5, 0.5, 0.8808], abs=1e-4)
+    assert Objective("regression").likely is None
+    assert objective_for(data("multi-label"), loss=own(tmp_path, "absolute")).likely is None
+
+
+def test_a_metric_of_ones_own_says_its_unit(tmp_path: Path) -> None:
+    path = tmp_path / "priced.py"
+    path.write_text(f"{OWN}\n\nabsolute.unit = 'EUR'\n", encoding="utf-8")
+    objective = objective_for(data("regression"), metric=f"{path}:absolute")
+    assert objective.measured == Metric("absolute", "EUR", smaller_is_better=True)
+    assert objective.words() == "absolute, its mean over a client's test samples in EUR; smaller is better"

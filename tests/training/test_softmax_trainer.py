@@ -9,7 +9,7 @@ from auxo.core.types import Float32Array
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.training.local_samples import PADDING, local_batches
 from auxo.training.softmax_trainer import SoftmaxTrainer
-from auxo.training.trainer import Job, LocalTraining
+from auxo.training.trainer import NO_CLASS, Job, LocalTraining
 
 FEATURES, CLASSES = 9, 4
 COUNTS = [13, 1, 0, 30, 6, 12, 2]
@@ -215,3 +215,20 @@ def test_sizes_must_be_positive(field: str) -> None:
     sizes = {"n_features": 3, "n_classes": 2, "participants_at_once": 1, field: 0}
     with pytest.raises(ValueError, match=f"{field}: expected at least 1, got 0"):
         SoftmaxTrainer(**sizes)
+
+
+def test_probabilities_are_those_by_which_the_prediction_is_the_most_likely() -> None:
+    trainer = SoftmaxTrainer(FEATURES, CLASSES)
+    likely = trainer.probabilities(WEIGHTS, INPUTS)
+    np.testing.assert_allclose(likely.sum(axis=1), 1)
+    assert np.array_equal(likely.argmax(axis=1), trainer.predict(WEIGHTS, INPUTS))
+    y = np.arange(len(INPUTS)) % CLASSES
+    np.testing.assert_allclose(-np.log(likely[np.arange(len(y)), y]), trainer.losses(WEIGHTS, INPUTS, y), rtol=1e-6)
+
+
+def test_where_outputs_are_no_numbers_no_class_is_predicted() -> None:
+    broken = INPUTS.copy()
+    broken[1, 0, 0] = np.nan
+    found = SoftmaxTrainer(FEATURES, CLASSES).predict(WEIGHTS, broken)
+    assert found[1] == NO_CLASS
+    assert (found[2:] >= 0).all()

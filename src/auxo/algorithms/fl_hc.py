@@ -26,7 +26,7 @@ from auxo.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, check
 from auxo.core.table_cohorts import TableCohorts, parted
 from auxo.core.types import FloatArray, IntArray
 
-Metric = Literal["cosine", "l2", "l1"]
+UpdateDistance = Literal["cosine", "l2", "l1"]
 """How far apart two updates are: one minus their cosine, or the length of their difference."""
 
 Linkage = Literal["average", "complete", "single", "ward"]
@@ -51,7 +51,7 @@ class FlHc(TableCohorts):
     groups: PositiveInt | None = setting(
         None, "Cohorts to make instead, if their number is told. Not set: what the threshold leads to."
     )
-    metric: Metric = setting(
+    metric: UpdateDistance = setting(
         "cosine",
         "How far apart updates are. The paper recommends l1, whose scale depends on the model, and which is exact only "
         "for models no larger than training.sketch_size.",

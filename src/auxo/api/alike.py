@@ -156,7 +156,7 @@ class Alike:
 
     def names(self, numbers: IntArray) -> NDArray[Any]:
         """Return labels by their names, or as they are where the run knows none."""
-        return np.array(self.done.classes)[numbers] if self.done.classes else numbers
+        return np.array((*self.done.classes, ""))[numbers] if self.done.classes else numbers  # the last is NO_CLASS
 
     def _check_shape(self, x: NDArray[Any]) -> None:
         if x.shape[1:] != self.inputs.features:

@@ -12,20 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.api.alike import Alike
+from auxo.api.federation_left import METHOD, FederationLeft
 from auxo.api.new_clients import NewClients
 from auxo.api.plain_arrays import is_frame
-from auxo.api.predictions import Predictions, predict_clients, predicted_by, scores_of
+from auxo.api.predictions import Predictions, likely_by, predict_clients, predicted_by, scores_of
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.rng import stream
-from auxo.core.types import CohortId, Float32Array, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.datasets.table_files import frame_table
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.method_runs import method_runs
+from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import (
     COLUMNS,
     ClientRow,
+    MethodFolders,
     model_file,
     read_client_table,
     read_coordinator,
@@ -33,7 +36,7 @@ from auxo.experiments.outcome_files import (
     read_tree,
 )
 from auxo.experiments.placing import MOST_SAMPLES, Placed, place_newcomers
-from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.run_directory import RunDirectory, is_federation
 from auxo.experiments.stamp import Stamp
 from auxo.experiments.summary import BASE, ORACLE, Losers, Summary, evaluations
 from auxo.files.errors import FileError, file_error
@@ -58,9 +61,11 @@ class Place:
 
     cohort: CohortId
     models: int = 0  # that were tried on the client's samples; 0: its record or the run's table said it
-    samples: int = 0  # whose loss was worked out, once for each model
+    samples: int = 0  # that each of these was tried on
     margin: float | None = None  # by how much the next best model that was tried has a larger loss; None: no other
-    is_sure: bool = True  # False: the client's record leads there by a draw or a prediction only
+    # False: its record leads there by a draw or a prediction only, or its samples hardly tell two models apart.
+    is_sure: bool = True
+    losses: Mapping[str, float] = field(default_factory=dict)  # mean under the model of each cohort that was tried
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,20 @@ class CohortModel:
         """
         return self._alike.shown(predicted_by(self._trainer, self.weights, self._alike.samples(x), self._alike.done))
 
+    def probabilities(self, x: object) -> FloatArray:
+        """Return how likely the model holds each class or label to be, (inputs, classes); see `FinishedRun.targets`.
+
+        Raises:
+            ValueError: inputs are not such as the model takes, or its outputs are no probabilities.
+        """
+        found = likely_by(self._trainer, self.weights, self._alike.samples(x))
+        if found is None:
+            raise ValueError(
+                "probabilities: expected classes or labels that are learned by the cross entropy, got numbers or a "
+                "loss of one's own; use predict"
+            )
+        return found
+
     def accuracy(self, x: object, y: object) -> float:
         """Return the share of inputs whose label is predicted; where the run has another score, its mean."""
         return float(scores_of(self._trainer, self.weights, self._alike.samples(x), self._alike.answers(y)).mean())
@@ -134,37 +153,65 @@ class CohortModels(Mapping[str, CohortModel]):
         return f"models of cohorts {', '.join(self)}"
 
 
-class FinishedRun:
-    """What a method of a run has left, to be used.
+@dataclass(frozen=True)
+class _Simulated:
+    """What only a simulated run has."""
 
-    Everything is read from the run's directory when it is asked for. ``of`` gives the same for another method.
+    directory: RunDirectory
+    config: Config
+    summary: Summary
+
+
+class FinishedRun:
+    """What a method of a run, or a federation on Flower, has left, to be used.
+
+    Everything is read from the run's directory when it is asked for. ``of`` gives the same for another method. What a
+    simulation works out and a federation does not, such as ``config``, ``summary`` and curves, the latter lacks.
     """
 
-    def __init__(self, path: str | Path, *, method: str | None = None, model: object = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        method: str | None = None,
+        model: object = None,
+        inputs: ModelInputs | None = None,
+    ) -> None:
         """Open a run.
 
         Args:
-            path: its directory.
+            path: its directory; that of a federation is the ``directory`` of its `AuxoStrategy`.
             method: whose models and cohorts are meant; None: Auxo, or else the first that is neither base nor oracle,
                 which must have come to its end.
             model: the class or function that makes the model, where the configuration's path does not lead to it, as
-                after a run from a notebook; an import path will do, too.
+                after a run from a notebook; an import path will do, too. A federation needs it to place and predict.
+            inputs: what the model of a federation's app takes; a simulated run knows it.
 
         Raises:
             FileNotFoundError: there is no run.
             FileError: a file of it is damaged, or the method has not come to its end.
-            ValueError: it has no such method.
+            ValueError: it has no such method, or knows itself what its model takes.
         """
-        self._directory = RunDirectory.open(Path(path))
-        self._model = model
+        self._model, self._inputs = model, inputs
         self._kept: FinishedRun | None = None
-        self.config: Config = parse_config(self._directory.config_text(), source=str(path))
-        found = self._directory.read_summary()
+        if is_federation(Path(path)):
+            if method not in (None, METHOD):
+                raise ValueError(f"method: expected {METHOD}, the only one of a federation, got {method!r}")
+            named = None if model is None else model if isinstance(model, str) else model_path(model)
+            self._left: _Simulated | FederationLeft = FederationLeft(Path(path), named, inputs)
+            self.method: str = METHOD
+            self.methods: tuple[str, ...] = (METHOD,)
+            return
+        if inputs is not None:
+            raise ValueError(f"inputs: expected none, as {path} has its own in model.json; leave it out")
+        directory = RunDirectory.open(Path(path))
+        config = parse_config(directory.config_text(), source=str(path))
+        found = directory.read_summary()
         finished = () if found is None else tuple(found.finished)
         if found is None or not finished:
             raise file_error(path, "methods", "one that has come to its end", "none", "let the run finish")
-        self.summary: Summary = found
-        self.methods: tuple[str, ...] = finished
+        self._left = _Simulated(directory, config, found)
+        self.methods = finished
         self.method = featured(self._expected()) if method is None else method
         if method is None and self.method not in finished:
             raise file_error(
@@ -184,16 +231,55 @@ class FinishedRun:
         asked = tuple(short_name(method) for method in self.config.methods)
         return tuple(method for method in asked if method not in self.summary.refused)
 
+    @property
+    def is_federation(self) -> bool:
+        """Return whether it is a federation on Flower."""
+        return isinstance(self._left, FederationLeft)
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration."""
+        return self._simulated.config
+
+    @property
+    def summary(self) -> Summary:
+        """Return where each method ended."""
+        return self._simulated.summary
+
+    @property
+    def _directory(self) -> RunDirectory:
+        return self._simulated.directory
+
+    @property
+    def _simulated(self) -> _Simulated:
+        """Return what only a simulated run has.
+
+        Raises:
+            TypeError: it is none.
+        """
+        if isinstance(self._left, FederationLeft):
+            raise TypeError(
+                f"{self.path}: expected a simulated run for this, got a federation on Flower, which has its tree, "
+                "clients and models; its events and its report have the rest"
+            )
+        return self._left
+
+    @property
+    def _folders(self) -> MethodFolders:
+        return self._left if isinstance(self._left, FederationLeft) else self._left.directory
+
     def __repr__(self) -> str:
-        what = f"run {self.path} of {self.summary.population}: {self.method}, "
-        what += counted(len(self.tree.leaves), "cohort")
+        found = counted(len(self.tree.leaves), "cohort")
+        if self.is_federation:
+            return f"federation {self.path}: {found}, {counted(len(self.clients), 'node')}"
+        what = f"run {self.path} of {self.summary.population}: {self.method}, {found}"
         done = filter(None, (what, self.preparation.words()))
         return "\n".join(("; ".join(done), *(f"note: {words}" for words in self.summary.notes)))
 
     @property
     def path(self) -> Path:
         """Return the run's directory."""
-        return self._directory.path
+        return self._left.path if isinstance(self._left, FederationLeft) else self._left.directory.path
 
     @property
     def n_params(self) -> int:
@@ -206,7 +292,7 @@ class FinishedRun:
         Raises:
             ValueError: it has no such method.
         """
-        other = FinishedRun(self.path, method=method, model=self._model)
+        other = FinishedRun(self.path, method=method, model=self._model, inputs=self._inputs)
         other._kept = self  # a directory that goes with this object is to stay as long as the other is used
         return other
 
@@ -218,12 +304,12 @@ class FinishedRun:
     @cached_property
     def tree(self) -> CohortTree:
         """Return the tree of cohorts; its ``leaves`` have the models."""
-        return read_tree(self._directory, self.method)
+        return read_tree(self._folders, self.method)
 
     @cached_property
     def clients(self) -> dict[str, ClientRow]:
         """Return what the run says of each client, by name; those that were not evaluated are not in it."""
-        return {row.name: row for row in read_client_table(self._directory, self.method)}
+        return {row.name: row for row in read_client_table(self._folders, self.method)}
 
     @property
     def losers(self) -> Losers | None:
@@ -250,8 +336,11 @@ class FinishedRun:
         Raises:
             FileError: it is missing or damaged.
         """
-        weights = read_model(self._directory, self.method, cohort, self._trainer)
-        path = model_file(self._directory, self.method, cohort)
+        if isinstance(self._left, FederationLeft):
+            weights = self._left.weights(cohort)
+        else:
+            weights = read_model(self._folders, self.method, cohort, self._trainer)
+        path = model_file(self._folders, self.method, cohort)
         return CohortModel(cohort, path, weights, self._trainer, self._alike)
 
     def scores(self) -> dict[str, NDArray[Any]]:
@@ -309,7 +398,10 @@ class FinishedRun:
         placed = self.place_all(_one_client(self._alike, client, y), most_samples=most_samples)
         margin = float(placed.margin[0])
         models, samples = int(placed.models[0]), int(placed.samples[0])
-        return Place(placed.cohort[0], models, samples, None if np.isnan(margin) else margin)
+        tried = zip(self.tree.leaves, placed.losses[0].tolist(), strict=True)
+        losses = {str(cohort): loss for cohort, loss in tried if not np.isnan(loss)}
+        is_sure = bool(placed.is_sure[0])
+        return Place(placed.cohort[0], models, samples, None if np.isnan(margin) else margin, is_sure, losses)
 
     def place_all(self, clients: NewClients, *, most_samples: int = MOST_SAMPLES) -> Placed:
         """Return the cohort of every client that `opened` has made alike to the run's, by its samples with labels.
@@ -345,6 +437,10 @@ class FinishedRun:
         """Return the labels that a cohort's model predicts for inputs; see `CohortModel.predict`."""
         return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].predict(x)
 
+    def probabilities(self, x: object, cohort: str | Place) -> FloatArray:
+        """Return how likely a cohort's model holds each class or label to be; see `CohortModel.probabilities`."""
+        return self.models[cohort.cohort if isinstance(cohort, Place) else cohort].probabilities(x)
+
     def predict_all(self, clients: NewClients, cohorts: Sequence[CohortId]) -> Predictions:
         """Return what is predicted for every sample of clients that `opened` has returned, by their cohorts' models."""
         weights = {cohort: self.models[cohort].weights for cohort in dict.fromkeys(cohorts)}
@@ -377,12 +473,14 @@ class FinishedRun:
         if wish.cohort not in self.tree.index:
             raise ValueError(f"client: expected a record of this run, got one that asks for {wish.cohort}")
         at = np.array([self.tree.index[wish.cohort]])
-        rng = stream(self.config.seed, "placement")
+        rng = stream(0 if self.is_federation else self.config.seed, "placement")
         leaf, vouched = self.tree.resolve(at, np.array([wish.cluster]), np.array([wish.generation]), rng)
         return Place(self.tree.cohorts[int(leaf[0])], is_sure=bool(vouched[0]))
 
     @cached_property
     def _alike(self) -> Alike:
+        if isinstance(self._left, FederationLeft):
+            return self._left.alike
         inputs, done = self._directory.read_model_inputs(), self._directory.read_preparation()
         if inputs is None or done is None:
             remedy = "run the experiment again"
@@ -391,6 +489,8 @@ class FinishedRun:
 
     @cached_property
     def _trainer(self) -> Trainer:
+        if isinstance(self._left, FederationLeft):
+            return self._left.trainer
         training = self.config.training
         given = self._model
         model = training.model if given is None else given if isinstance(given, str) else model_path(given)

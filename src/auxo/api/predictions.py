@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.api.new_clients import NewClients
+from auxo.core.metric import Metric
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.preparation import Preparation
-from auxo.training.trainer import Trainer, score_name, scoring
+from auxo.training.trainer import TellsProbabilities, Trainer, metric_of, scoring
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class Predictions:
     is_labelled: BoolArray  # (samples,) False: nobody knows its label, and ``label`` means nothing
     label: NDArray[Any]  # (samples,) classes; otherwise (samples, targets) numbers or flags
     predicted: NDArray[Any]  # of the same shape
+    probabilities: FloatArray | None  # (samples, classes or labels); None where outputs are none
     score: float  # the mean over test samples with a label; NaN without any
-    score_name: str  # "accuracy" for classes
+    metric: Metric  # what the score is
 
     @property
     def accuracy(self) -> float:
@@ -39,6 +41,11 @@ def predicted_by(trainer: Trainer, weights: Float32Array, x: InputArray, done: P
         return trainer.predict(weights, x)
     outputs = own.outputs(weights, x)
     return outputs > 0 if done.task == "multi-label" else done.predicted(outputs)
+
+
+def likely_by(trainer: Trainer, weights: Float32Array, x: InputArray) -> FloatArray | None:
+    """Return how likely a model holds each class or label to be, (samples, classes); None where it does not tell."""
+    return trainer.probabilities(weights, x) if isinstance(trainer, TellsProbabilities) else None
 
 
 def scores_of(trainer: Trainer, weights: Float32Array, x: InputArray, answers: NDArray[Any]) -> FloatArray:
@@ -66,15 +73,21 @@ def predict_clients(
     width = () if data.targets is None else (data.n_classes,)
     predicted = np.zeros((len(at), *width), dtype=np.int64 if data.targets is None else np.float64)
     scores = np.full(len(at), np.nan)
+    likely: FloatArray | None = np.zeros((len(at), data.n_classes))
     for cohort in dict.fromkeys(cohorts):
         theirs = np.array([one == cohort for one in cohorts], dtype=np.bool_)[client]
         if theirs.any():
-            predicted[theirs] = predicted_by(trainer, models[cohort], data.inputs(at[theirs]), done)
+            inputs = data.inputs(at[theirs])
+            predicted[theirs] = predicted_by(trainer, models[cohort], inputs, done)
+            told = likely_by(trainer, models[cohort], inputs)
+            if told is None or likely is None:
+                likely = None
+            else:
+                likely[theirs] = told
         scored = theirs & is_test & is_labelled
         if scored.any():
             scores[scored] = scores_of(trainer, models[cohort], data.inputs(at[scored]), data.answers(y[scored]))
     tested = scores[~np.isnan(scores)]
-    own = scoring(trainer)
     return Predictions(
         client=client,
         row=clients.row[at],
@@ -82,6 +95,7 @@ def predict_clients(
         is_labelled=is_labelled,
         label=y if data.targets is None else done.predicted(data.answers(y)),
         predicted=predicted,
+        probabilities=likely,
         score=float(tested.mean()) if len(tested) else float("nan"),
-        score_name=score_name(done.task) if own is None else own.score_name,
+        metric=metric_of(trainer),
     )

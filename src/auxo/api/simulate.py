@@ -12,6 +12,7 @@ from auxo.api.client_data import DataColumns, population_from
 from auxo.api.finished_run import FinishedRun, featured, model_path
 from auxo.datasets.tables import TableColumns
 from auxo.experiments.config_file import parse_config, to_toml
+from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.populations import check_participants, make_population
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.runner import run_experiment
@@ -119,9 +120,11 @@ def simulate(  # noqa: PLR0913 - by name, all but the first
     return result
 
 
-def load(path: str | Path, *, method: str | None = None, model: object = None) -> FinishedRun:
+def load(
+    path: str | Path, *, method: str | None = None, model: object = None, inputs: ModelInputs | None = None
+) -> FinishedRun:
     """Return a finished run, to use its models and cohorts; arguments and errors are those of `FinishedRun`."""
-    return FinishedRun(path, method=method, model=model)
+    return FinishedRun(path, method=method, model=model, inputs=inputs)
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from rich.table import Table
 
 from auxo.commands.describing import bars, distributions, write_description
 from auxo.core.types import IntArray
-from auxo.datasets.describe import Description
+from auxo.datasets.describe import Description, TargetSummary
+from auxo.population.preparation import LearningTask
 from auxo.reporting.markup import Markup
-from auxo.reporting.number_format import counted, number, percent
+from auxo.reporting.number_format import counted, number, percent, plain
 from auxo.reporting.page import table
 from auxo.reporting.svg import LineChart
 
@@ -45,12 +46,32 @@ def facts(described: Description) -> list[tuple[str, str]]:
         skew, by_chance = described.skew.mean(), described.skew_by_chance.mean()
         lines.append(("classes a client", _quartiles(described.classes_each)))
         lines.append(("label skew", f"{skew:.3f} on average; by chance {by_chance:.3f}"))
-    elif described.targets:
-        named = ", ".join(described.targets[:_MOST_GROUPS]) + (", ..." if len(described.targets) > _MOST_GROUPS else "")
-        lines[3] = (lines[3][0], f"{lines[3][1]} ({named})")
+    else:
+        named = described.targets[:_MOST_GROUPS]
+        more = ", ..." if len(described.targets) > _MOST_GROUPS else ""
+        lines[3] = (lines[3][0], f"{lines[3][1]} ({', '.join(one.name for one in named)}{more})")
+        lines += [(target.name, _target(target, described.task)) for target in named]
     if described.groups:
         lines.append(("groups", number(len(described.groups))))
     return lines
+
+
+def _target(target: TargetSummary, task: LearningTask) -> str:
+    """Return what there is to say of a number or a label, and how far clients are apart in it."""
+    if task == "multi-label":
+        share, least, most = (
+            plain(percent(one, 0)) for one in (target.mean, target.client_least, target.client_greatest)
+        )
+        between, chance = (plain(percent(one)) for one in (target.client_deviation, target.by_chance))
+        return f"{share} of samples, by client {least} to {most}; clients deviate by {between}, by chance {chance}"
+    mean, deviation, least, most = (
+        number(one) for one in (target.mean, target.deviation, target.least, target.greatest)
+    )
+    between, chance = number(target.client_deviation), number(target.by_chance)
+    return (
+        f"{mean} on average, deviation {deviation}, {least} to {most}; clients' means deviate by {between}, by chance "
+        f"{chance}"
+    )
 
 
 def _quartiles(column: IntArray) -> str:
@@ -137,6 +158,6 @@ def write_data_page(described: Description, path: Path) -> None:
         path,
         f"Data set: {described.name}",
         words,
-        table((), facts(described), has_words=True),
+        table((), facts(described), {1: "words"}),
         sections,
     )

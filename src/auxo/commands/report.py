@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from auxo.commands.command_group import examples
-from auxo.experiments.run_directory import RunDirectory
+from auxo.experiments.run_directory import RunDirectory, is_federation
 from auxo.reporting.facts import gather_facts
-from auxo.reporting.federation_report import is_federation, write_federation_report
+from auxo.reporting.federation_report import write_federation_report
 from auxo.reporting.report import write_report
 
 EXAMPLES = examples("auxo report runs/demo-0")

@@ -351,15 +351,35 @@ def _chosen(look: _Look) -> tuple[list[int | None], dict[int, float]]:
     models, nearest = look.device.models, _nearest(look)
     choices = [nearest.get(row, ask.named(models)) for row, ask in enumerate(look.asks)]
     offered = {row: look.asks[row].offered(models) for row, choice in enumerate(choices) if choice is None}
+    compared = look.losses(offered, "trained")
+    best = {row: _least(found, look.asks[row].margin) for row, found in compared.items()}
+    stay = _would_stay(look, {row: (offered[row][0], offered[row][one]) for row, one in best.items() if one > 0})
     losses = {}
-    for row, found in look.losses(offered, "trained").items():
-        by = np.nan_to_num(found, nan=np.inf)
-        by[0] *= 1 - look.asks[row].margin
-        best = int(np.argmin(by))
-        choices[row] = offered[row][best]
-        if np.isfinite(found[best]):
-            losses[row] = found[best]
+    for row, found in compared.items():
+        taken = 0 if row in stay else best[row]
+        choices[row] = offered[row][taken]
+        if np.isfinite(found[taken]):
+            losses[row] = found[taken]
     return choices, losses
+
+
+def _least(losses: Sequence[float], margin: float) -> int:
+    """Return the place of the least loss, if that is by so much less than the first; a NaN is none."""
+    by = np.nan_to_num(losses, nan=np.inf)
+    by[0] *= 1 - margin
+    return int(np.argmin(by))
+
+
+def _would_stay(look: _Look, models: Mapping[int, tuple[int, int]]) -> set[int]:
+    """Return the rows that have reason to keep the first of two models, and find the other better by chance alone.
+
+    That is where it is not better on both halves of their samples. By all of them, who has few samples and classes of
+    its own leaves in one case of ten for a model that is no better, and then trains it.
+    """
+    wary = {row: two for row, two in models.items() if look.asks[row].margin > 0 and look.asks[row].fold is None}
+    parts: tuple[Part, ...] = ("kept out", "others")
+    halves = [look.losses(wary, part) for part in parts]
+    return {row for half in halves for row, two in half.items() if _least(two, look.asks[row].margin) == 0}
 
 
 def _nearest(look: _Look) -> dict[int, int]:

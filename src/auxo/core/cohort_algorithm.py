@@ -14,7 +14,7 @@ import numpy as np
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.asking import Ask, Asks
-from auxo.core.cohort_state import CohortState
+from auxo.core.cohort_state import CohortState, Credit
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matching
@@ -144,6 +144,8 @@ class Closing:
     tree: CohortTree = field(default_factory=CohortTree)  # as it stands; a partition's children come after its cohorts
     shelved: Mapping[CohortId, Float32Array] = field(default_factory=dict)  # models of the others that are offered
     secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
+    credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # of its leaves
+    averages: bool = False  # updates are averaged: those of another leaf's model can be credited to that one
 
     @cached_property
     def leaves(self) -> tuple[CohortId, ...]:
@@ -189,6 +191,7 @@ class Outcome:
     decision: Decision = field(default_factory=Keep)
     affinities: Affinities | None = None  # None: participants hear nothing
     table: OwnState | None = None  # None: as it was
+    credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # to other leaves whose models were trained
     notes: RoundNotes = field(default_factory=RoundNotes)
 
 
@@ -337,11 +340,17 @@ def why_refused(method: object, circumstances: Circumstances) -> str | None:
 def stepped(
     closing: Closing, gathered: Gathered, aggregator: Aggregator, rate_scale: float = 1.0
 ) -> tuple[CohortState, ...]:
-    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model."""
+    """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
+
+    What was credited to a cohort meanwhile counts like the round's own updates, where these are averaged.
+    """
     after = []
     movements = dict(zip(closing.participants.offered, gathered.movements, strict=False))  # others are held models'
+    weights = dict(zip(closing.participants.offered, gathered.weights, strict=False))
     for leaf, state in zip(closing.leaves, closing.states, strict=True):
-        movement = movements[leaf]
+        movement, credit = movements[leaf], closing.credits.get(leaf)
+        if credit is not None and movement is not None:
+            movement = credit.and_of(movement, weights[leaf]).movement
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(replace(state, server=server, round=state.round + 1))
     return tuple(after)

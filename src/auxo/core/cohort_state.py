@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
-from auxo.core.types import CohortId, Float32Array
+from auxo.core.types import CohortId, Float32Array, FloatArray
 from auxo.core.usual_updates import UsualUpdates
 
 
@@ -23,6 +23,19 @@ class CohortState:
 
 
 @dataclass(frozen=True)
+class Credit:
+    """What clients have learnt of a cohort's model in rounds of other cohorts, which they were sent to by chance."""
+
+    movement: FloatArray  # (parameters,) mean of their updates
+    weight: float  # of all of these together, as the aggregator has it
+
+    def and_of(self, movement: FloatArray, weight: float) -> "Credit":
+        """Return the mean of this and of others' updates."""
+        both = self.weight + weight
+        return Credit((self.weight * self.movement + weight * movement) / both, both)
+
+
+@dataclass(frozen=True)
 class CoordinatorState:
     """The server's whole state; its cohorts change by `auxo.core.owners.commit` alone."""
 
@@ -32,6 +45,9 @@ class CoordinatorState:
     owners: Mapping[CohortId, int] = field(default_factory=dict)  # epochs of owners, of leaves that were taken over
     guard: OwnState = NOTHING  # the guard's; one that bans has a table of clients here
     secret: str = field(default="", repr=False)  # of the run, up to 64 characters; no client ever hears it
+    credits: Mapping[CohortId, Credit] = field(
+        default_factory=dict
+    )  # that leaves have until they close their next round
 
     def epoch(self, leaf: CohortId) -> int:
         """Return the epoch of a leaf's owner; another owner has a larger one."""

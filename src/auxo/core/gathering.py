@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from auxo.core.aggregators import Accumulator, Report
+from auxo.core.aggregators import Accumulator, Report, WeightedMean
 from auxo.core.asking import Answer
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.rewards import relative_length
@@ -147,6 +147,7 @@ class Gathered:
     placed: IntArray | None = None  # (len(rows),) which model each moves or belongs to; -1: none
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
+    weights: tuple[float, ...] = ()  # of what is behind each movement that is a mean; 0: it is none
 
     def take(self, mine: BoolArray) -> "Gathered":
         """Return what some of the participants with a valid update have answered; what moves models stays as it is."""
@@ -285,6 +286,7 @@ def gather(
         placed=np.array(placed, dtype=np.int64),
         centres=tuple(one.centres for one in answers),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
+        weights=tuple(one.weight if isinstance(one, WeightedMean) else 0.0 for one in sums),
     )
 
 

@@ -1,8 +1,8 @@
 """Lost clients: participants that compare the leaves' models on their own samples, and train the best.
 
 After a partition a client may be in the wrong cohort, and a newcomer is anywhere. Those whose cohort has not yet been
-confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better does not move
-the cohort's model, and is told where it belongs. Not in the paper.
+confirmed by comparisons are offered all leaves' models, the cohort's own first. Who likes another better trains that
+one, and is told where it belongs. Its update moves nothing, or is credited to the other cohort. Not in the paper.
 """
 
 from dataclasses import dataclass, replace
@@ -58,27 +58,30 @@ def _wanted(participations: IntArray, confirmations: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class OfOwnModel:
-    """Admits nobody who has trained another leaf's model, and everybody who has found the cohort's own to be best."""
+    """Admits those who have found a model to be better than all others, and lets another decide about the rest."""
 
-    otherwise: Admission  # decides about the rest
-    has_found: BoolArray  # (participants,) trains the cohort's own model only if it is better than all others
-
-    offered: int  # leaves' models; other numbers are of models that the cohort holds itself
+    otherwise: Admission
+    has_found: BoolArray  # (participants, offered) compares, and would train this model only if it were the best
+    credits: bool  # who has trained another leaf's model moves that one
 
     def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         """Return which of the cohort's models an update may move."""
-        if _OWN < model < self.offered:
-            return None
+        if _OWN < model < self.has_found.shape[1]:  # other numbers are of models that the cohort holds itself
+            return model if self.credits and self.has_found[row, model] else None
         moved = self.otherwise.place(row, examined, model)
-        return model if moved is None and self.has_found[row] else moved
+        return model if moved is None and self.has_found[row, _OWN] else moved
 
 
-def of_own_model(closing: Closing, otherwise: Admission) -> Admission:
-    """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has."""
+def of_own_model(closing: Closing, otherwise: Admission, *, crediting: bool = False) -> Admission:
+    """Return who decides in a round in which some may have compared models; ``otherwise`` where nobody has.
+
+    With ``crediting`` who has trained another leaf's model moves that one, where updates are averaged.
+    """
     compared = closing.participants.asks.model == LEAST_LOSS
     if not compared.any():
         return otherwise
-    return OfOwnModel(otherwise, compared & _is_unlike_others(closing)[_OWN], len(closing.models))
+    has_found = compared[:, None] & _is_unlike_others(closing)[None, :]
+    return OfOwnModel(otherwise, has_found, crediting and closing.averages)
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:
@@ -103,10 +106,17 @@ def all_have_left(
     return Outcome(stepped(closing, gathered, aggregator), affinities=nothing)
 
 
-def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outcome:
+def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome, found: IntArray | None = None) -> Outcome:
     """Return the outcome of `own_answers` as one of all: with no reward for those who left, and where they belong.
 
     Where the best models are alike, as after a partition, a comparison has said nothing.
+
+    Args:
+        closing: the round.
+        gathered: its answers.
+        outcome: of those who have trained the cohort's own models.
+        found: (answers,) place of the model that each of those who compare belongs to, whatever it has chosen; -1, or
+            None: what it has chosen says it.
     """
     said = outcome.affinities
     compared = (closing.participants.asks.model == LEAST_LOSS)[gathered.rows]
@@ -114,11 +124,14 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome) -> Outco
         return outcome
     mine = _is_own(closing, gathered)
     tells = compared & _is_unlike_others(closing)[np.where(compared, gathered.model, _OWN)]
+    placed = np.where(tells, gathered.model, -1)
+    if found is not None:
+        placed = np.where(compared & (found >= 0), found, placed)
     told = Affinities(
         instant_reward=_spread(said.instant_reward, mine),
         similarity=_spread(said.similarity, mine),
         generation=said.generation,
-        placed=np.where(tells, gathered.model, -1),
+        placed=placed,
     )
     return replace(outcome, affinities=told)
 

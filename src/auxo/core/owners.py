@@ -6,10 +6,10 @@ Leaves whose rounds are one have one owner, and so have all cohorts of an algori
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_state import CohortState, CoordinatorState, Credit
 from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.own_state import OwnState
 from auxo.core.types import CohortId, Float32Array
@@ -38,6 +38,8 @@ class Change:
     cohorts: Mapping[CohortId, CohortState]  # that take their place: themselves, or what a decision has made of them
     branches: tuple[Branch, ...] = ()  # that the tree gains
     table: OwnState | None = None  # of clients, if the algorithm has one; None: as it was
+    spent: tuple[CohortId, ...] = ()  # leaves that have made use of what was credited to them
+    credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # to leaves of whatever owner, if they still are
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,11 @@ def commit(state: CoordinatorState, epoch: int, change: Change) -> CoordinatorSt
     if epoch > 0:
         owners |= dict.fromkeys(change.cohorts, epoch)
     table = state.table if change.table is None else change.table
-    return replace(state, tree=tree, cohorts=cohorts, table=table, owners=owners)
+    credited = {leaf: one for leaf, one in state.credits.items() if leaf in cohorts and leaf not in change.spent}
+    for leaf, more in change.credits.items():
+        if leaf in cohorts:
+            credited[leaf] = credited[leaf].and_of(more.movement, more.weight) if leaf in credited else more
+    return replace(state, tree=tree, cohorts=cohorts, table=table, owners=owners, credits=credited)
 
 
 def commit_as_owner(state: CoordinatorState, change: Change) -> CoordinatorState:

@@ -23,6 +23,21 @@ class GroupSize:
 
 
 @dataclass(frozen=True)
+class TargetSummary:
+    """A number to be learned, in the units of the data, or a label that samples may have (1) or not (0)."""
+
+    name: str
+    mean: float
+    deviation: float
+    least: float
+    greatest: float
+    client_least: float  # of the means of clients
+    client_greatest: float
+    client_deviation: float  # of the means of clients
+    by_chance: float  # the same, if each client had drawn as many from everybody's
+
+
+@dataclass(frozen=True)
 class Description:
     """A data set in numbers; arrays have one entry for each client, in the population's order."""
 
@@ -39,7 +54,7 @@ class Description:
     skew_by_chance: FloatArray  # the same if each client had drawn as many labels from everybody's
     groups: tuple[GroupSize, ...]
     task: LearningTask = "classification"  # of others there are no classes that clients could differ in
-    targets: tuple[str, ...] = ()  # names of what is learned then
+    targets: tuple[TargetSummary, ...] = ()  # what is learned then
 
     @property
     def clients(self) -> int:
@@ -77,8 +92,33 @@ def describe(data: FederatedData, group_names: Sequence[str] = ()) -> Descriptio
         skew_by_chance=by_chance,
         groups=_groups(data, sizes, group_names),
         task=data.task,
-        targets=() if data.targets is None else data.preparation.classes,
+        targets=_targets(data, client, sizes),
     )
+
+
+def _targets(data: FederatedData, client: IntArray, sizes: IntArray) -> tuple[TargetSummary, ...]:
+    if data.targets is None:
+        return ()
+    answers = data.preparation.predicted(data.answers(np.concatenate([data.train.y, data.test.y])))
+    names = data.preparation.classes or tuple(str(number) for number in range(data.n_classes))
+    has_some = sizes > 0
+    found = []
+    for name, column in zip(names, answers.T, strict=True):
+        means = np.bincount(client, column, minlength=len(sizes))[has_some] / sizes[has_some]
+        found.append(
+            TargetSummary(
+                name=name,
+                mean=float(column.mean()),
+                deviation=float(column.std()),
+                least=float(column.min()),
+                greatest=float(column.max()),
+                client_least=float(means.min()),
+                client_greatest=float(means.max()),
+                client_deviation=float(means.std()),
+                by_chance=float(np.sqrt((column.var() / sizes[has_some]).mean())),
+            )
+        )
+    return tuple(found)
 
 
 def _skew(client: IntArray, y: IntArray, sizes: IntArray, of_class: IntArray) -> tuple[IntArray, FloatArray]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from auxo.core.metric import ACCURACY, Metric
 from auxo.experiments.summary import BASE, Between, MethodSummary, Summary
 
 FEWEST_SEEDS = 3
@@ -30,15 +31,24 @@ class Measure:
         return None if value is None else self.scale * value
 
 
-MEASURES = (
-    Measure("final_accuracy", "final accuracy", 100, "%", 2),
-    Measure("matched_accuracy", "... as matched", 100, "%", 2),
-    Measure("perplexity", "perplexity", 1, "", 3),
-    Measure("worst_10", "worst 10 % of clients", 100, "%", 2),
-    Measure("best_10", "best 10 % of clients", 100, "%", 2),
-    Measure("variance", "variance across clients", 1, "%²", 1),
-    Measure("variance_beyond_binomial", "... beyond small test sets", 1, "%²", 1),
-)
+SCORE_KEYS = frozenset({"final_accuracy", "matched_accuracy", "worst_10", "best_10"})
+"""Keys of what is measured in the unit of the metric."""
+
+
+def measures(metric: Metric) -> tuple[Measure, ...]:
+    """Return what is told of each method whose clients are scored by a metric."""
+    scale, unit, digits = metric.scale, metric.unit, 2 if metric.is_fraction else 4
+    squared, squared_unit, fewer = metric.variance_scale, metric.variance_unit, 1 if metric.is_fraction else 4
+    beyond = Measure("variance_beyond_binomial", "... beyond small test sets", squared, squared_unit, fewer)
+    return (
+        Measure("final_accuracy", f"final {metric.name}", scale, unit, digits),
+        Measure("matched_accuracy", "... as matched", scale, unit, digits),
+        Measure("perplexity", "perplexity", 1, "", 3),
+        Measure("worst_10", "worst 10 % of clients", scale, unit, digits),
+        Measure("best_10", "best 10 % of clients", scale, unit, digits),
+        Measure("variance", "variance across clients", squared, squared_unit, fewer),
+        *((beyond,) if metric == ACCURACY else ()),  # of other scores chance is not known
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ class Comparison:
     methods: tuple[str, ...]  # in the order they ran
     rows: tuple[Row, ...]
     by_seed: dict[str, BySeed]  # for every method but the base
-    metric: str = "accuracy"  # what clients' scores are
+    metric: Metric = ACCURACY  # what clients' scores are
     refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
     troubles: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by method, those of all seeds, each once
     # By each seed, samples included; False: all seeds have those of a file, which intervals then say nothing about.
@@ -137,7 +147,7 @@ def compare(summaries: Sequence[Summary], *, are_clients_drawn: bool = False) ->
                 f"got {', '.join(summary.finished) or 'none'} of seed {summary.seed}; run it again"
             )
     is_anybody_lost = any(one.methods[method].lost for one in summaries for method in methods)
-    rows = (_row(measure, methods, summaries) for measure in MEASURES)
+    rows = (_row(measure, methods, summaries) for measure in measures(summaries[0].metric))
     return Comparison(
         population=summaries[0].population,
         seeds=tuple(summary.seed for summary in summaries),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auxo.core.matching import NOWHERE, Matched
+from auxo.core.metric import ACCURACY, Metric
 from auxo.core.metrics import agreement, spread
 from auxo.core.rng import stream
 from auxo.core.types import BoolArray, Float32Array, FloatArray, InputArray, IntArray
@@ -202,7 +203,13 @@ def _in_parts(rows: IntArray) -> list[IntArray]:
     return np.split(rows, range(_SAMPLES_AT_ONCE, len(rows), _SAMPLES_AT_ONCE))
 
 
-def evaluated(scores: Scores, state: SimulationState, total_participants: int, groups: IntArray | None) -> Evaluated:
+def evaluated(
+    scores: Scores,
+    state: SimulationState,
+    total_participants: int,
+    groups: IntArray | None,
+    metric: Metric = ACCURACY,
+) -> Evaluated:
     """Return the event that tells the scores; ``groups`` are those of the whole population."""
     groups = None if groups is None else groups[scores.clients]
     tree, spent = state.coordinator.tree, state.spent
@@ -225,6 +232,7 @@ def evaluated(scores: Scores, state: SimulationState, total_participants: int, g
         matched_ari=None if groups is None else agreement(scores.matched, groups),
         perplexity=_perplexity(scores),
         tuning_device_s=scores.tuning_device_s,
+        metric=metric,
     )
 
 

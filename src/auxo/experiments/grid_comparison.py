@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.metric import ACCURACY, Metric
 from auxo.experiments.comparison import Interval, interval, mean_between, mean_speedup
 from auxo.experiments.grid import Cell, GridAxis
 from auxo.experiments.summary import BASE, Between, Summary
@@ -19,8 +20,8 @@ class GridRow:
     choices: tuple[str, ...]  # a value of each axis
     method: str
     seeds: tuple[int, ...]  # in which it came to its end
-    accuracy: Interval | None = None  # in per cent; None: it never came to its end
-    difference: Interval | None = None  # from the base of the cell, paired by seed, in points of 100
+    accuracy: Interval | None = None  # as the metric is shown; None: it never came to its end
+    difference: Interval | None = None  # from the base of the cell, paired by seed, in the same unit
     speedup: float | None = None  # in time to the base's best accuracy, mean over seeds
     resource_speedup: float | None = None  # the same in participations
     speedup_between: Between | None = None  # where these means lie
@@ -42,7 +43,7 @@ class GridComparison:
     axes: tuple[GridAxis, ...]
     seeds: tuple[int, ...]
     rows: tuple[GridRow, ...]
-    metric: str = "accuracy"
+    metric: Metric = ACCURACY
     are_clients_drawn: bool = False  # as of a comparison, in all cells
 
 
@@ -70,13 +71,14 @@ def _row(cell: Cell, method: str, summaries: Sequence[Summary]) -> GridRow:
     found = [one.methods[method] for one in ended]
     if not found:
         return GridRow(cell.name, cell.words, method, seeds=(), note=_note(method, summaries))
+    metric = ended[0].metric
     aris = [one.ari for one in found if one.ari is not None]
     return GridRow(
         cell=cell.name,
         choices=cell.words,
         method=method,
         seeds=tuple(one.seed for one in ended),
-        accuracy=interval([100 * one.final_accuracy for one in found]),
+        accuracy=interval([metric.scale * one.final_accuracy for one in found]),
         difference=_difference(method, ended),
         speedup=mean_speedup([one.brought.speedup for one in found]),
         resource_speedup=mean_speedup([one.brought.resource_speedup for one in found]),
@@ -99,7 +101,8 @@ def _difference(method: str, summaries: Sequence[Summary]) -> Interval | None:
     pairs = [(one.methods[method], one.methods[BASE]) for one in summaries if BASE in one.finished]
     if not pairs:
         return None
-    return interval([100 * (ours.final_accuracy - base.final_accuracy) for ours, base in pairs])
+    scale = summaries[0].metric.scale
+    return interval([scale * (ours.final_accuracy - base.final_accuracy) for ours, base in pairs])
 
 
 def _note(method: str, summaries: Sequence[Summary]) -> str:

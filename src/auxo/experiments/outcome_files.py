@@ -11,11 +11,12 @@ All of it is in the method's folder of the run's directory:
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +37,7 @@ _MODELS = "models"
 _TABLE = "clients.csv"
 _TREE = "tree.json"
 _COORDINATOR = "coordinator.safetensors"
+_SUFFIX = ".safetensors"  # of models
 
 _read_branches = cache(lambda: json_reader(_Tree))
 
@@ -69,15 +71,45 @@ COLUMNS = tuple(one.name for one in fields(ClientRow))
 """What clients.csv says of each client; a cell is empty where there is nothing to say."""
 
 
+class MethodFolders(Protocol):
+    """Whoever knows where a method has left its files."""
+
+    def method_folder(self, method: str) -> Path:
+        """Return the folder of a method."""
+        ...
+
+
 def write_outcome(run: RunDirectory, method: str, state: CoordinatorState, trainer: object) -> None:
     """Write a method's models, tree and coordinator's state at the end of its run."""
-    folder = run.method_folder(method)
+    models = ((cohort, stored(trainer, kept.server.weights)) for cohort, kept in state.cohorts.items())
+    write_models(run.method_folder(method), state.tree, models)
+    write_whole(run.method_folder(method) / _COORDINATOR, to_bytes(state))
+
+
+def write_models(folder: Path, tree: CohortTree, models: Iterable[tuple[CohortId, bytes]]) -> None:
+    """Write the tree and the models of its leaves as safetensors files; those of other cohorts go."""
     (folder / _MODELS).mkdir(parents=True, exist_ok=True)
-    for cohort, kept in state.cohorts.items():
-        write_whole(model_file(run, method, cohort), stored(trainer, kept.server.weights))
-    tree = _Tree(state.tree.branches, state.tree.leaves)
-    write_whole(folder / _TREE, (json.dumps(asdict(tree), indent=2) + "\n").encode())
-    write_whole(folder / _COORDINATOR, to_bytes(state))
+    for cohort, content in models:
+        write_whole(folder / _MODELS / f"{cohort}{_SUFFIX}", content)
+    for path in (folder / _MODELS).glob(f"*{_SUFFIX}"):
+        if path.name.removesuffix(_SUFFIX) not in tree.leaves:
+            path.unlink()
+    written = _Tree(tree.branches, tree.leaves)
+    write_whole(folder / _TREE, (json.dumps(asdict(written), indent=2) + "\n").encode())
+
+
+def write_clients(folder: Path, rows: Iterable[ClientRow]) -> None:
+    """Write clients.csv."""
+    write_csv(folder / _TABLE, chain([COLUMNS], map(_cells, rows)))
+
+
+def _cells(row: ClientRow) -> list[object]:
+    said = [getattr(row, name) for name in COLUMNS]
+    shown = {None: "", True: "yes", False: "no"}
+    return [
+        shown[one] if one is None or isinstance(one, bool) else f"{one:.6g}" if isinstance(one, float) else one
+        for one in said
+    ]
 
 
 def write_client_tables(run: RunDirectory, names: Sequence[str]) -> None:
@@ -97,12 +129,12 @@ def losers_of(run: RunDirectory, names: Sequence[str], are_hits: bool = True) ->
     return {method: losers for method, losers in found.items() if losers is not None}
 
 
-def model_file(run: RunDirectory, method: str, cohort: str) -> Path:
+def model_file(run: MethodFolders, method: str, cohort: str) -> Path:
     """Return where the model of a cohort is."""
-    return run.method_folder(method) / _MODELS / f"{cohort}.safetensors"
+    return run.method_folder(method) / _MODELS / f"{cohort}{_SUFFIX}"
 
 
-def read_model(run: RunDirectory, method: str, cohort: str, trainer: object) -> Float32Array:
+def read_model(run: MethodFolders, method: str, cohort: str, trainer: object) -> Float32Array:
     """Return the flat weights of a cohort's model."""
     path = model_file(run, method, cohort)
     try:
@@ -114,7 +146,7 @@ def read_model(run: RunDirectory, method: str, cohort: str, trainer: object) -> 
         raise FileError(f"{path}: {error}") from error
 
 
-def read_tree(run: RunDirectory, method: str) -> CohortTree:
+def read_tree(run: MethodFolders, method: str) -> CohortTree:
     """Return the tree that a method's cohorts stand in."""
     path, content = _left(run, method, _TREE, "the tree of a method that has finished")
     try:
@@ -123,7 +155,7 @@ def read_tree(run: RunDirectory, method: str) -> CohortTree:
         raise FileError(f"{path}: expected a cohort tree as JSON: {error}; {_REMEDY}") from error
 
 
-def read_coordinator(run: RunDirectory, method: str, own_states: tuple[type, ...]) -> CoordinatorState:
+def read_coordinator(run: MethodFolders, method: str, own_states: tuple[type, ...]) -> CoordinatorState:
     """Return the coordinator's state at a method's end; ``own_states`` are those of the method's parts."""
     path, content = _left(run, method, _COORDINATOR, "a coordinator's state")
     try:
@@ -132,7 +164,7 @@ def read_coordinator(run: RunDirectory, method: str, own_states: tuple[type, ...
         raise FileError(f"{path}: {error}") from error
 
 
-def read_client_table(run: RunDirectory, method: str) -> tuple[ClientRow, ...]:
+def read_client_table(run: MethodFolders, method: str) -> tuple[ClientRow, ...]:
     """Return the rows of clients.csv."""
     path, content = _left(run, method, _TABLE, "a table of clients")
     try:
@@ -141,7 +173,7 @@ def read_client_table(run: RunDirectory, method: str) -> tuple[ClientRow, ...]:
         raise file_error(path, "file", "a table of clients", f"none ({error})", _REMEDY) from error
 
 
-def _left(run: RunDirectory, method: str, name: str, what: str) -> tuple[Path, bytes]:
+def _left(run: MethodFolders, method: str, name: str, what: str) -> tuple[Path, bytes]:
     """Return a file that a method leaves at its end."""
     path = run.method_folder(method) / name
     try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.matching import NOWHERE
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.experiments.evaluation import by_sample
 from auxo.population.federated_data import FederatedData, Samples
@@ -22,6 +23,7 @@ MOST_SAMPLES = 100
 """Samples of a client that each model is tried on at most; our choice."""
 
 _CANNOT_TELL = 1.0  # standard errors of the mean difference in loss within which both children are followed; our choice
+_SURE = 2.0  # standard errors that a margin must be above zero; our choice
 _BYTES_PER_PARAMETER = 4
 
 
@@ -33,11 +35,14 @@ class Placed:
     loss: FloatArray  # (clients,) mean under the leaf's model, on the samples that were tried; NaN: nothing was tried
     margin: FloatArray  # (clients,) by how much the loss of the next best leaf that was tried is larger; NaN: no other
     models: IntArray  # (clients,) models that were downloaded and tried
-    samples: IntArray  # (clients,) samples whose loss was worked out, once for each model they were tried with
+    samples: IntArray  # (clients,) that each of these was tried on
+    rival: tuple[CohortId | None, ...]  # the next best leaf that was tried; None: no other
+    losses: FloatArray  # (clients, leaves) mean under each leaf's model; NaN: it was not tried
+    is_sure: BoolArray  # (clients,) no other leaf was tried, or the margin is beyond the chance of so few samples
 
     def device_s(self, devices: Devices, n_params: int) -> FloatArray:
         """Return how long each client's device was busy with it; nothing is uploaded but a name."""
-        work = Work(np.zeros_like(self.samples), self.samples, self.models)
+        work = Work(np.zeros_like(self.samples), self.models * self.samples, self.models)
         rows, model_bytes = np.arange(len(self.samples)), n_params * _BYTES_PER_PARAMETER
         # An update is part of every duration; here none is sent.
         upload_s = 8 * model_bytes / devices.upload_bps[rows]
@@ -84,6 +89,7 @@ class _Walk:
         is_here = np.zeros((n, cohorts), dtype=np.bool_)
         is_here[:, self.tree.index[ROOT]] = True
         losses = np.full((n, cohorts), np.nan)
+        kept = np.full((cohorts, counts.sum()), np.nan, dtype=np.float32)  # of every sample, leaves only
         for branch in self.tree.branches:  # a cohort's own partition comes before those of its children
             clients = np.flatnonzero(is_here[:, self.tree.index[branch.cohort]])
             if len(clients) == 0:
@@ -93,26 +99,46 @@ class _Walk:
             owner = np.repeat(np.arange(len(clients)), counts[clients])
             here = _means(of_sample, owner, counts[clients])
             losses[np.ix_(clients, children)] = here
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+                kept[np.ix_(children, self.tried.positions(clients))] = of_sample
             is_here[np.ix_(clients, children)] = _worth_following(of_sample, here, owner, counts[clients])
         tried = (~np.isnan(losses)).sum(axis=1)
-        best, loss, margin = self._best_leaf(losses, is_here)
-        names = self.tree.cohorts
-        return Placed(tuple(names[place] for place in best), loss, margin, tried, tried * counts)
+        best, rival = self._best_leaf(losses, is_here)
+        names, rows, alone = self.tree.cohorts, np.arange(n), rival == NOWHERE
+        loss = losses[rows, best]
+        with np.errstate(invalid="ignore"):  # models that have all diverged tell nothing
+            margin, error = np.where(alone, np.nan, losses[rows, rival] - loss), self._error(kept, best, rival)
+        return Placed(
+            cohort=tuple(names[place] for place in best),
+            loss=loss,
+            margin=margin,
+            models=tried,
+            samples=np.where(tried > 0, counts, 0),
+            rival=tuple(None if place == NOWHERE else names[place] for place in rival),
+            losses=losses[:, [self.tree.index[leaf] for leaf in self.tree.leaves]],
+            is_sure=(alone & ~np.isinf(loss)) | (margin > _SURE * error),
+        )
 
-    def _best_leaf(self, losses: FloatArray, is_here: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return the leaf with the least loss among those that a client has come to, and how the next best compares."""
+    def _error(self, kept: Float32Array, best: IntArray, rival: IntArray) -> FloatArray:
+        """Return the standard error of each client's margin; infinite for a single sample."""
+        counts = self.tried.counts()
+        owner, samples = np.repeat(np.arange(len(counts)), counts), np.arange(kept.shape[1])
+        further = kept[rival[owner], samples].astype(np.float64) - kept[best[owner], samples]
+        mean = _means(further[np.newaxis], owner, counts)[:, 0]
+        squares = _means(np.square(further - mean[owner])[np.newaxis], owner, counts)[:, 0]
+        return np.where(counts > 1, np.sqrt(squares / np.maximum(counts - 1, 1)), np.inf)
+
+    def _best_leaf(self, losses: FloatArray, is_here: BoolArray) -> tuple[IntArray, IntArray]:
+        """Return the leaf with the least loss among those that a client has come to, and the next best or NOWHERE."""
         if len(self.tree.leaves) == 1:
-            nothing = np.full(len(losses), np.nan)
-            return np.zeros(len(losses), dtype=np.int64), nothing, nothing
+            return np.zeros(len(losses), dtype=np.int64), np.full(len(losses), NOWHERE)
         leaves = np.where(self.tree.is_leaf & ~np.isnan(losses), losses, np.inf)
         reached = np.where(is_here, leaves, np.inf)
-        best = reached.argmin(axis=1)
-        rows = np.arange(len(losses))
+        places = np.flatnonzero(self.tree.is_leaf)  # a leaf, even where all models have diverged
+        best = places[reached[:, places].argmin(axis=1)]
         others = leaves.copy()
-        others[rows, best] = np.inf
-        next_best = others.min(axis=1)
-        loss = losses[rows, best]
-        return best, loss, np.where(np.isinf(next_best), np.nan, next_best - loss)
+        others[np.arange(len(losses)), best] = np.inf
+        return best, np.where(np.isinf(others.min(axis=1)), NOWHERE, others.argmin(axis=1))
 
     def _model(self, cohort: CohortId) -> Float32Array:
         """Return the model that stands for a cohort."""

@@ -61,6 +61,11 @@ _read_stamp = cache(lambda: json_reader(Stamp))
 _read_model_inputs = cache(lambda: json_reader(ModelInputs))
 
 
+def is_federation(path: Path) -> bool:
+    """Return whether a directory is that of a federation on Flower: events stand there themselves, below no method."""
+    return (path / _EVENTS).is_file() and not RunDirectory.is_at(path)
+
+
 def is_method_name(name: str) -> bool:
     """Return whether a method of this name can have a folder of its own in a run directory.
 

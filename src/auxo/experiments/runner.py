@@ -10,6 +10,7 @@ from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
+from auxo.experiments.cohort_profiles import profile_cohorts, write_profiles
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.engines import make_engine
@@ -31,7 +32,7 @@ from auxo.experiments.run_checkpoints import Found, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.stamp import Stamp, make_stamp
 from auxo.experiments.summary import Status, Summary, summarise
-from auxo.experiments.troubles import Trouble, at_chance, troubles_of
+from auxo.experiments.troubles import Look, Trouble, at_chance, troubles_of
 from auxo.experiments.world import make_world
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import note_on
@@ -45,7 +46,7 @@ from auxo.runtime.engine import Engine
 from auxo.runtime.recorder import Recorder
 from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
-from auxo.training.trainer import Trainer, score_name, scoring
+from auxo.training.trainer import Trainer, metric_of, scoring
 
 _APART = 1_000_003  # between the seeds of several initial models: no two runs that people compare share one
 
@@ -140,13 +141,14 @@ def _run_all(
     found = _found(checkpoints, directory, runs, done, on_note)
     told = {name: directory.events(name).events for name in done} if found is None else dict(found.finished)
     finished = list(told)
-    troubles = {name: _words(_troubles(runs[name][0], events, config, data)) for name, events in told.items()}
+    look = Look(config, data, inner.trainer)
+    troubles = {name: _words(_troubles(runs[name][0], events, look)) for name, events in told.items()}
 
     def write_summary(status: Status) -> Summary:
         # Of a method that was interrupted only the disk has the events.
         events = {method: told.get(method) or directory.events(method).events for method in directory.methods()}
-        metric = score_name(data.task, config.training.metric)
-        losers = losers_of(directory, data.client_names, metric == "accuracy")
+        metric = metric_of(inner.trainer)
+        losers = losers_of(directory, data.client_names, scoring(inner.trainer) is None)
         summary = summarise(data.name, config.seed, status, events, finished, troubles)
         ended = {name: replace(method, losers=losers.get(name)) for name, method in summary.methods.items()}
         left_out = {short_name(method): words for method, words in refused.items()}
@@ -190,7 +192,7 @@ def _about_data(config: Config, data: FederatedData, trainer: Trainer) -> Iterat
     if (note := note_on(trainer)) is not None:
         yield note
     if (own := scoring(trainer)) is not None:
-        yield f'"accuracy" stands for a score of its own here: {own.score_words}'
+        yield f"clients are scored by {own.score_words}"
 
 
 def _done_before(directory: RunDirectory, methods: Iterable[str], stamp: Stamp) -> list[str]:
@@ -230,12 +232,12 @@ def _why_no_partition(run: MethodRun, config: Config, data: FederatedData) -> st
     return why_no_partition(run.rules.algorithm, training.participants, training.rounds, data.n_clients)
 
 
-def _troubles(run: MethodRun, events: Sequence[Event], config: Config, data: FederatedData) -> tuple[Trouble, ...]:
+def _troubles(run: MethodRun, events: Sequence[Event], look: Look) -> tuple[Trouble, ...]:
     """Return what has to be known of a run that has ended, by its events alone: they are all that is left of some."""
-    troubles = troubles_of(events, config, data)
+    config, data = look.config, look.data
+    troubles = troubles_of(events, look)
     curve = [event for event in events if isinstance(event, Evaluated)]
-    counts_hits = score_name(data.task, config.training.metric) == "accuracy"
-    if counts_hits and not any(trouble.is_failure for trouble in troubles):  # that says it all
+    if scoring(look.trainer) is None and not any(trouble.is_failure for trouble in troubles):  # that says it all
         clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
         chance = at_chance(curve[-1].accuracy, clients, data)
         troubles = (*troubles, *(() if chance is None else (chance,)))
@@ -318,7 +320,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
 
     def evaluate() -> Scores:
         scores = score_clients(trainer, data, simulation, state, clients, measured)
-        tell(evaluated(scores, state, config.training.participants, data.groups))
+        tell(evaluated(scores, state, config.training.participants, data.groups, metric_of(trainer)))
         return scores
 
     scores: Scores | None = None if found is None else found.scores
@@ -338,7 +340,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     if kept is not None:
         kept.end(state, scores)
     curve = tuple(event for event in events if isinstance(event, Evaluated))
-    troubles = _troubles(run, events, config, data)
+    troubles = _troubles(run, events, Look(config, data, trainer))
     return MethodResult(run.label, number, curve[-1], curve, scores, state, tuple(events), troubles)
 
 
@@ -386,7 +388,10 @@ def _record(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made o
     result = run_method(method, config, data, on_event, stage, kept)
     if result.number > 0:
         directory.replace_events(folder, result.events)
-    directory.write_clients(folder, result.client_scores(data))
+    scores = result.client_scores(data)
+    directory.write_clients(folder, scores)
+    if len(np.unique(scores.cohort)) > 1:
+        write_profiles(directory, folder, profile_cohorts(data, scores))
     write_outcome(directory, folder, result.state.coordinator, stage.trainer)
     write_client_tables(directory, data.client_names)
     return result

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
+from auxo.core.metric import ACCURACY, Metric
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import Evaluated, Event
 
@@ -102,7 +103,7 @@ class Summary:
     seed: int
     status: Status
     methods: dict[str, MethodSummary]  # by name, in the order they ran
-    metric: str = "accuracy"  # what clients' scores are, here and in events, wherever accuracy is spoken of
+    metric: Metric = ACCURACY  # what clients' scores are, here and in events, wherever accuracy is spoken of
     refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
 
     @property

@@ -9,12 +9,13 @@ Each name is imported when it is asked for: a client needs numpy and flwr, and n
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from auxo.flower.affinity_file import cohort_of
     from auxo.flower.client import AuxoClientApp, AuxoMod, half_of, third_of
     from auxo.flower.foreign_step import CohortSeen
     from auxo.flower.result import AuxoResult
     from auxo.flower.strategy import AuxoStrategy
 
-__all__ = ["AuxoClientApp", "AuxoMod", "AuxoResult", "AuxoStrategy", "CohortSeen", "half_of", "third_of"]
+__all__ = ["AuxoClientApp", "AuxoMod", "AuxoResult", "AuxoStrategy", "CohortSeen", "cohort_of", "half_of", "third_of"]
 
 _PLACES = {
     "AuxoClientApp": "auxo.flower.client:AuxoClientApp",
@@ -22,6 +23,7 @@ _PLACES = {
     "AuxoResult": "auxo.flower.result:AuxoResult",
     "AuxoStrategy": "auxo.flower.strategy:AuxoStrategy",
     "CohortSeen": "auxo.flower.foreign_step:CohortSeen",
+    "cohort_of": "auxo.flower.affinity_file:cohort_of",
     "half_of": "auxo.flower.client:half_of",
     "third_of": "auxo.flower.client:third_of",
 }

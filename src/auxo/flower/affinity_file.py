@@ -31,8 +31,8 @@ def load_client(
 ) -> Client:
     """Return a node's client half with the record that it has of this federation; without one it will explore."""
     client = Client(node_id, settings=settings, mods=mods)
-    state = context.state.config_records.get(KEY)
-    kept = state.get("record") if state is not None and state.get("federation") == federation else None
+    state = _kept(context)
+    kept = state.get("record") if state.get("federation") == federation else None
     if isinstance(kept, bytes) and _takes_up(client, kept, "the record in the context's state"):
         return client
     path = _path(context, federation)
@@ -49,7 +49,7 @@ def load_client(
 def keep_client(context: Context, client: Client, federation: str, *, to_file: bool) -> None:
     """Keep a client's record in the state, and in the file where there is one and the record has news."""
     record = client.record_to_bytes()
-    context.state[KEY] = ConfigRecord({"federation": federation, "record": record})
+    context.state[KEY] = ConfigRecord({**_kept(context), "federation": federation, "record": record})
     path = _path(context, federation)
     if path is None or not to_file:
         return
@@ -59,6 +59,24 @@ def keep_client(context: Context, client: Client, federation: str, *, to_file: b
         _forget_oldest(path.parent)
     except (OSError, FileError) as error:
         LOG.warning("%s: the affinity record cannot be kept there (%s); it lasts as long as this run", path, error)
+
+
+def note_cohort(context: Context, cohort: str) -> None:
+    """Keep whose model a node was sent."""
+    context.state[KEY] = ConfigRecord({**_kept(context), "cohort": cohort})
+
+
+def cohort_of(context: Context) -> str | None:
+    """Return the cohort of the node whose context it is: the one whose model it was last sent.
+
+    An app may ask in its training and in its evaluation. None: no server with an `AuxoStrategy` has said it yet.
+    """
+    cohort = _kept(context).get("cohort")
+    return cohort if isinstance(cohort, str) else None
+
+
+def _kept(context: Context) -> ConfigRecord:
+    return context.state.config_records.get(KEY, ConfigRecord())
 
 
 def _takes_up(client: Client, record: bytes, where: str) -> bool:

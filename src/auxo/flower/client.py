@@ -5,7 +5,7 @@ ever, ``evaluate`` to compare and to judge models. It needs numpy and flwr, and 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,8 @@ from flwr.common.constant import ErrorCode
 from auxo.core.asking import Answer, Ask, Failure, Losses, Part
 from auxo.core.client_mod import ClientMod, through
 from auxo.core.types import Float32Array, FloatArray, IntArray
-from auxo.flower.affinity_file import keep_client, load_client
+from auxo.flower.affinity_file import keep_client, load_client, note_cohort
+from auxo.flower.legacy import how_to_migrate
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.wire import (
@@ -91,6 +92,8 @@ class NodeHalf:
             return train(message, context)
         node_id = message.metadata.dst_node_id
         client = load_client(context, node_id, asked.federation, asked.settings, self.mods)
+        if asked.cohort is not None:
+            note_cohort(context, asked.cohort)
         learnt = self._learn(client, asked)
         if learnt:
             keep_client(context, client, asked.federation, to_file=True)
@@ -317,7 +320,7 @@ class AuxoClientApp(ClientApp):
     that the app does not train on, is what compares and judges models: its reply's metrics have to name a loss.
 
     Args:
-        client_fn: see `ClientApp`.
+        client_fn: none: it is of Flower's older API.
         mods: see `ClientApp`.
         halves: the app honours ``auxo-half`` in its config, in training and in evaluation: see `half_of`. Then clients
             whose evaluation has no samples of its own can judge models by the half that they do not train on.
@@ -328,12 +331,13 @@ class AuxoClientApp(ClientApp):
             the app's metrics say besides ``num-examples`` is the app's own, and does not pass through them.
 
     Raises:
+        TypeError: there is a ``client_fn``; the message says how to move on from it.
         ValueError: a mod hides updates from the server.
     """
 
     def __init__(
         self,
-        client_fn: Callable[[Context], object] | None = None,
+        client_fn: None = None,
         mods: list[Mod] | None = None,
         *,
         halves: bool = False,
@@ -341,8 +345,11 @@ class AuxoClientApp(ClientApp):
         losses: tuple[str, ...] = LOSSES,
         client_mods: Sequence[ClientMod] = (),
     ) -> None:
+        given: object = client_fn  # by somebody who has not looked at its type
+        if given is not None:
+            raise TypeError(how_to_migrate("client_fn"))
         _refuse_hiding(mods or [])
-        super().__init__(client_fn, mods)  # type: ignore[arg-type]  # a legacy client, which Flower checks itself
+        super().__init__(None, mods)
         self._half = NodeHalf(halves, losses, tuple(client_mods), thirds)
 
     def __call__(self, message: Message, context: Context) -> Message:
@@ -370,7 +377,13 @@ class AuxoMod:
         self._app: ClientApp | None = None
 
     def of(self, app: ClientApp) -> ClientApp:
-        """Return the app, whose evaluation is now used, and which answers check-ins by query."""
+        """Return the app, whose evaluation is now used, and which answers check-ins by query.
+
+        Raises:
+            TypeError: it has a ``client_fn``; the message says how to move on from it.
+        """
+        if app._call is not None:  # nothing else tells that it has a client_fn
+            raise TypeError(how_to_migrate("client_fn"))
         self._app = app
 
         @app.query(CHECK_IN_ACTION)

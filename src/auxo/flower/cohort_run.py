@@ -67,8 +67,11 @@ class CohortRun:
                 time.sleep(nap_s)
         for cohort in server.tree.leaves:
             self.state.result(cohort).arrays = self.state.arrays(cohort)
-        self.narrator.run_ends()
-        return collected(self.state.history, server.tree, max(server.cohorts, key=server.share))
+        members = self.state.members(self.post.grid.get_node_ids())
+        self.narrator.run_ends(members)
+        strategies = {leaf: self.state.entry(leaf).strategy for leaf in server.tree.leaves}
+        largest = max(server.cohorts, key=server.share)
+        return collected(self.state.history, server.tree, largest, strategies, members)
 
     def _is_over(self) -> bool:
         if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):

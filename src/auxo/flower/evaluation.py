@@ -41,7 +41,7 @@ class Evaluation:
             return None
         given = [message.content for message in messages]
         with_ours = {id(content): content for content in given}  # what the base gives to several is serialised once
-        with_ours = {number: ask(content, self.state.head) for number, content in with_ours.items()}
+        with_ours = {number: ask(content, self.state.head, cohort=cohort) for number, content in with_ours.items()}
         for message, content in zip(messages, given, strict=True):
             node = message.metadata.dst_node_id
             feedback = self.state.mailbox.feedback_for(node)

@@ -19,7 +19,7 @@ from auxo.core.own_state import OwnState, own
 from auxo.core.types import Float32Array, FloatArray
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays, mean_of
-from auxo.flower.strategy_state import recall, remembered
+from auxo.flower.strategy_state import hand_over
 from auxo.flower.wire import message_of
 
 
@@ -88,11 +88,8 @@ class StrategyTable:
         """Return the entry with a strategy that was made for this cohort, with what the one so far remembers."""
         entry = self.of(kept)
         if self.asks_cohort and entry.made_for != cohort:
-            state = remembered(entry.strategy, self.make(entry.made_for))
-            if state.others:  # what cannot be told from the outside stays, and so do settings of the cohort it was for
-                return entry
             strategy = self.make(cohort)
-            recall(strategy, state)
+            hand_over(entry.strategy, strategy, self.make(entry.made_for))
             entry.strategy, entry.made_for = strategy, cohort
         return entry
 

@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,10 +12,11 @@ from flwr.app import MetricRecord
 
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId
+from auxo.flower.legacy import why_old
 from auxo.flower.logs import LOG
 from auxo.flower.post import Exchange, Reply
 from auxo.flower.run_state import RunState
-from auxo.protocol.events import CohortEnded, EmptyRound, Event, Measured
+from auxo.protocol.events import CohortEnded, CohortMembers, EmptyRound, Event, Measured
 from auxo.protocol.messages import Task, TaskFailure, TaskResult
 from auxo.protocol.notes import NO_EVALUATION, NO_JUDGEMENT, TrialsSeen, renamed
 from auxo.runtime.closing import Closed
@@ -86,6 +87,12 @@ class Narrator:
         """A cohort has been partitioned."""
         leaves = self.state.server.tree.leaves_of(cohort)
         LOG.info("cohort %s is partitioned into %s", cohort, ", ".join(leaves))
+        self._tells_members(leaves, self.state.members())
+
+    def _tells_members(self, leaves: Iterable[CohortId], members: Mapping[CohortId, tuple[int, ...]]) -> None:
+        time_s, server = self.state.clock_s, self.state.server
+        for leaf in leaves:
+            self.on_event(CohortMembers(time_s, leaf, server.round(leaf), tuple(map(str, members[leaf]))))
 
     def measures(self, cohort: CohortId, number: int, source: str, metrics: MetricRecord) -> None:
         """Metrics of a round have come, of which a record has the finite numbers."""
@@ -106,12 +113,12 @@ class Narrator:
         if reasons:
             ((most, _),) = reasons.most_common(1)
             LOG.warning(
-                "cohort %s, round %d: %d of %d nodes failed, most often by: %.300s",
+                "cohort %s, round %d: %d of %d nodes failed, most often by: %s",
                 exchange.cohort,
                 exchange.round,
                 reasons.total(),
                 len(results),
-                most,
+                why_old(most),
             )
 
     def judges(self, tasks: Mapping[int, Task], replies: Mapping[int, Reply]) -> None:
@@ -127,8 +134,9 @@ class Narrator:
         if asked and not judged:
             self._once(f"{NO_EVALUATION}. Without that no cohort is ever partitioned")
 
-    def run_ends(self) -> None:
-        """Say of which partitions nobody knows yet, and what metrics are of where a partition was made."""
+    def run_ends(self, members: Mapping[CohortId, tuple[int, ...]]) -> None:
+        """Say who is where, of which partitions nobody knows yet, and what metrics are of where one was made."""
+        self._tells_members(members, members)
         if self.state.server.tree.branches and self.is_apart is not None:
             LOG.info("%s", _OF_THE_REST if self.is_apart else _OF_THE_SAME)
         for cohort in sorted(self._on_trial):

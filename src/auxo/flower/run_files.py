@@ -2,16 +2,20 @@
 
 checkpoints/     the last two, see `auxo.files.checkpoint_store`
 events.jsonl     one line for each thing that happened, see `auxo.protocol.events`
+models/          a safetensors file for each cohort, with the names of the app's own arrays; when the run ends
+tree.json        every partition; then, too
+clients.csv      which node is in which cohort, a row for each node that has said so; then, too
 report.html      what became of it, on a page; written when the run ends, and again by `auxo report`
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
@@ -117,6 +121,27 @@ class RunFiles:
             run = self._run
             self.recorder.commit(lambda marks: _parts(run, marks[-1]))
 
+    def finish(self, members: Mapping[str, Sequence[int]]) -> None:
+        """Leave what can be used: the models of cohorts, the tree, and who is where; `auxo.load` takes it."""
+        if self.recorder is None or self._run is None:
+            return
+        # Tables are for runs that are over: what knows their columns is not loaded before.
+        from auxo.experiments.outcome_files import ClientRow, write_clients, write_models  # noqa: PLC0415
+
+        run, folder, check_ins = self._run, self.recorder.directory, self._run.mailbox.check_ins
+        leaves = run.server.tree.leaves
+        rows = []
+        for leaf in leaves:
+            for node in members.get(leaf, ()):
+                said = check_ins.get(node, CheckIn(node))
+                reward = None if said.request is None else said.request.reward
+                rows.append(ClientRow(str(node), leaf, None, None, 0, reward, said.participations, lost=False))
+        try:
+            write_models(folder, run.server.tree, ((leaf, _stored(run.arrays(leaf))) for leaf in leaves))
+            write_clients(folder, rows)
+        except (OSError, FileError) as error:
+            LOG.warning("%s: models and memberships could not be written (%s); the result has them", folder, error)
+
     def close(self) -> None:
         """Close what is open; what has happened since the last checkpoint is kept if it can be."""
         if self.recorder is None or self._run is None:
@@ -137,6 +162,10 @@ def _write_report(folder: Path) -> None:
         LOG.info("report: %s", write_federation_report(folder))
     except (OSError, FileError) as error:
         LOG.warning("the report could not be written: %s", error)
+
+
+def _stored(arrays: ArrayRecord) -> bytes:
+    return safetensors.numpy.save({name: np.ascontiguousarray(array.numpy()) for name, array in arrays.items()})
 
 
 def _where(run: RunState) -> str:

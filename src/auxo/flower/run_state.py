@@ -1,6 +1,7 @@
 """A run as it stands: all that its parts share, and of which a checkpoint is made."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import ArrayRecord
@@ -60,6 +61,21 @@ class RunState:
     def result(self, cohort: CohortId) -> Result:
         """Return what has come of a cohort so far, to be added to."""
         return self.history.setdefault(cohort, Result())
+
+    def members(self, there: Iterable[int] = ()) -> dict[CohortId, tuple[int, ...]]:
+        """Return the nodes of each leaf; who is in none has not said where it belongs, or has last explored.
+
+        Args:
+            there: nodes that are on line: as long as there is one cohort they are in it, whatever they have said.
+        """
+        leaves, known = self.server.tree.leaves, self.mailbox.check_ins
+        if len(leaves) == 1:
+            return {leaves[0]: tuple(sorted({*known, *there}))}
+        first_choices = [one for one in known.values() if one.request is not None and one.request.ranked_first]
+        return {
+            leaf: tuple(sorted(int(one.client) for one, is_led in zip(here, here.vouched, strict=True) if is_led))
+            for leaf, here in self.server.match(first_choices, everybody=True).items()
+        }
 
     def on_trial(self, cohort: CohortId) -> bool:
         """Return whether a partition of a cohort is on trial, in models of its own."""

@@ -1,7 +1,5 @@
 """`AuxoStrategy`: any Flower strategy, once for each cohort that is found while clients train."""
 
-import copy
-import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,7 +8,7 @@ from typing import NoReturn
 
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedXgbBagging, FedXgbCyclic, Strategy
+from flwr.serverapp.strategy import Strategy
 
 from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
@@ -19,9 +17,10 @@ from auxo.core.layers import Layer
 from auxo.core.types import ROOT
 from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.files.checkpoint_pace import parse_interval
+from auxo.flower.base_strategy import Base, BaseStrategy, warn_of_own_start
 from auxo.flower.cohort_run import CohortRun, Limits
 from auxo.flower.evaluation import Evaluate, Evaluation
-from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable, wrapped
+from auxo.flower.foreign_step import CohortSeen, ForeignStep, StrategyTable
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import ModelArrays
 from auxo.flower.narrator import Narrator
@@ -35,8 +34,6 @@ from auxo.flower.train_round import GridRounds
 from auxo.protocol.events import Event
 from auxo.protocol.notes import renamed, why_no_partition
 from auxo.runtime.server import Server
-
-Base = Strategy | Callable[[], Strategy] | Callable[[CohortSeen], Strategy]
 
 _WITHOUT_END = 10**9  # rounds of a federation that runs on: nothing waits for a part of them
 _ARGUMENTS = {
@@ -79,7 +76,8 @@ class AuxoStrategy(Strategy):
             seed: of matching and clustering. The base samples by itself.
             check_in: affinity requests ride on the replies to train messages (``"piggyback"``), or nodes are asked
                 before each round (``"query"``, as in the paper: fresher, and one more exchange a round).
-            directory: checkpoints and events go there, and a run that is there is gone on with; None: nothing is kept.
+            directory: checkpoints, events and at the end models by cohort and who is where go there, for `auxo.load`; a
+                run that is there is gone on with. None: nothing is kept.
             checkpoint: how often one is written: after so many rounds (``"1r"``), or seconds of work (``"30s"``).
             total_rounds: of the whole federation, for a method that looks at the part that is done, as the paper's
                 does; None: it runs on.
@@ -91,7 +89,12 @@ class AuxoStrategy(Strategy):
             TypeError: the base makes no strategy of Flower's message API.
             ValueError: it is one that Auxo cannot work with; the message says why.
         """
-        self._make, self._asks_cohort = _maker(base)
+        self._base = BaseStrategy(base, participants)
+        if isinstance(self._base.pattern, AuxoStrategy):
+            raise ValueError(
+                "base: expected a strategy for one cohort, got an AuxoStrategy; cohorts part by themselves"
+            )
+        warn_of_own_start(self._base.pattern)
         self._participants, self._seed = participants, seed
         self._method = Auxo() if method is None else method
         if check_in not in ("piggyback", "query"):
@@ -100,12 +103,24 @@ class AuxoStrategy(Strategy):
         self._directory = None if directory is None else Path(directory)
         self._checkpoint, self._on_event = parse_interval(checkpoint), on_event
         self._most_weight = most_weight
-        check_base(self._make(CohortSeen(ROOT, participants)))
+
+    def __getattr__(self, name: str) -> object:
+        """Return what the base has of this name; see `BaseStrategy.read`."""
+        if name.startswith("_"):
+            raise AttributeError(f"AuxoStrategy has no attribute {name!r}")
+        return self._base.read(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set what the base has of this name; see `BaseStrategy.write`."""
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            self._base.write(name, value)
 
     def summary(self) -> None:
         """Log what it is."""
         LOG.info("\t├──> Auxo: %s, %d participants a round", type(self._method).__name__, self._participants)
-        self._make(CohortSeen(ROOT, self._participants)).summary()
+        self._base.pattern.summary()
 
     def start(  # noqa: PLR0913, PLR0917 - Flower's own signature
         self,
@@ -148,6 +163,8 @@ class AuxoStrategy(Strategy):
                 on_round=files.on_round,
             ).run()
             files.commit()
+            files.finish(result.members)
+        self._base.end(result.strategies)
         return result
 
     def _warn_of_what_cannot_be(self, rounds: int, grid: Grid) -> None:
@@ -158,7 +175,7 @@ class AuxoStrategy(Strategy):
 
     def _state(self, arrays: ArrayRecord) -> RunState:
         """Return the state before the first round."""
-        model, table = ModelArrays.of(arrays), StrategyTable(self._make, self._asks_cohort)
+        model, table = ModelArrays.of(arrays), StrategyTable(self._base.make, self._base.asks_cohort)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what cannot be is said in the log, in the names of arguments here
             server = self._server(arrays, model, table)
@@ -195,57 +212,6 @@ class AuxoStrategy(Strategy):
         )
 
     configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = _refuse
-
-
-def check_base(strategy: object) -> None:
-    """Check that Auxo can work with a strategy.
-
-    Raises:
-        TypeError: it is none of Flower's message API.
-        ValueError: it hides updates, or has no arrays of floats, or accounts for one release a round.
-    """
-    name = type(strategy).__name__
-    if "secagg" in name.lower():
-        raise ValueError(
-            f"base: {name} hides clients' updates from the server, and Auxo compares clients by their updates; "
-            "use a strategy without secure aggregation, or Flower without Auxo"
-        )
-    if not isinstance(strategy, Strategy):
-        raise TypeError(
-            f"base: expected a strategy of flwr.serverapp.strategy, got {name}; strategies of the older "
-            "flwr.server.strategy, and its workflows, secure aggregation among them, have no messages to look at"
-        )
-    if isinstance(strategy, AuxoStrategy):
-        raise ValueError("base: expected a strategy for one cohort, got an AuxoStrategy; cohorts part by themselves")
-    if isinstance(strategy, FedXgbBagging | FedXgbCyclic):
-        raise ValueError(f"base: {name} exchanges trees, and Auxo compares updates of numbers")
-    for inside in wrapped(strategy):
-        if getattr(inside, "accountant", None) is not None:
-            raise ValueError(
-                f"base: {type(inside).__name__} has an accountant, which counts one release a round of one model; "
-                "cohorts and branches on trial release more. Leave it out, and see docs/flower.md on privacy"
-            )
-
-
-def _maker(base: Base) -> tuple[Callable[[CohortSeen], Strategy], bool]:
-    """Return what makes a strategy for a cohort, however it was given, and whether it looks at the cohort."""
-    if isinstance(base, Strategy):
-        check_base(base)
-        return (lambda cohort: copy.deepcopy(base)), False
-    if not callable(base):
-        raise TypeError(f"base: expected a strategy, or a callable that makes one, got {type(base).__name__}")
-    if _needs_argument(base):
-        return (lambda cohort: base(cohort)), True  # type: ignore[call-arg]  # noqa: PLW0108 - its signature says so
-    return (lambda cohort: base()), False  # type: ignore[call-arg]
-
-
-def _needs_argument(base: Callable[..., Strategy]) -> bool:
-    try:
-        parameters = inspect.signature(base).parameters.values()
-    except ValueError:  # one of Python's own, which does not tell
-        return False
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(one.default is one.empty and one.kind in by_place for one in parameters)
 
 
 def _pause_of(grid: Grid) -> float:

@@ -42,7 +42,7 @@ def remembered(strategy: Strategy, as_made: Strategy) -> Remembered:
                 plain[path] = value
         elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
             plain[path] = value.item()
-        elif not callable(value) and not _is_alike(value, made):
+        elif not callable(value) and not is_alike(value, made):
             others.append(path)
     return Remembered(arrays, plain, tuple(others))
 
@@ -57,6 +57,17 @@ def recall(strategy: Strategy, state: Remembered) -> None:
         _set(strategy, path, _in_the_form_of(path, found))
     for path, value in state.plain.items():
         _set(strategy, path, value)
+
+
+def hand_over(old: Strategy, new: Strategy, as_made: Strategy) -> None:
+    """Give a new strategy all that an old one remembers; ``as_made`` is one of the old one's settings.
+
+    Settings of the new one, such as by how many clients it divides its noise, stay.
+    """
+    state = remembered(old, as_made)
+    recall(new, state)
+    for path in state.others:
+        _set(new, path, _get(old, path))
 
 
 def _attributes(strategy: Strategy, before: str = "") -> Iterator[tuple[str, object]]:
@@ -115,7 +126,8 @@ def _in_the_form_of(path: str, found: Mapping[str, AppArray]) -> object:
             raise ValueError(f"{path}: expected arrays of one attribute, got {sorted(found)[:4]}")
 
 
-def _is_alike(value: object, made: object) -> bool:
+def is_alike(value: object, made: object) -> bool:
+    """Return whether two values of an attribute are the same; arrays never are."""
     if type(value) is not type(made):
         return False
     try:

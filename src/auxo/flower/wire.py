@@ -62,6 +62,7 @@ class AskedOfNode:
     feedback: AffinityFeedback | None
     models: dict[CohortId, ArrayRecord]  # beside the app's own arrays
     evaluate: ConfigRecord  # for the app's own evaluation of them
+    cohort: CohortId | None  # whose model it was sent; None: nobody says
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,17 @@ class SaidByNode:
     is_apart: bool = False  # an evaluation, by samples that choose no model and judge none
 
 
-def ask(content: RecordDict, head: Letterhead, task: Task | None = None, trying: Trying | None = None) -> RecordDict:
-    """Return a message's content with ours beside it; arrays are shared with what was given."""
+def ask(
+    content: RecordDict,
+    head: Letterhead,
+    task: Task | None = None,
+    trying: Trying | None = None,
+    cohort: CohortId | None = None,
+) -> RecordDict:
+    """Return a message's content with ours beside it; arrays are shared with what was given. A task says its cohort."""
     record = ConfigRecord({"federation": head.federation, "affinity": head.settings})
+    if cohort is not None:
+        record["cohort"] = cohort
     if task is not None:
         record["task"] = _task_text(replace(task, client=0))  # the message says whose it is
     if trying is None:
@@ -123,14 +132,16 @@ def take_asked(message: Message) -> AskedOfNode | None:
     evaluate = content.config_records.get(EVALUATE_CONFIG)
     ours = {KEY, EVALUATE_CONFIG, *names}
     message.content = RecordDict({name: kept for name, kept in content.items() if name not in ours})
-    federation = record.get("federation")
+    federation, cohort, task = record.get("federation"), record.get("cohort"), _read(Task, record.get("task"))
+    said = CohortId(cohort) if isinstance(cohort, str) else None
     return AskedOfNode(
         federation if isinstance(federation, str) else "",
         _read(AffinitySettings, record.get("affinity")) or AffinitySettings(),
-        _read(Task, record.get("task")),
+        task,
         _read(AffinityFeedback, feedback),
         models,
         ConfigRecord() if evaluate is None else evaluate,
+        said if task is None else task.cohort,
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import get_args
 
+from auxo.core.metric import ACCURACY, Metric
+
 
 @dataclass(frozen=True)
 class RoundClosed:
@@ -98,6 +100,16 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class CohortMembers:
+    """Who is in a cohort, by their own last requests; told after a partition and at the end of a federation."""
+
+    time_s: float
+    cohort: str
+    round: int
+    clients: tuple[str, ...]  # on Flower the ids of nodes; whom no request leads to a cohort is in none
+
+
+@dataclass(frozen=True)
 class CohortScore:
     """One cohort's part of an evaluation."""
 
@@ -137,6 +149,7 @@ class Evaluated:
     # Device-seconds in which the clients that are evaluated have made their cohorts' models their own, for this once;
     # in nothing above.
     tuning_device_s: float
+    metric: Metric = ACCURACY  # what is called accuracy above
 
     @property
     def resource(self) -> int:
@@ -144,7 +157,17 @@ class Evaluated:
         return self.participations + self.wasted_participations
 
 
-Event = RoundClosed | EmptyRound | Partitioned | StoppedLooking | UpdateRejected | CohortEnded | Measured | Evaluated
+Event = (
+    RoundClosed
+    | EmptyRound
+    | Partitioned
+    | StoppedLooking
+    | UpdateRejected
+    | CohortEnded
+    | Measured
+    | CohortMembers
+    | Evaluated
+)
 
 OnEvent = Callable[[str, Event], None]
 """Told what happens, with the run of the method that it happens to ("base", "auxo", "oracle 2")."""
@@ -153,8 +176,11 @@ _TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event
 
 
 def to_json(event: Event) -> str:
-    """Return the event as one line of JSON, its type under ``"type"``."""
-    return json.dumps({"type": type(event).__name__, **dataclasses.asdict(event)}, allow_nan=False)
+    """Return the event as one line of JSON, its type under ``"type"``; a metric that is the accuracy is left out."""
+    told = {"type": type(event).__name__, **dataclasses.asdict(event)}
+    if isinstance(event, Evaluated) and event.metric == ACCURACY:
+        del told["metric"]
+    return json.dumps(told, allow_nan=False)
 
 
 def from_json(line: str) -> Event:

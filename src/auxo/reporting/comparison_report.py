@@ -5,25 +5,25 @@ from pathlib import Path
 
 import numpy as np
 
-from auxo.experiments.comparison import FEWEST_SEEDS, Comparison
+from auxo.experiments.comparison import FEWEST_SEEDS, SCORE_KEYS, Comparison
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import evaluations
 from auxo.reporting.comparison_tables import (
+    below_zero,
     brought,
     difference_of,
     explained,
     findings,
-    title_of,
     troubles_in_words,
     value_of,
     verdicts,
 )
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import contenders, method_colours, words_for
-from auxo.reporting.number_format import counted
+from auxo.reporting.number_format import capital, counted
 from auxo.reporting.page import note, page, scrolling, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
-from auxo.reporting.race import Runner, race
+from auxo.reporting.race import Course, Runner, race
 from auxo.reporting.svg import Axis, Line, LineChart, Moment
 
 _ROW = 30  # pixels of a difference
@@ -48,7 +48,7 @@ def comparison_page(comparison: Comparison, plots: Iterable[Plot]) -> str:
         *(tag("p", escaped(_sentence(line))) for line in lines),
         *_troubles(comparison),
         *([_brought(comparison, names)] if len(names) > 1 else []),
-        section("Measures", _table(comparison)),
+        section("Measures", _table(comparison), *(note(_sentence(line)) for line in below_zero(comparison))),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *(tag("li", link) for link in links))),
     ]
@@ -61,7 +61,8 @@ def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
     heads = ["", *(name.replace("\n", " ") for name in columns)]
     rows = ([words_for(name).name, *(cells[place] for cells in columns.values())] for place, name in enumerate(names))
     notes = [note(_sentence(line)) for line in explained(comparison, names)]
-    return section("What they brought", table(heads, rows), *notes)
+    by_seed = {place: "list" for place, heading in enumerate(heads) if heading.endswith("by seed")}
+    return section("What they brought", table(heads, rows, by_seed), *notes)
 
 
 def _troubles(comparison: Comparison) -> list[Markup]:
@@ -70,32 +71,46 @@ def _troubles(comparison: Comparison) -> list[Markup]:
 
 
 def _sentence(line: str) -> str:
-    return line[0].upper() + line[1:] + "."
+    return f"{capital(line)}."
 
 
 def _table(comparison: Comparison) -> Markup:
     is_enough = len(comparison.seeds) >= FEWEST_SEEDS
     what = "difference from the base" + (" (95 % interval)" if is_enough else "")
-    head = tag("tr", *(tag("th", escaped(name), scope="col") for name in ("", "method", "mean", what)))
-    rows = []
-    for row in comparison.rows:
-        for place, method in enumerate(row.means):
-            title = "" if place else title_of(row, comparison)
-            cells = (words_for(method).name, value_of(row, method), difference_of(row, method))
-            written = (tag("td", escaped(cell)) for cell in cells)
-            rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
-    for place, (method, why) in enumerate(comparison.refused.items()):
-        title = tag("th", escaped("" if place else "refused"), scope="row")
-        rows.append(tag("tr", title, tag("td", escaped(words_for(method).name)), tag("td", escaped(why), colspan=2)))
-    return scrolling(tag("table", tag("thead", head), tag("tbody", *rows)))
+    head = tag("tr", *(tag("th", escaped(name), scope="col") for name in ("", "mean", what)))
+    bodies = [
+        _body(
+            row.measure.title,
+            [
+                [tag("td", escaped(cell)) for cell in (value_of(row, method), difference_of(row, method))]
+                for method in row.means
+            ],
+            list(row.means),
+        )
+        for row in comparison.rows
+    ]
+    if comparison.refused:
+        why = [[tag("td", escaped(words), class_="words", colspan=2)] for words in comparison.refused.values()]
+        bodies.append(_body("refused", why, list(comparison.refused)))
+    return scrolling(tag("table", tag("thead", head), *bodies))
+
+
+def _body(title: str, cells: Sequence[Sequence[Markup]], methods: Sequence[str]) -> Markup:
+    """Return the rows of one measure below its title, which would take a column where there is no room for one."""
+    rows = [
+        tag("tr", tag("th", escaped(words_for(method).name), scope="row"), *row)
+        for method, row in zip(methods, cells, strict=True)
+    ]
+    return tag("tbody", tag("tr", tag("th", escaped(title), scope="rowgroup", colspan=3)), *rows)
 
 
 def difference_plots(comparison: Comparison) -> list[Plot]:
-    """Return how far each method is from the base in each measure in per cent, with its interval; none without any."""
+    """Return how far each method is from the base in each measure of scores, with its interval; none without any."""
+    metric = comparison.metric
     found = [
-        (f"{words_for(method).name}, {title_of(row, comparison)}", method, title_of(row, comparison), difference)
+        (f"{words_for(method).name}, {row.measure.title}", method, row.measure.title, difference)
         for row in comparison.rows
-        if row.measure.unit == "%"
+        if row.measure.key in SCORE_KEYS
         for method, difference in row.differences.items()
     ]
     if not found:
@@ -115,7 +130,11 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
     caption = f"Differences from the base over {counted(len(comparison.seeds), 'seed')}: {what}"
     chart = LineChart(
         caption,
-        Axis("percentage points", low=least - room if least < 0 else least, high=most + room),
+        Axis(
+            "percentage points" if metric.is_fraction else ", ".join(filter(None, (metric.name, metric.unit))),
+            low=least - room if least < 0 else least,
+            high=most + room,
+        ),
         Axis("", names=tuple(name for name, *_ in found)),
         tuple(lines),
         marks=(Moment(0.0, "", "no difference"),),
@@ -133,4 +152,4 @@ def curves(folder: Path, comparison: Comparison) -> list[Plot]:
         Runner(words_for(method).name, colours[method], [evaluations(run.events(method).events) for run in runs])
         for method in comparison.methods
     ]
-    return race(runners, comparison.metric, len(comparison.seeds))
+    return race([Course(runners)], comparison.metric, len(comparison.seeds))

@@ -6,9 +6,11 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from auxo.core.metric import Metric
 from auxo.experiments.comparison import FEWEST_SEEDS, BySeed, Comparison, Interval, Row, mean_speedup
 from auxo.experiments.grid_comparison import GridComparison
 from auxo.experiments.summary import BASE, ORACLE, Between
+from auxo.reporting.below_zero import not_beyond_chance, worse_than_the_mean
 from auxo.reporting.method_names import contenders, words_for
 from auxo.reporting.number_format import OPEN, counted, open_to
 from auxo.reporting.terminal import methods_table
@@ -32,7 +34,7 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
         for place, method in enumerate(row.means):
             difference = [difference_of(row, method)] if BASE in comparison.methods else []
             name = escape(words_for(method).name)
-            table.add_row("" if place else title_of(row, comparison), name, value_of(row, method), *difference)
+            table.add_row("" if place else row.measure.title, name, value_of(row, method), *difference)
         if row is comparison.accuracy:
             for method in comparison.refused:
                 table.add_row("", escape(words_for(method).name), "refused")
@@ -40,6 +42,7 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
     names = contenders(comparison.methods)
     refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
     lines = refused + troubles_in_words(comparison) + findings(comparison) + explained(comparison, names)
+    lines += below_zero(comparison)
     last = table if len(names) < 2 else methods_table(names, brought(comparison, names))
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
@@ -50,9 +53,11 @@ def troubles_in_words(comparison: Comparison) -> list[str]:
     return [f"{words_for(method).name}: {words}" for method, found in comparison.troubles.items() for words in found]
 
 
-def title_of(row: Row, comparison: Comparison) -> str:
-    """Return what a row shows; what is called accuracy may be another score."""
-    return row.measure.title.replace("accuracy", comparison.metric)
+def below_zero(comparison: Comparison) -> list[str]:
+    """Return what means over seeds that are below zero mean, in words."""
+    means = {row.measure.key: row.means.values() for row in comparison.rows}
+    told = worse_than_the_mean(comparison.metric, means.get("worst_10", ()))
+    return told + not_beyond_chance(means.get("variance_beyond_binomial", ()))
 
 
 def explained(comparison: Comparison, names: Sequence[str]) -> list[str]:
@@ -86,7 +91,7 @@ def brought(comparison: Comparison, names: Sequence[str]) -> dict[str, list[str]
 def findings(comparison: Comparison) -> list[str]:
     """Return what else is known of the only contender, one line each, and in a sentence each whether they pay."""
     names = contenders(comparison.methods)
-    lines = _brought(comparison.by_seed[names[0]]) if len(names) == 1 else []
+    lines = _brought(comparison.by_seed[names[0]], comparison.metric) if len(names) == 1 else []
     for name in names:
         of_whom = "" if len(names) == 1 else f" of {words_for(name).name}"
         lines += [f"{what}{of_whom}, by seed: {values}" for what, values in _placed(comparison.by_seed[name])]
@@ -103,11 +108,11 @@ def covered(comparison: Comparison | GridComparison) -> list[str]:
     return ["intervals leave out chance in clients and test samples: all seeds share them"]
 
 
-def _brought(by_seed: BySeed) -> list[str]:
+def _brought(by_seed: BySeed, metric: Metric) -> list[str]:
     lines = [
-        "speed-up to the base's best accuracy, in time: "
+        f"speed-up to the base's best {metric.name}, in time: "
         + _speedup_in_words(by_seed.speedups, by_seed.speedup_between),
-        "speed-up to the base's best accuracy, in participations: "
+        f"speed-up to the base's best {metric.name}, in participations: "
         + _speedup_in_words(by_seed.resource_speedups, by_seed.resource_speedup_between),
         f"cohorts{' in use' if by_seed.are_cohorts_in_use else ''}, by seed: {_cohorts(by_seed)}",
     ]
@@ -148,15 +153,15 @@ def verdicts(comparison: Comparison) -> list[str]:
         return ["one seed says nothing about chance: run more (--seeds 3)"]
     if len(comparison.seeds) < FEWEST_SEEDS:
         return [f"two seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"]
-    differences = comparison.accuracy.differences
+    differences, sign = comparison.accuracy.differences, comparison.metric.sign
     chance = "chance" if comparison.are_clients_drawn else "chance in training"
-    return [_verdict(words_for(method).name, differences[method], chance) for method in contenders(comparison.methods)]
+    return [_verdict(words_for(one).name, differences[one], sign, chance) for one in contenders(comparison.methods)]
 
 
-def _verdict(name: str, difference: Interval, chance: str) -> str:
+def _verdict(name: str, difference: Interval, sign: float, chance: str) -> str:
     if not difference.is_beyond_chance:
         return f"{name} and the base do not differ beyond {chance}"
-    return f"{name} is {'better' if difference.mean > 0 else 'worse'} than the base, beyond {chance}"
+    return f"{name} is {'better' if sign * difference.mean > 0 else 'worse'} than the base, beyond {chance}"
 
 
 def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:

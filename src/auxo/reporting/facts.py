@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from auxo.core.metric import ACCURACY, Metric
+from auxo.experiments.cohort_profiles import CohortProfiles, read_profiles
 from auxo.experiments.run_directory import ClientScores, RunDirectory
 from auxo.experiments.summary import (
     BASE,
@@ -15,6 +17,7 @@ from auxo.experiments.summary import (
 )
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import (
+    CohortMembers,
     EmptyRound,
     Evaluated,
     Event,
@@ -27,7 +30,11 @@ from auxo.protocol.events import (
 from auxo.protocol.notes import TrialsSeen
 from auxo.reporting.method_names import AUXO, contenders, words_for
 
-_E = TypeVar("_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, Evaluated)
+_A_ROUND = 1.0  # rounds between which evaluations are of the same one: cohorts do not close theirs together
+
+_E = TypeVar(
+    "_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, CohortMembers, Evaluated
+)
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,11 @@ class MethodFacts:
     rejections: tuple[UpdateRejected, ...] = ()
     end: MethodSummary | None = None
     clients: ClientScores | None = None
+    profiles: CohortProfiles | None = None  # of its cohorts, at the end of a method that has several
     stops: tuple[StoppedLooking, ...] = ()
     seen: CohortsSeen = field(default_factory=CohortsSeen)
     measured: tuple[Measured, ...] = ()  # by an app's own metrics, on Flower
+    members: tuple[CohortMembers, ...] = ()  # as far as a federation knows them
     trials: TrialsSeen = field(default_factory=TrialsSeen)
 
     def after(self, *events: Event) -> "MethodFacts":
@@ -64,12 +73,18 @@ class MethodFacts:
             seen=seen,
             trials=trials,
             measured=_with(self.measured, events, Measured),
+            members=_with(self.members, events, CohortMembers),
         )
 
     @property
     def name(self) -> str:
         """Return how the method is called in a sentence."""
         return words_for(self.method).name
+
+    @property
+    def metric(self) -> Metric:
+        """Return what clients are scored by."""
+        return self.evaluations[-1].metric if self.evaluations else ACCURACY
 
     @property
     def brought(self) -> AgainstBase:
@@ -92,6 +107,17 @@ class MethodFacts:
 
 
 @dataclass(frozen=True)
+class BesideBase:
+    """A method's mean accuracy and that of its worst clients, beside the base's."""
+
+    base: float
+    ours: float
+    base_worst_10: float
+    worst_10: float
+    round: int | None = None  # in which both are compared; None: at the end of both
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """All that the report tells; ``seed`` is None before the run has ended."""
 
@@ -101,7 +127,6 @@ class RunFacts:
     is_finished: bool = False
     has_failed: bool = False  # a method came to its end without having trained its rounds
     methods: Mapping[str, MethodFacts] = field(default_factory=dict)  # by name, in the order they ran
-    metric: str = "accuracy"  # what clients' scores are, wherever accuracy is spoken of
 
     def after(self, method: str, *events: Event) -> "RunFacts":
         """Return the facts once these events of a method have happened: of a run that goes on, one after another."""
@@ -113,6 +138,11 @@ class RunFacts:
             finished=tuple(methods)[:-1],  # they run one after the other, so only the last may be unfinished
         )
         return replace(self, methods={name: replace(one, end=ends.get(name)) for name, one in methods.items()})
+
+    @property
+    def metric(self) -> Metric:
+        """Return what clients are scored by, wherever a method's accuracy is spoken of."""
+        return next((run.metric for run in self.methods.values() if run.evaluations), ACCURACY)
 
     @property
     def base(self) -> MethodFacts | None:
@@ -146,10 +176,27 @@ class RunFacts:
         curve = self.base.evaluations if self.base else ()
         return len(curve) > 1 and curve[0].accuracy == self.target
 
+    def beside_base(self, run: MethodFacts) -> BesideBase | None:
+        """Return how a method stands against the base: at the end of both, or else in the last round that both have.
+
+        None where there is no such round: a method that stopped early is not held against the end of another.
+        """
+        base = self.base
+        if base is None or base.end is None or run.end is None:
+            return None
+        if base.end.is_finished and run.end.is_finished:
+            ends = (base.end.final_accuracy, run.end.final_accuracy, base.end.worst_10, run.end.worst_10)
+            return BesideBase(*ends)
+        reached = min(base.evaluations[-1].round, run.evaluations[-1].round)
+        theirs, ours = (min(one.evaluations, key=lambda at: abs(at.round - reached)) for one in (base, run))
+        if abs(theirs.round - ours.round) >= _A_ROUND:
+            return None
+        return BesideBase(theirs.accuracy, ours.accuracy, theirs.worst_10, ours.worst_10, round(reached))
+
     def ends_below_base(self, run: MethodFacts) -> bool:
         """Return whether a method is less accurate than the base in the end, however soon it was as good."""
-        base = self.base.end if self.base else None
-        return base is not None and run.end is not None and run.end.final_accuracy < base.final_accuracy
+        beside = self.beside_base(run)
+        return beside is not None and beside.ours < beside.base
 
 
 def speedup_doubts(facts: RunFacts, run: MethodFacts) -> tuple[str, ...]:
@@ -166,7 +213,12 @@ def gather_facts(run: RunDirectory) -> RunFacts:
     for method in run.methods():
         recorded = run.events(method)
         facts = facts.after(method, *recorded.events)
-        one = replace(facts.methods[method], is_truncated=recorded.is_truncated, clients=run.read_clients(method))
+        one = replace(
+            facts.methods[method],
+            is_truncated=recorded.is_truncated,
+            clients=run.read_clients(method),
+            profiles=read_profiles(run, method),
+        )
         facts = replace(facts, methods={**facts.methods, method: one})
     summary = run.read_summary()
     if summary is None:
@@ -178,7 +230,6 @@ def gather_facts(run: RunDirectory) -> RunFacts:
         is_finished=summary.status == "finished",
         has_failed=summary.status == "failed",
         methods={name: replace(one, end=summary.methods.get(name)) for name, one in facts.methods.items()},
-        metric=summary.metric,
     )
 
 

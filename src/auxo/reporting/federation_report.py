@@ -1,5 +1,6 @@
 """The report of a federation on Flower: what its directory knows, on one page, whether it still trains or not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,13 +26,9 @@ _SOURCES = {
 }  # in the order in which they are shown
 
 
+_MOST_NODES = 100  # of a cohort that are named; our choice, events.jsonl has all
 _NODES = "the nodes of their last round"
 _NODES_AND_METRIC = f"{_NODES} and the app\N{RIGHT SINGLE QUOTATION MARK}s metric after it"
-
-
-def is_federation(folder: Path) -> bool:
-    """Return whether a directory is that of a federation: its events stand there themselves, not below a method."""
-    return (folder / EVENTS).is_file() and not (folder / "config.toml").exists()
 
 
 def write_federation_report(folder: Path) -> Path:
@@ -43,6 +40,7 @@ def write_federation_report(folder: Path) -> Path:
         _summary_section(folder.resolve().name, run),
         _metrics_section(run),
         section("Cohort tree", *tree_parts(run, federation_tree(run), _NODES_AND_METRIC if run.measured else _NODES)),
+        *_members_section(run),
         _participants_section(run),
         *([section(GAIN_TITLE, *parts)] if (parts := gain_parts(run)) else []),
         rounds_section(facts),
@@ -115,6 +113,25 @@ def _metrics_section(run: MethodFacts) -> Markup:
         caption += " Vertical lines are partitions." if run.partitions else ""
         parts += [tag("h3", escaped(name)), chart_figure(chart, caption)]
     return section("Metrics", *parts)
+
+
+def _members_section(run: MethodFacts) -> list[Markup]:
+    """Return which nodes are in which cohort, where the federation has told it of those that train."""
+    last = {one.cohort: one for one in run.members}
+    told = [last[cohort] for cohort in in_order(run.seen.leaves) if cohort in last]
+    rows = [
+        [one.cohort, f"{counted(len(one.clients), 'node')} after round {number(one.round)}: {_some_of(one.clients)}"]
+        for one in told
+    ]
+    if not rows:
+        return []
+    words = "Nodes by the ids that the SuperLink knows them by. Who is in no cohort has not said yet where it belongs."
+    return [section("Nodes", table((), rows, has_words=True), note(words))]
+
+
+def _some_of(nodes: Sequence[str]) -> str:
+    more = len(nodes) - _MOST_NODES
+    return ", ".join(nodes[:_MOST_NODES]) + (f", and {number(more)} more" if more > 0 else "")
 
 
 def _participants_section(run: MethodFacts) -> Markup:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from auxo.core.metric import Metric
 from auxo.core.types import FloatArray
 from auxo.experiments.run_directory import ClientScores
 from auxo.experiments.summary import ORACLE, Between, reach
@@ -11,7 +12,18 @@ from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.method_names import method_colours
-from auxo.reporting.number_format import PER_CENT, counted, number, open_to, percent, time_unit, times
+from auxo.reporting.number_format import (
+    PER_CENT,
+    capital,
+    counted,
+    number,
+    open_to,
+    percent,
+    scale_of,
+    score,
+    time_unit,
+    times,
+)
 from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Moment, Span, Zone
 
 _COHORT_COLOURS = 6  # how many the style sheet has; more cohorts than that use them again
@@ -55,7 +67,7 @@ def client_curve(facts: RunFacts) -> LineChart | None:
 
     The oracle has no line: what matters here is who gains and who loses by a method that could be used.
     """
-    colours = method_colours(facts.methods)
+    colours, metric = method_colours(facts.methods), facts.metric
     runs = [run for run in facts.methods.values() if run.method != ORACLE and len(_scored(run.clients))]
     if not runs:
         return None
@@ -63,19 +75,20 @@ def client_curve(facts: RunFacts) -> LineChart | None:
     for run in runs:
         scores = _scored(run.clients)
         share = (np.arange(len(scores)) + 0.5) / len(scores)
-        label = f"{run.name}, median {percent(float(np.median(scores)), 0)}"
+        label = f"{run.name}, median {score(float(np.median(scores)), metric, 0)}"
         label_x = 0.5 if len(runs) < 3 else None  # words above and below two lines stand closer than those at the end
-        lines.append(Line(run.name, colours[run.method], share, np.sort(scores), label, label_x=label_x))
+        ordered = metric.sign * np.sort(scores)
+        lines.append(Line(run.name, colours[run.method], share, ordered, label, label_x=label_x))
         if run.end:
-            words = f"{run.name}, worst {percent(_TENTH, 0)}: {percent(run.end.worst_10)}"
-            levels.append(Level(colours[run.method], 0.0, _TENTH, run.end.worst_10, words))
-            words = f"{run.name}, best {percent(_TENTH, 0)}: {percent(run.end.best_10)}"
-            levels.append(Level(colours[run.method], 1 - _TENTH, 1.0, run.end.best_10, words))
-    halves = ", ".join(f"{line.name} {percent(float(np.median(line.y)))}" for line in lines)
+            words = f"{run.name}, worst {percent(_TENTH, 0)}: {score(run.end.worst_10, metric)}"
+            levels.append(Level(colours[run.method], 0.0, _TENTH, metric.sign * run.end.worst_10, words))
+            words = f"{run.name}, best {percent(_TENTH, 0)}: {score(run.end.best_10, metric)}"
+            levels.append(Level(colours[run.method], 1 - _TENTH, 1.0, metric.sign * run.end.best_10, words))
+    halves = ", ".join(f"{line.name} {score(metric.sign * float(np.median(line.y)), metric)}" for line in lines)
     return LineChart(
-        description=f"Test accuracy of every client, sorted from worst to best. The median client: {halves}.",
+        description=f"{capital(metric.name)} of every client, from worst to best. The median client: {halves}.",
         x=Axis("clients, from worst to best", *PER_CENT, low=0.0, high=1.0),
-        y=Axis("test accuracy of a client", *PER_CENT),
+        y=Axis(f"{metric.name} of a client's test samples{_better(metric)}", *scale_of(metric)),
         lines=tuple(lines),
         zones=(Zone(0.0, _TENTH, f"worst {percent(_TENTH, 0)}"), Zone(1 - _TENTH, 1.0, f"best {percent(_TENTH, 0)}")),
         levels=tuple(levels),
@@ -186,15 +199,15 @@ def _accuracy_chart(
     runs = [run for run in facts.methods.values() if run.evaluations]
     if not runs:
         return None
-    featured, colours = facts.featured, method_colours(facts.methods)
+    featured, colours, metric = facts.featured, method_colours(facts.methods), facts.metric
     places = {run.method: np.array([of_evaluation(one) for one in run.evaluations]) for run in runs}
     lines = tuple(
         Line(
             run.name,
             colours[run.method],
             places[run.method],
-            np.array([one.accuracy for one in run.evaluations]),
-            f"{run.name} {percent(run.evaluations[-1].accuracy)}",
+            metric.sign * np.array([one.accuracy for one in run.evaluations]),
+            f"{run.name} {score(run.evaluations[-1].accuracy, metric)}",
             is_dashed=run.method == ORACLE,
         )
         # The last drawn lies on top, and that should be what the report is about.
@@ -202,9 +215,9 @@ def _accuracy_chart(
     )
     ends = ", ".join(line.label for line in lines)
     return LineChart(
-        description=f"Mean test accuracy over clients against {x.label}. At the end: {ends}.",
+        description=f"Mean {metric.name} of clients' test samples against {x.label}. At the end: {ends}.",
         x=x,
-        y=Axis("mean test accuracy over clients", *PER_CENT),
+        y=Axis(f"mean {metric.name} of clients' test samples{_better(metric)}", *scale_of(metric)),
         lines=lines,
         bands=_cohort_band(featured, places, colours) if featured else (),
         marks=tuple(_partition_mark(partition, of_partition(partition)) for partition in featured.partitions)
@@ -213,6 +226,10 @@ def _accuracy_chart(
         spans=_span_to_target(facts, of_evaluation, gain),
         height=height,
     )
+
+
+def _better(metric: Metric) -> str:
+    return "; smaller is better" if metric.smaller_is_better else ""
 
 
 def _gain(ratio: float | None, between: Between | None, words: str) -> str | None:
@@ -225,7 +242,7 @@ def _cohort_band(run: MethodFacts, places: dict[str, FloatArray], colours: dict[
     if not any(len(row) > 1 for row in scores):
         return ()
     low, high = np.array([min(row) for row in scores]), np.array([max(row) for row in scores])
-    return (Band(colours[run.method], places[run.method], low, high),)
+    return (Band(colours[run.method], places[run.method], run.metric.sign * low, run.metric.sign * high),)
 
 
 def _partition_mark(partition: Partitioned, at: float) -> Moment:
@@ -241,7 +258,7 @@ def _span_to_target(facts: RunFacts, of_evaluation: Callable[[Evaluated], float]
     start, end = (reach(run.evaluations, target, of_evaluation) for run in (featured, base))
     if start is None or end is None or start >= end:
         return ()
-    return (Span(start, end, target, gain),)
+    return (Span(start, end, facts.metric.sign * target, gain),)
 
 
 def _needed(run: MethodFacts, colours: dict[str, str]) -> tuple[Line, ...]:

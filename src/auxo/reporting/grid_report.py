@@ -13,14 +13,14 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import BASE, Between, evaluations
 from auxo.reporting.comparison_tables import covered, signed
 from auxo.reporting.markup import escaped, tag
-from auxo.reporting.method_names import words_for
-from auxo.reporting.number_format import OPEN, counted, number, open_to
+from auxo.reporting.method_names import method_colours, words_for
+from auxo.reporting.number_format import OPEN, capital, counted, number, open_to
 from auxo.reporting.page import note, page, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
-from auxo.reporting.race import Runner, race
+from auxo.reporting.race import Course, Runner, race
 
 _UNKNOWN = "-"
-_COLOURS = 6  # how many the style sheet has; more lines than that use them again
+_STYLE = "main{max-width:78rem}figure{max-width:57rem}"  # room for a table of many columns
 
 
 def grid_table(comparison: GridComparison) -> Table:
@@ -54,27 +54,29 @@ def _page(comparison: GridComparison, plots: Sequence[Plot]) -> str:
         tag("li", tag("a", escaped(f"{cell}, seed {seed}"), href=f"{cell}/seed-{seed}/report.html"))
         for cell, seed in dict.fromkeys((row.cell, seed) for row in comparison.rows for seed in row.seeds)
     ]
+    names = dict.fromkeys(range(1, len(comparison.axes) + 1), "name")
     axes = " x ".join(axis.title for axis in comparison.axes)
     parts = [
         tag("p", escaped(f"{title}, {counted(len(comparison.seeds), 'seed')}"), class_="over"),
         tag("h1", escaped(f"Methods by {axes}")),
-        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines)),
-        *(note(words) for words in notes),
+        section("Measures", table([heading.replace("\n", " ") for heading in headings], lines, names)),
+        *(note(f"{capital(line)}.") for line in notes),
         *(plot_section(plot) for plot in plots),
         section("Runs", tag("ul", *links)),
     ]
-    return page(title, parts)
+    return page(title, parts, style=_STYLE)
 
 
 def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list[str]]:
     """Return headings, the cells of each row, and what is to be said below."""
-    is_enough = len(comparison.seeds) >= FEWEST_SEEDS
+    is_enough, metric = len(comparison.seeds) >= FEWEST_SEEDS, comparison.metric
+    scored, digits = f"{metric.name}, {metric.unit}" if metric.unit else metric.name, 2 if metric.is_fraction else 4
     columns: dict[str, list[str]] = {
         **{axis.title: [row.choices[place] for row in comparison.rows] for place, axis in enumerate(comparison.axes)},
         "method": [words_for(row.method).name for row in comparison.rows],
-        f"{comparison.metric}, %": [_accuracy(row) for row in comparison.rows],
+        scored: [_accuracy(row, digits) for row in comparison.rows],
         "difference\nfrom base" + (" (95 %)" if is_enough else ""): [
-            _UNKNOWN if row.difference is None else signed(row.difference, 2) for row in comparison.rows
+            _UNKNOWN if row.difference is None else signed(row.difference, digits) for row in comparison.rows
         ],
         "speed-up,\nin time": [_speedup(row, row.speedup, row.speedup_between) for row in comparison.rows],
         "in partici-\npations": [
@@ -86,15 +88,17 @@ def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list
         "cohorts": [_range(row.cohorts) for row in comparison.rows],
         "ARI": [_UNKNOWN if row.ari is None else f"{row.ari:.2f}" for row in comparison.rows],
     }
-    needed = {f"{comparison.metric}, %", "method", *(axis.title for axis in comparison.axes)}
+    needed = {scored, "method", *(axis.title for axis in comparison.axes)}
     shown = {name: cells for name, cells in columns.items() if name in needed or set(cells) - {_UNKNOWN, ""}}
     lines = [list(line) for line in zip(*shown.values(), strict=True)]
     return list(shown), lines, _notes(comparison)
 
 
-def _accuracy(row: GridRow) -> str:
+def _accuracy(row: GridRow, digits: int) -> str:
     """Return the mean, or in a word why there is none."""
-    return row.note.partition(":")[0].partition(" in ")[0] if row.accuracy is None else f"{row.accuracy.mean:.2f}"
+    return (
+        row.note.partition(":")[0].partition(" in ")[0] if row.accuracy is None else f"{row.accuracy.mean:.{digits}f}"
+    )
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -111,8 +115,10 @@ def _notes(comparison: GridComparison) -> list[str]:
     notes += ["differences and speed-ups are against the base of the same settings", *covered(comparison)]
     if any(row.speedup_between is not None for row in comparison.rows):
         notes.append(OPEN)
+    if comparison.metric.smaller_is_better:
+        notes.append(f"of {comparison.metric.name} smaller is better")
     if any(_speedup(row, one) == "never" for row in comparison.rows for one in (row.speedup, row.resource_speedup)):
-        notes.append("never: a seed missed the base's best accuracy")
+        notes.append(f"never: a seed missed the base's best {comparison.metric.name}")
     if len(comparison.seeds) < FEWEST_SEEDS:
         notes.append(
             f"fewer than {FEWEST_SEEDS} seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"
@@ -131,20 +137,25 @@ def _hours(seconds: float | None) -> str:
 
 
 def _plots(folder: Path, comparison: GridComparison) -> list[Plot]:
-    others = [row for row in comparison.rows if row.method != BASE]
-    runners = [
-        Runner(
-            _label(row),
-            BASE if row.method == BASE else f"k{others.index(row) % _COLOURS}",
-            [
-                evaluations(RunDirectory.open(folder / row.cell / f"seed-{seed}").events(row.method).events)
-                for seed in row.seeds
-            ],
-        )
-        for row in comparison.rows
-        if row.seeds
-    ]
-    return race(runners, comparison.metric, len(comparison.seeds))
+    """Return the pictures of each cell by itself: curves of all of them in one would hide each other."""
+    cells = {row.cell: row.choices for row in comparison.rows}
+    courses = []
+    for cell, choices in cells.items():
+        rows = [row for row in comparison.rows if row.cell == cell and row.seeds]
+        colours = method_colours(row.method for row in rows)
+        runners = [
+            Runner(
+                words_for(row.method).name,
+                colours[row.method],
+                [
+                    evaluations(RunDirectory.open(folder / cell / f"seed-{seed}").events(row.method).events)
+                    for seed in row.seeds
+                ],
+            )
+            for row in rows
+        ]
+        courses.append(Course(runners, cell, ", ".join(choices)))
+    return race(courses, comparison.metric, len(comparison.seeds))
 
 
 def _label(row: GridRow) -> str:

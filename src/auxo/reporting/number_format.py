@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from auxo.core.metric import Metric
 from auxo.experiments.summary import Between
 
 OPEN = "in brackets: what evaluations and a base that wavers leave open"
@@ -34,6 +35,34 @@ def time_unit(longest_s: float) -> TimeUnit:
 def percent(fraction: float | None, digits: int = 1) -> str:
     """Write a fraction as a percentage."""
     return ABSENT if fraction is None else f"{100 * fraction:.{digits}f}{_GAP}%"
+
+
+def score(value: float | None, metric: Metric, digits: int = 1) -> str:
+    """Write a client's score as what it measures, in its unit; a plain number has three significant digits.
+
+    >>> score(-0.0954, Metric("error", "EUR", smaller_is_better=True)).replace(_GAP, " ")
+    '0.0954 EUR'
+    """
+    if value is None:
+        return ABSENT
+    if metric.is_fraction:
+        return percent(metric.sign * value, digits)
+    return with_unit(number(metric.sign * value), metric.unit)
+
+
+def scale_of(metric: Metric) -> tuple[float, str]:
+    """Return what a metric is multiplied by on an axis, and the unit it then has."""
+    return PER_CENT if metric.is_fraction else (1.0, with_unit("", metric.unit))
+
+
+def with_unit(written: str, unit: str) -> str:
+    """Write a number that has been written with its unit, if it has one."""
+    return f"{written}{_GAP}{unit}" if unit else written
+
+
+def plain(words: str) -> str:
+    """Return words for a terminal, which does not know narrow spaces."""
+    return words.replace(_GAP, " ")
 
 
 def duration(seconds: float | None) -> str:
@@ -79,6 +108,15 @@ def open_to(between: Between | None) -> str:
             return f" ({between.high:.1f} or less)"
         case _:
             return f" ({between.low:.1f} to {between.high:.1f})"
+
+
+def capital(words: str) -> str:
+    """Write words as they begin a sentence; names in them stay.
+
+    >>> capital("one of CFL")
+    'One of CFL'
+    """
+    return words[:1].upper() + words[1:]
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """The shell of every page that Auxo writes: one HTML file that needs nothing else, for screens, phones and paper."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.style import STYLE
@@ -42,15 +42,23 @@ def chart_figure(chart: LineChart, caption: str) -> Markup:
     return figure(lambda width: draw(chart, width), caption)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, has_words: bool = False) -> Markup:
-    """Return a table whose rows begin with what they are called; ``has_words`` if its cells are to be read as text."""
-    head = tag("thead", tag("tr", *(tag("th", escaped(one), scope="col") for one in heads)))
-    kind = "words" if has_words else None
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Mapping[int, str] | None = None) -> Markup:
+    """Return a table whose rows begin with what they are called.
+
+    ``kinds`` are classes of the style sheet by column: "words" are to be read as text, a "name" stands on the left, a
+    "list" may be broken.
+    """
+    of = kinds or {}
+    named = [tag("th", escaped(one), scope="col", class_=of.get(place)) for place, one in enumerate(heads)]
     body = (
-        tag("tr", tag("th", escaped(name), scope="row"), *(tag("td", escaped(cell), class_=kind) for cell in cells))
+        tag(
+            "tr",
+            tag("th", escaped(name), scope="row"),
+            *(tag("td", escaped(cell), class_=of.get(place)) for place, cell in enumerate(cells, start=1)),
+        )
         for name, *cells in rows
     )
-    return scrolling(tag("table", *([head] if heads else []), tag("tbody", *body)))
+    return scrolling(tag("table", *([tag("thead", tag("tr", *named))] if heads else []), tag("tbody", *body)))
 
 
 def scrolling(made: Markup) -> Markup:

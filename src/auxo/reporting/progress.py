@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from auxo.core.metric import ACCURACY
 from auxo.core.settings import PositiveInt, checked
 from auxo.experiments.config import Config
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import CohortEnded, Evaluated, Event, OnEvent, Partitioned, RoundClosed, StoppedLooking
 from auxo.protocol.notes import TrialsSeen
 from auxo.registry.registry import short_name
-from auxo.reporting.number_format import counted
+from auxo.reporting.number_format import counted, plain, score
 
 _PLAIN_STEPS = 10  # plain lines a method, apart from partitions; our choice
 
@@ -54,7 +55,7 @@ class MethodProgress:
     trials: TrialsSeen = field(default_factory=TrialsSeen)
     training: frozenset[str] = frozenset()  # cohorts that open rounds
     ended: Mapping[str, int] = field(default_factory=dict)  # cohorts that train no more, and in which round they ended
-    accuracy: float | None = None  # None before the first evaluation
+    evaluation: Evaluated | None = None  # the last one
     time_s: float = 0.0
 
     def after(self, event: Event) -> "MethodProgress":
@@ -72,7 +73,7 @@ class MethodProgress:
                     now, training=self.training | {event.cohort}, ended={**self.ended, event.cohort: event.round}
                 )
             case Evaluated():
-                return replace(now, accuracy=event.accuracy)
+                return replace(now, evaluation=event)
             case _:
                 return now
 
@@ -188,11 +189,12 @@ def simulated_time_text(seconds: float) -> str:
 
 def _status(progress: MethodProgress, done: float, budget: Budget) -> str:
     """Return rounds, cohorts, accuracy and simulated time, in columns that stand below each other."""
-    accuracy = _UNKNOWN if progress.accuracy is None else f"{100 * progress.accuracy:.1f} %"
+    last = progress.evaluation
+    accuracy = _UNKNOWN if last is None else plain(score(last.accuracy, last.metric))
     return (
         f"{int(done):>{len(str(budget.rounds))}}/{budget.rounds} rounds  "
         f"{counted(len(progress.seen.leaves), 'cohort'):<9}  "
-        f"accuracy {accuracy:>6}  "
+        f"{ACCURACY.name if last is None else last.metric.name} {accuracy:>6}  "
         f"sim {simulated_time_text(progress.time_s):>8}"
     )
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.metric import Metric
 from auxo.core.types import FloatArray
 from auxo.protocol.events import Evaluated
-from auxo.reporting.number_format import PER_CENT, counted
+from auxo.reporting.number_format import capital, counted, scale_of
 from auxo.reporting.plots import Plot
 from auxo.reporting.svg import Axis, Line, LineChart
 
@@ -42,20 +43,42 @@ _PICTURES = (
 )
 
 
-def race(runners: Sequence[Runner], metric: str, seeds: int) -> list[Plot]:
-    """Return the pictures of what evaluations score; none where nothing was evaluated twice."""
-    return [plot for against in _PICTURES if (plot := _picture(runners, against, metric, seeds)) is not None]
+@dataclass(frozen=True)
+class Course:
+    """A race of some runners; those that are run under other settings have a picture of their own."""
+
+    runners: Sequence[Runner]
+    name: str = ""  # of its files, beside that of the picture
+    words: str = ""  # which settings
 
 
-def _picture(runners: Sequence[Runner], against: _Against, metric: str, seeds: int) -> Plot | None:
-    means = {one.name: (one, mean) for one in runners if (mean := _mean(one.runs, against.of)) is not None}
-    if not means:
-        return None
-    lines = tuple(Line(name, one.colour, x, y, name) for name, (one, (x, y)) in means.items())
-    caption = f"{metric[0].upper()}{metric[1:]} against {against.what}; mean over {counted(seeds, 'seed')}"
-    chart = LineChart(caption, Axis(against.axis, low=0.0), Axis(metric, *PER_CENT), lines)
-    points = [(line.name, x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)]
-    return Plot(against.name, caption, chart, [("method", against.axis, metric), *points])
+def race(courses: Sequence[Course], metric: Metric, seeds: int) -> list[Plot]:
+    """Return the pictures of what evaluations score, with one scale for all; none where nothing was evaluated twice."""
+    plots = []
+    better = ", of which smaller is better," if metric.smaller_is_better else ""
+    for against in _PICTURES:
+        found = [(course, lines) for course in courses if (lines := _means(course, against, metric))]
+        y = np.concatenate([np.zeros(0), *(line.y for _, lines in found for line in lines)])
+        for course, lines in found:
+            where = f", {course.words}" if course.words else ""
+            caption = (
+                f"{capital(metric.name)}{better} against {against.what}{where}; mean over {counted(seeds, 'seed')}"
+            )
+            axis = Axis(metric.name, *scale_of(metric), low=float(y.min()), high=float(y.max()))
+            plots.append(_picture(course, lines, against, axis, caption))
+    return plots
+
+
+def _means(course: Course, against: _Against, metric: Metric) -> tuple[Line, ...]:
+    means = [(one, mean) for one in course.runners if (mean := _mean(one.runs, against.of)) is not None]
+    return tuple(Line(one.name, one.colour, x, metric.sign * y, one.name) for one, (x, y) in means)
+
+
+def _picture(course: Course, lines: tuple[Line, ...], against: _Against, y: Axis, caption: str) -> Plot:
+    chart = LineChart(caption, Axis(against.axis, low=0.0), y, lines)
+    points = [(line.name, at, value) for line in lines for at, value in zip(line.x, line.y, strict=True)]
+    name = f"{against.name}_{course.name}" if course.name else against.name
+    return Plot(name, caption, chart, [("method", against.axis, y.label), *points])
 
 
 def _mean(

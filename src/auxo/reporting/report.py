@@ -3,8 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from auxo.core.metric import Metric
 from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.notes import explains
+from auxo.reporting.below_zero import not_beyond_chance, worse_than_the_mean
+from auxo.reporting.cohort_section import cohort_parts
 from auxo.reporting.facts import MethodFacts, RunFacts, speedup_doubts
 from auxo.reporting.figures import (
     WORTH_SAYING,
@@ -17,7 +20,7 @@ from auxo.reporting.figures import (
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
 from auxo.reporting.method_names import words_for
-from auxo.reporting.number_format import counted, duration, number, open_to, percent, times
+from auxo.reporting.number_format import capital, counted, number, open_to, percent, score, times
 from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
@@ -29,6 +32,7 @@ def write_report(run: RunDirectory, facts: RunFacts) -> Path:
         _summary_section(facts),
         _accuracy_section(facts),
         _tree_section(facts),
+        _cohorts_section(facts),
         _clients_section(facts),
         _gain_section(facts),
         rounds_section(facts),
@@ -52,25 +56,34 @@ def headline(facts: RunFacts) -> str:
     failed = [run for run in facts.methods.values() if facts.has_failed and run.end and not run.end.is_finished]
     if failed:
         return f"This run failed: {' and '.join(run.name for run in failed)} did not train the rounds asked for."
-    base, featured = facts.base, facts.featured
-    before = base.end.final_accuracy if base and base.end else None
+    featured, metric = facts.featured, facts.metric
     if featured is None or featured.end is None:
-        return _without_contender(before, facts.oracle)
-    after, cohorts = featured.end.final_accuracy, featured.end.cohorts
+        return _without_contender(facts)
     opening = (
         f"{featured.name} {_made(featured)}" if facts.is_finished else f"So far, {featured.name} {_made(featured)}"
     )
-    if before is None:
-        return f"{opening}; mean accuracy {percent(after)}, with no base to compare to."
-    if cohorts == 1 and not featured.seen.begin_several:
-        missed = _missed(facts, featured, after)
-        return f"{opening}, like the base: mean accuracy {percent(after)} against {percent(before)}{missed}."
-    if percent(before) == percent(after):
-        return f"{opening}, which left mean accuracy at {percent(after)}."
-    verb = "raised" if after > before else "lowered"
+    beside = facts.beside_base(featured)
+    if beside is None:
+        why = "no evaluation of the base in the same round" if facts.base and facts.base.end else "no base"
+        return f"{opening}; mean {metric.name} {score(featured.end.final_accuracy, metric)}, with {why} to compare to."
+    before, after = score(beside.base, metric), score(beside.ours, metric)
+    when = "" if beside.round is None else f", both in round {beside.round}"
+    if featured.end.cohorts == 1 and not featured.seen.begin_several:
+        missed = _missed(facts, featured)
+        return f"{opening}, like the base: mean {metric.name} {after} against {before}{when}{missed}."
+    if before == after:
+        return f"{opening}, which left mean {metric.name} at {after}{when}."
+    is_better = beside.ours > beside.base
     share = featured.brought.oracle_gain_share
-    compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and after > before else ""
-    return f"{opening} and {verb} mean accuracy from {percent(before)} to {percent(after)}{compared}."
+    compared = f" ({percent(share, 0)} of what an oracle gains)" if share is not None and is_better else ""
+    return f"{opening} and {_changed(metric, is_better)} mean {metric.name} from {before} to {after}{when}{compared}."
+
+
+def _changed(metric: Metric, is_better: bool) -> str:
+    """Return in a verb what became of a metric; where smaller is better, which way it went does not say it."""
+    if metric.smaller_is_better:
+        return "improved" if is_better else "worsened"
+    return "raised" if is_better else "lowered"
 
 
 def _made(run: MethodFacts) -> str:
@@ -81,27 +94,30 @@ def _made(run: MethodFacts) -> str:
     return f"found {cohorts} cohorts" if cohorts > 1 else "made no partition and trained one model"
 
 
-def _without_contender(before: float | None, oracle: MethodFacts | None) -> str:
-    known = [] if before is None else [f"One model for everybody reaches {percent(before)}"]
-    if oracle is not None and oracle.end is not None:
-        opening = "an oracle" if known else "An oracle"
-        known.append(f"{opening} reaches {percent(oracle.end.final_accuracy)}")
+def _without_contender(facts: RunFacts) -> str:
+    ends = {"one model for everybody": facts.base, "an oracle": facts.oracle}
+    known = [
+        f"{name} reaches {score(run.end.final_accuracy, facts.metric)}" for name, run in ends.items() if run and run.end
+    ]
     if not known:
         return "No evaluation was recorded, so there is nothing to compare."
-    return f"{'; '.join(known)}; no other method was evaluated."
+    return f"{capital('; '.join(known))}; no other method was evaluated."
 
 
-def _missed(facts: RunFacts, run: MethodFacts, after: float) -> str:
+def _missed(facts: RunFacts, run: MethodFacts) -> str:
     """Return what to say when known groups show that a partition would have paid."""
-    reached = facts.oracle.end.final_accuracy if facts.oracle and facts.oracle.end else None
-    if reached is None or reached < after + _WORTH_TELLING:
+    ours, oracle = run.end, facts.oracle.end if facts.oracle else None
+    if ours is None or oracle is None or not (ours.is_finished and oracle.is_finished):
         return ""
-    known = [words for words in (run.end.troubles if run.end else ()) if explains(words)]
+    if oracle.final_accuracy < ours.final_accuracy + _WORTH_TELLING:
+        return ""
+    reached = score(oracle.final_accuracy, facts.metric)
+    known = [words for words in ours.troubles if explains(words)]
     why = (
         "the judges of a trial were not sure of it in time; more rounds (training.rounds) or more samples of each "
         "client may help"
     )
-    return f", while an oracle reaches {percent(reached)}: {known[0] if known else why}"
+    return f", while an oracle reaches {reached}: {known[0] if known else why}"
 
 
 def _summary_section(facts: RunFacts) -> Markup:
@@ -115,6 +131,10 @@ def _summary_section(facts: RunFacts) -> Markup:
     ]
     if facts.methods:
         parts.append(comparison_table(facts))
+        ends = [run.end for run in facts.methods.values() if run.end is not None]
+        below = worse_than_the_mean(facts.metric, [end.worst_10 for end in ends])
+        below += not_beyond_chance([end.variance_beyond_binomial for end in ends])
+        parts += [note(f"{capital(words)}.") for words in below]
     return tag("header", *parts)
 
 
@@ -132,18 +152,19 @@ def _what_was_compared(facts: RunFacts) -> str:
 
 def _banner(facts: RunFacts) -> Markup:
     notes = []
-    if facts.metric != "accuracy":
-        notes.append(f"Wherever accuracy is spoken of here, it is another score of clients: {facts.metric}.")
     for run in facts.methods.values():
         notes += [f"{run.name}: {words}." for words in (run.end.troubles if run.end else ())]
     if not facts.is_finished and not facts.has_failed:
         notes.append("This run did not finish. The report shows what was recorded until it stopped.")
         reached = [
-            f"{run.name} {duration(run.evaluations[-1].time_s) if run.evaluations else 'not at all'}"
+            f"{run.name} {f'{run.evaluations[-1].round:.0f}' if run.evaluations else 'not at all'}"
             for run in facts.methods.values()
         ]
         if reached:
-            notes.append(f"Evaluated up to simulated time: {', '.join(reached)}. Last numbers may not be comparable.")
+            notes.append(
+                f"Evaluated up to round: {', '.join(reached)}. Sentences and tiles compare methods in the same round; "
+                "the table has the last numbers of each."
+            )
     for run in facts.methods.values():
         if run.is_truncated:
             notes.append(f"The last event of {run.name} was only half written and is left out.")
@@ -156,19 +177,26 @@ def _tiles(facts: RunFacts) -> Markup:
     featured = facts.featured
     if featured is None or featured.end is None:
         return escaped("")
-    end, brought, base = featured.end, featured.brought, facts.base.end if facts.base else None
+    end, brought, beside, metric = featured.end, featured.brought, facts.beside_base(featured), facts.metric
     worst = f"for the worst {percent(0.1, 0)} of clients"
-    matched = f"as matched {percent(end.matched_accuracy)}" if end.lost else ""
-    beside = "; ".join(filter(None, (f"base {percent(base.final_accuracy)}" if base else "", matched)))
-    tiles = [
-        (percent(end.final_accuracy), "mean accuracy", beside),
-        (percent(end.worst_10), worst, f"base {percent(base.worst_10)}" if base else ""),
-    ]
+    matched = f"as matched {score(end.matched_accuracy, metric)}" if end.lost else ""
+    if beside is None:
+        tiles = [
+            (score(end.final_accuracy, metric), f"mean {metric.name}", matched),
+            (score(end.worst_10, metric), worst, ""),
+        ]
+    else:
+        when = "" if beside.round is None else f"; both in round {beside.round}"
+        base = f"base {score(beside.base, metric)}{when}"
+        tiles = [
+            (score(beside.ours, metric), f"mean {metric.name}", "; ".join(filter(None, (base, matched)))),
+            (score(beside.worst_10, metric), worst, f"base {score(beside.base_worst_10, metric)}{when}"),
+        ]
     if brought.speedup is not None:
         word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
         work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
         work += open_to(brought.resource_speedup_between) if work else ""
-        words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
+        words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best {metric.name}"
         between = f"by evaluations{open_to(brought.speedup_between)}" if brought.speedup_between else ""
         doubts = "; ".join(filter(None, (between, work, *speedup_doubts(facts, featured))))
         tiles.append((times(brought.speedup), words, doubts))
@@ -188,8 +216,9 @@ def _tiles(facts: RunFacts) -> Markup:
 
 def _accuracy_section(facts: RunFacts) -> Markup:
     time, work = accuracy_over_time(facts), accuracy_over_work(facts)
+    title = capital(facts.metric.name)
     if time is None or work is None:
-        return section("Accuracy", note("No evaluation was recorded."))
+        return section(title, note("No evaluation was recorded."))
     featured = facts.featured
     caption = "Every client is tested with the model of the cohort it would use."
     if featured and time.bands:
@@ -198,7 +227,7 @@ def _accuracy_section(facts: RunFacts) -> Markup:
         )
     caption += " Vertical lines are partitions." if featured and featured.partitions else ""
     return section(
-        "Accuracy",
+        title,
         chart_figure(time, caption),
         tag("h3", escaped("The same against the work it took")),
         chart_figure(work, "A participation is one update that a client trained and the coordinator used."),
@@ -218,11 +247,16 @@ def _tree_section(facts: RunFacts) -> Markup:
     return section("Cohort tree", *parts)
 
 
+def _cohorts_section(facts: RunFacts) -> Markup:
+    parts = _each_contender(facts, cohort_parts)
+    return section("What distinguishes the cohorts", *parts) if parts else escaped("")
+
+
 def tree_parts(run: MethodFacts, roots: tuple[Node, ...] | None = None, shown: str = "") -> list[Markup]:
     """Return a method's tree of cohorts, in words where there is none; ``roots`` that tell what ``shown`` says."""
     if roots is None:
         roots = cohort_tree(run)
-        shown = "their clients and accuracy at the last evaluation" if run.evaluations else ""
+        shown = f"their clients and {run.metric.name} at the last evaluation" if run.evaluations else ""
     if not roots:
         return [note(f"{run.name} has not closed a round.")]
     has_groups = any(leaf.groups for root in roots for leaf in root.leaves())
@@ -275,7 +309,8 @@ def _losers_named(run: MethodFacts) -> str:
     if losers is None or losers.clients == 0:
         return ""
     named = "; ".join(
-        f"{one.client} ({percent(one.base_accuracy, 0)} \N{RIGHTWARDS ARROW} {percent(one.accuracy, 0)}; {one.cohort})"
+        f"{one.client} (from {score(one.base_accuracy, run.metric, 0)} to {score(one.accuracy, run.metric, 0)}, cohort "
+        f"{one.cohort})"
         for one in losers.worst[:_LOSERS_NAMED]
     )
     of_all = "Worse off" if losers.clients <= _LOSERS_NAMED else "Worse off by the most"

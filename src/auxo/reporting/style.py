@@ -2,12 +2,12 @@
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#fff;--ink:#16202b;--soft:#55616e;--faint:#8b96a2;--rule:#e3e7eb;--card:#f5f7f9;
---warn:#fdf3dc;--warn-ink:#5c4300;--base:#6b7682;--auxo:#0072b2;--oracle:#009e73;--zone:#0000000a;
+--warn:#fdf3dc;--warn-ink:#5c4300;--base:#6b7682;--auxo:#0072b2;--oracle:#009e73;--zone:#0000000a;--shade:#16202b40;
 --k0:#0072b2;--k1:#d55e00;--k2:#009e73;--k3:#cc79a7;--k4:#e69f00;--k5:#56b4e9;
 --g0:#0072b2;--g1:#e69f00;--g2:#009e73;--g3:#cc79a7;--g4:#56b4e9;--g5:#d55e00;--g6:#f0e442}
 @media screen and (prefers-color-scheme:dark){:root{--bg:#11161c;--ink:#e9eef3;--soft:#a9b4bf;--faint:#76828e;
 --rule:#28313a;--card:#19212a;--warn:#33290f;--warn-ink:#f3dca0;--base:#9aa6b2;--auxo:#56b4e9;--oracle:#2fc79b;
---zone:#ffffff0d;--k0:#3d9fe0;--k1:#f0803c;--k2:#2fc79b;--k3:#e097c2;--k4:#f2b83a;--k5:#8fd0f5;
+--zone:#ffffff0d;--shade:#e9eef34d;--k0:#3d9fe0;--k1:#f0803c;--k2:#2fc79b;--k3:#e097c2;--k4:#f2b83a;--k5:#8fd0f5;
 --g0:#2b86c5;--g1:#e69f00;--g2:#12a97e;--g3:#cc79a7;--g4:#7cc6ef;--g5:#d9691f;--g6:#f0e442}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
@@ -27,9 +27,16 @@ list-style:none}
 .tiles b{display:block;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 .tiles span{font-size:.9rem;display:block;line-height:1.4}
 .tiles span+span{color:var(--soft);font-size:.82rem;margin-top:.2rem}
+.cohorts{list-style:none;padding:0}
+.cohorts li{margin:.8rem 0}
+.cohorts span{display:block;font-size:.94rem}
 figure{margin:1.6rem 0 2.4rem}
 figcaption{font-size:.92rem;max-width:46rem;margin-top:.6rem}
-.scroll{overflow-x:auto;margin:1.2rem 0}
+.scroll{overflow-x:auto;margin:1.2rem 0;background:
+linear-gradient(to right,var(--bg) 40%,transparent) left/3rem 100% no-repeat local,
+linear-gradient(to left,var(--bg) 40%,transparent) right/3rem 100% no-repeat local,
+linear-gradient(to right,var(--shade),transparent) left/1.1rem 100% no-repeat scroll,
+linear-gradient(to left,var(--shade),transparent) right/1.1rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.94rem;font-variant-numeric:tabular-nums;width:100%}
 th,td{padding:.42rem .7rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th:first-child,td:first-child{text-align:left;padding-left:0}
@@ -37,6 +44,8 @@ tbody th{font-weight:400;white-space:normal;overflow-wrap:anywhere;min-width:7re
 thead th{color:var(--soft);font-weight:600;vertical-align:bottom;white-space:normal}
 tbody th[scope=rowgroup]{font-weight:600;padding-top:1rem}
 td.words,thead th.words{text-align:left;white-space:normal;overflow-wrap:anywhere}
+td.list{white-space:normal}
+td.name,thead th.name{text-align:left}
 th.auxo,td.auxo{font-weight:650;color:var(--ink)}
 details{border:1px solid var(--rule);border-radius:8px;padding:.6rem 1rem;margin:1rem 0}
 summary{cursor:pointer}
@@ -54,6 +63,8 @@ font:12.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .line{fill:none;stroke:var(--c);stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}
 .dashed{stroke-dasharray:6 5;stroke-width:1.9}
 .line[class*=" c-k"]{stroke-width:1.5}
+.under1,.line.under1{stroke-width:4.8}
+.under2,.line.under2{stroke-width:7.2}
 .leader{stroke:var(--c);stroke-width:1.2;opacity:.75}
 .far{stroke-dasharray:1 4}
 .band{fill:var(--c);opacity:.16}
@@ -74,9 +85,10 @@ font:12.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .g-0{fill:var(--g0)}.g-1{fill:var(--g1)}.g-2{fill:var(--g2)}.g-3{fill:var(--g3)}.g-4{fill:var(--g4)}.g-5{fill:var(--g5)}
 .g-6{fill:var(--g6)}
 @media screen and (max-width:640px){main{padding:1.6rem 1rem 3rem}.wide{display:none}.narrow{display:block}
-th,td{padding:.42rem .45rem}table{font-size:.88rem}.tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.4rem}}
+th,td{padding:.42rem .45rem}table{font-size:.88rem}tbody th{min-width:3.6rem}
+.tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.4rem}}
 @media print{main{max-width:none;padding:0}body{font-size:11pt;
 print-color-adjust:exact;-webkit-print-color-adjust:exact}
-.scroll{overflow:visible}table{font-size:8.5pt}th,td{padding:.22rem .35rem}
+.scroll{overflow:visible;background:none}table{font-size:8.5pt}th,td{padding:.22rem .35rem}
 figure,tr,.tiles li{break-inside:avoid}h2,h3{break-after:avoid}h2{margin-top:1.6rem}}
 """

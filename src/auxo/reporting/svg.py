@@ -13,6 +13,9 @@ MAX_POINTS = 400  # our choice: more points than this on a line cannot be told a
 MAX_HOVER_POINTS = 40  # our choice: places on a line that answer to the pointer
 _CHARACTER = 7.2  # width in pixels of a character of a label; our estimate for wide fonts
 _LINE_HEIGHT = 16.0
+_HIDES = 2.0  # pixels between two lines of which the later hides the other; our choice
+_MUCH = 0.25  # of a line that others must hide before it is drawn wider; our choice
+_MOST_ABOVE = 2  # how many widths the style sheet has for it
 _MOST_LEFT = 0.4  # of the width, for the words of the y axis; our choice
 
 
@@ -50,6 +53,7 @@ class Line:
     label: str = ""
     is_dashed: bool = False
     label_x: float | None = None  # where the label stands above the line instead; None: at the line's end
+    is_points: bool = False  # nothing leads from one point to the next; the name stands in a key at the top
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,11 @@ def draw(chart: LineChart, width: int) -> Markup:
         *(_zone(zone, frame) for zone in chart.zones),
         *(_band(band, frame) for band in chart.bands),
         _marks(chart.marks, frame),
-        *(_path(line, frame) for line in lines),
+        *(_path(line, frame, _above(place, lines, frame)) for place, line in enumerate(lines)),
         *(_level(level, frame) for level in chart.levels),
         *(_span(span, frame) for span in chart.spans),
         _end_labels(lines, frame),
+        _key(lines, frame),
         *(_hover_points(line, chart, frame) for line in lines),
         width=width,
         height=chart.height,
@@ -296,11 +301,31 @@ def _points(xs: FloatArray, ys: FloatArray, frame: _Frame) -> str:
     return " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in pairs)
 
 
-def _path(line: Line, frame: _Frame) -> Markup:
+def _above(place: int, lines: Sequence[Line], frame: _Frame) -> int:
+    """Return how many later lines lie on a line: so much wider it has to be to show beneath them."""
+    line = lines[place]
+    if len(line.x) < 2 or line.is_points:
+        return 0
+    there = np.linspace(float(line.x[0]), float(line.x[-1]), 60)
+    heights = np.interp(there, line.x, line.y)
+    above = 0
+    for other in lines[place + 1 :]:
+        if len(other.x) < 2 or other.is_points or other.is_dashed:  # through dashes others are seen
+            continue
+        is_there = (there >= other.x[0]) & (there <= other.x[-1])
+        apart = abs(frame.y(0.0) - frame.y(1.0)) * np.abs(np.interp(there, other.x, other.y) - heights)
+        above += bool((is_there & (apart < _HIDES)).mean() >= _MUCH)
+    return min(above, _MOST_ABOVE)
+
+
+def _path(line: Line, frame: _Frame, above: int) -> Markup:
     rows = decimated_rows(line.y)
-    style = f"line c-{line.colour}{' dashed' if line.is_dashed else ''}"
-    if len(rows) == 1:
-        return tag("circle", class_=f"dot c-{line.colour}", cx=frame.x(line.x[0]), cy=frame.y(line.y[0]), r=3.5)
+    style = f"line c-{line.colour}{' dashed' if line.is_dashed else ''}{f' under{above}' if above else ''}"
+    if len(rows) == 1 or line.is_points:
+        at = zip(line.x.tolist(), line.y.tolist(), strict=True)
+        return joined(
+            [tag("circle", class_=f"dot c-{line.colour}", cx=frame.x(x), cy=frame.y(y), r=3.5) for x, y in at]
+        )
     return tag("polyline", class_=style, points=_points(line.x[rows], line.y[rows], frame))
 
 
@@ -374,6 +399,21 @@ def _end_labels(lines: Sequence[Line], frame: _Frame) -> Markup:
             to_x, to_y, anchor = at_x + 6, at_y + 19, "start"
         parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=at_x, cy=at_y, r=3.5))
         parts.append(tag("text", escaped(line.label), class_="label halo", x=to_x, y=to_y, text_anchor=anchor))
+    return joined(parts)
+
+
+def _key(lines: Sequence[Line], frame: _Frame) -> Markup:
+    """Return the names of lines that are but points, with their colours, in rows at the top."""
+    parts, x, y = list[Markup](), 4.0, 12.0
+    for line in lines:
+        if not line.is_points:
+            continue
+        room = 20 + _CHARACTER * len(line.name)
+        if x + room > frame.width:
+            x, y = 4.0, y + _LINE_HEIGHT
+        parts.append(tag("circle", class_=f"dot c-{line.colour}", cx=x, cy=y - 4, r=4.5))
+        parts.append(tag("text", escaped(line.name), class_="label", x=x + 8, y=y))
+        x += room
     return joined(parts)
 
 

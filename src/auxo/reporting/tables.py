@@ -3,26 +3,30 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from auxo.core.metric import ACCURACY
 from auxo.experiments.summary import MethodSummary, reach, reach_between
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import method_colours
-from auxo.reporting.number_format import ABSENT, counted, duration, number, percent
+from auxo.reporting.number_format import ABSENT, counted, duration, number, percent, score
 from auxo.reporting.page import scrolling
 
 
 def comparison_table(facts: RunFacts) -> Markup:
     """Return the methods side by side, one column each; what is known of none has no row."""
     colours = method_colours(facts.methods)
-    runs = list(facts.methods.values())
+    runs, metric = list(facts.methods.values()), facts.metric
+    last = "Final" if all(_has_ended(run) for run in runs) else "Last"
+    unit = f", {metric.variance_unit}" if metric.unit else ""
+    beyond = [("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial)))]
     cells: list[tuple[str, list[str]]] = [
-        ("Final mean accuracy", _ends(runs, lambda end: percent(end.final_accuracy))),
-        (f"Worst {percent(0.1, 0)} of clients", _ends(runs, lambda end: percent(end.worst_10))),
-        (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: percent(end.best_10))),
-        ("Variance across clients, %²", _ends(runs, lambda end: number(end.variance))),
-        ("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial))),
+        (f"{last} mean {metric.name}", _ends(runs, lambda end: score(end.final_accuracy, metric))),
+        (f"Worst {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.worst_10, metric))),
+        (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.best_10, metric))),
+        (f"Variance across clients{unit}", _ends(runs, lambda end: number(end.variance * metric.variance_scale))),
+        *(beyond if metric == ACCURACY else ()),  # of other scores chance is not known
         (_time_title(facts), _times(facts, runs)),
         ("… between evaluations at", _between(facts, runs)),
         ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
@@ -42,8 +46,8 @@ def comparison_table(facts: RunFacts) -> Markup:
     if any(run.end is not None and run.end.lost for run in runs):  # or all is as above
         optional += [
             (
-                "Mean accuracy as matched: the lost where they are sent",
-                _ends(runs, lambda end: percent(end.matched_accuracy)),
+                f"Mean {metric.name} as matched: the lost where they are sent",
+                _ends(runs, lambda end: score(end.matched_accuracy, metric)),
             ),
             ("… and agreement (ARI)", _ends(runs, lambda end: _two_digits(end.matched_ari))),
         ]
@@ -52,7 +56,7 @@ def comparison_table(facts: RunFacts) -> Markup:
     for title, row in cells:
         written = (tag("td", escaped(cell), class_=colours[run.method]) for run, cell in zip(runs, row, strict=True))
         rows.append(tag("tr", tag("th", escaped(title), scope="row"), *written))
-    heads = [tag("th", escaped(run.name), scope="col", class_=colours[run.method]) for run in runs]
+    heads = [tag("th", escaped(_head(run)), scope="col", class_=colours[run.method]) for run in runs]
     head = tag("thead", tag("tr", tag("td"), *heads))
     return scrolling(tag("table", head, tag("tbody", *rows)))
 
@@ -92,6 +96,17 @@ def incidents_table(facts: RunFacts) -> Markup | None:
     return scrolling(tag("table", head, tag("tbody", *rows)))
 
 
+def _has_ended(run: MethodFacts) -> bool:
+    return run.end is not None and run.end.is_finished
+
+
+def _head(run: MethodFacts) -> str:
+    """Return a method's name, and how far it came if not to its end."""
+    if _has_ended(run) or not run.evaluations:
+        return run.name
+    return f"{run.name}, up to round {run.evaluations[-1].round:.0f}"
+
+
 def _ends(runs: Sequence[MethodFacts], write: Callable[[MethodSummary], str]) -> list[str]:
     return [ABSENT if run.end is None else write(run.end) for run in runs]
 
@@ -101,7 +116,7 @@ def _two_digits(value: float | None) -> str:
 
 
 def _time_title(facts: RunFacts) -> str:
-    title = "Time to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy"
+    title = f"Time to base\N{RIGHT SINGLE QUOTATION MARK}s best {facts.metric.name}"
     return f"{title} (at its first evaluation)" if facts.is_base_best_at_first else title
 
 
@@ -114,7 +129,7 @@ def _times(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
 
 def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
     if seconds is None:
-        return "not reached"
+        return "not reached" if _has_ended(run) else "not yet"
     return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
 
 

@@ -8,11 +8,13 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from auxo.core.metric import Metric
 from auxo.experiments.summary import BASE, ORACLE, Between, MethodSummary, Summary
 from auxo.protocol.events import Partitioned
+from auxo.reporting.below_zero import worse_than_the_mean
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.method_names import AUXO, contenders, words_for
-from auxo.reporting.number_format import OPEN, counted, open_to
+from auxo.reporting.number_format import OPEN, counted, number, open_to, plain, score
 from auxo.reporting.progress import simulated_time_text
 from auxo.reporting.tree_picture import Node, cohort_tree
 
@@ -84,34 +86,41 @@ def _told(node: Node, partitions: Mapping[str, Partitioned]) -> str:
         return "several cohorts from the start"
     if node.clients is None:
         return ""
-    accuracy = "" if node.accuracy is None else f", accuracy {_percent(node.accuracy)}"
+    accuracy = "" if node.accuracy is None else f", {node.metric.name} {_score(node.accuracy, node.metric)}"
     return f"{counted(node.clients, 'client')}{accuracy}"
 
 
 def methods_on_terminal(summary: Summary) -> RenderableType:
-    """Return the methods that have finished side by side; accuracies in per cent, over all clients' test data.
+    """Return the methods that have finished side by side; scores over all clients' test data.
 
     What one contender brought stands below in words, what several brought in a table of their own.
     """
     names = contenders(summary.finished)
-    caption = "\n".join(_brought(summary.methods[names[0]])) if len(names) == 1 else None
+    caption = "\n".join(_brought(summary.methods[names[0]], summary.metric)) if len(names) == 1 else None
     title = f"{summary.population}, seed {summary.seed}"
     table = Table("", title=escape(title), caption=caption and escape(caption), caption_justify="left")
-    for heading in (summary.metric, "worst 10 %", "best 10 %", "variance"):
+    metric = summary.metric
+    for heading in (metric.name, "worst 10 %", "best 10 %", "variance"):
         table.add_column(heading, justify="right")
     has_perplexity = any(method.perplexity is not None for method in summary.finished.values())
     if has_perplexity:
         table.add_column("perplexity", justify="right")
     for name, method in summary.finished.items():
-        accuracies = (_percent(value) for value in (method.final_accuracy, method.worst_10, method.best_10))
+        scores = (_score(value, metric) for value in (method.final_accuracy, method.worst_10, method.best_10))
+        variance = f"{method.variance:.1f}" if metric.is_fraction else number(method.variance * metric.variance_scale)
         perplexity = (_number(method.perplexity, "{:.2f}"),) if has_perplexity else ()
-        table.add_row(escape(words_for(name).title), *accuracies, _number(method.variance, "{:.1f}"), *perplexity)
+        table.add_row(escape(words_for(name).title), *scores, variance, *perplexity)
+    lines = [*_tuning_line(summary), *map(Text, _below_zero(summary))]
     if len(names) < 2:
-        return Group(table, *_tuning_line(summary)) if _tuning_line(summary) else table
+        return Group(table, *lines) if lines else table
     brought = _brought_table(summary, names)
     is_open = any(summary.methods[name].brought.speedup_between is not None for name in names)
     what_is_open = (Text(OPEN),) if is_open else ()
-    return Group(table, brought, *what_is_open, *_lost_lines(summary, names), *_tuning_line(summary))
+    return Group(table, brought, *what_is_open, *_lost_lines(summary, names), *lines)
+
+
+def _below_zero(summary: Summary) -> list[str]:
+    return worse_than_the_mean(summary.metric, [method.worst_10 for method in summary.finished.values()])
 
 
 def _tuning_line(summary: Summary) -> list[Text]:
@@ -122,6 +131,10 @@ def _tuning_line(summary: Summary) -> list[Text]:
     return [Text(f"clients have tuned their models: {spent_s / 3600:.1f} device-hours besides those of training")]
 
 
+def _score(value: float, metric: Metric) -> str:
+    return plain(score(value, metric))
+
+
 def _speedup_in_words(method: MethodSummary, speedup: float | None, between: Between | None) -> str:
     if method.against_base is None:
         return _UNKNOWN
@@ -130,36 +143,36 @@ def _speedup_in_words(method: MethodSummary, speedup: float | None, between: Bet
     return f"{speedup:.1f} x{open_to(between)}" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
 
 
-def _brought(method: MethodSummary) -> list[str]:
+def _brought(method: MethodSummary, metric: Metric) -> list[str]:
     """Return what the only contender brought, one line each, without what is not known."""
     brought = method.brought
     lines = (
         ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
         (
-            "speed-up to the base's accuracy, in time",
+            f"speed-up to the base's {metric.name}, in time",
             _speedup_in_words(method, brought.speedup, brought.speedup_between),
         ),
         (
-            "speed-up to the base's accuracy, in resources",
+            f"speed-up to the base's {metric.name}, in resources",
             _speedup_in_words(method, brought.resource_speedup, brought.resource_speedup_between),
         ),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
-        ("lost clients", _lost(method)),
+        ("lost clients", _lost(method, metric)),
         ("worse off than with the base", _losers(method)),
     )
     told = [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
     return told if brought.speedup_between is None else [*told, OPEN]
 
 
-def _lost(method: MethodSummary) -> str:
+def _lost(method: MethodSummary, metric: Metric) -> str:
     """Return how many had to compare models, and what would be if they were sent somewhere at random instead."""
     if method.cohorts == 1:  # there is nothing to compare
         return _UNKNOWN
     if method.lost == 0:
         return "0"
     agreement = "" if method.matched_ari is None else f", ARI {method.matched_ari:.2f}"
-    return f"{method.lost} (as matched: accuracy {_percent(method.matched_accuracy)}{agreement})"
+    return f"{method.lost} (as matched: {metric.name} {_score(method.matched_accuracy, metric)}{agreement})"
 
 
 def _losers(method: MethodSummary) -> str:
@@ -177,7 +190,7 @@ def _losers(method: MethodSummary) -> str:
 
 def _lost_lines(summary: Summary, names: Sequence[str]) -> list[Text]:
     """Return a line for each contender that clients can get lost in, and one for those who lose by it."""
-    lost = {f"lost clients of {words_for(name).name}": _lost(summary.methods[name]) for name in names}
+    lost = {f"lost clients of {words_for(name).name}": _lost(summary.methods[name], summary.metric) for name in names}
     worse = {
         f"worse off with {words_for(name).name} than with the base": _losers(summary.methods[name]) for name in names
     }

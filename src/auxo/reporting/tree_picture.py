@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.core.metric import ACCURACY, Metric
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.markup import Markup, escaped, joined, picture, tag
-from auxo.reporting.number_format import counted, percent
+from auxo.reporting.number_format import counted, score
 
 _GROUP_COLOURS = 7  # how many the style sheet has; more groups than that use them again
 _MAX_LEGEND = 14  # our choice: a longer legend says less than the tooltips do
@@ -22,6 +23,7 @@ class Node:
     partition_round: int | None = None  # None where there are children: they were there from the start
     clients: int | None = None
     accuracy: float | None = None
+    metric: Metric = ACCURACY  # what the accuracy is
     groups: Mapping[int, int] | None = None  # clients of each true group; None when no groups are known
     told: str | None = None  # of a federation, which has no evaluation of ours: its nodes and their own metrics
     told_shortly: str = ""  # the same where there is little room
@@ -49,14 +51,16 @@ class _Layout:
 def cohort_tree(run: MethodFacts) -> tuple[Node, ...]:
     """Return the tree's roots; one, unless a method calls its cohorts otherwise."""
     last = run.evaluations[-1] if run.evaluations else None
-    scores = {score.cohort: score for score in last.cohorts} if last else {}
+    scores = {one.cohort: one for one in last.cohorts} if last else {}
     compositions = _compositions(run)
 
     def leaf(cohort: str, born_s: float) -> Node:
-        score = scores.get(cohort)
-        if score is None:  # an evaluation names only cohorts that have clients
+        found = scores.get(cohort)
+        if found is None:  # an evaluation names only cohorts that have clients
             return Node(cohort, clients=0 if last and last.time_s > born_s else None)
-        return Node(cohort, clients=score.clients, accuracy=score.accuracy, groups=compositions.get(cohort))
+        return Node(
+            cohort, clients=found.clients, accuracy=found.accuracy, metric=run.metric, groups=compositions.get(cohort)
+        )
 
     return _tree(run, leaf)
 
@@ -145,7 +149,7 @@ def _words(leaf: Node, *, is_short: bool = False) -> str:
     if leaf.clients is None:
         return "not evaluated"
     clients = f"{leaf.clients:,}" if is_short else counted(leaf.clients, "client")
-    return clients if leaf.accuracy is None else f"{clients} \N{MIDDLE DOT} {percent(leaf.accuracy)}"
+    return clients if leaf.accuracy is None else f"{clients} \N{MIDDLE DOT} {score(leaf.accuracy, leaf.metric)}"
 
 
 def _when(node: Node, room: float) -> str:
@@ -226,14 +230,15 @@ def _legend(leaves: tuple[Node, ...], top: float, width: int) -> tuple[Markup, f
     return joined(parts), y + 12
 
 
+def _told(leaf: Node) -> str:
+    if leaf.accuracy is None:
+        return _words(leaf)
+    return f"{counted(leaf.clients or 0, 'client')}, {leaf.metric.name} {score(leaf.accuracy, leaf.metric)}"
+
+
 def _describe(roots: tuple[Node, ...]) -> str:
     leaves = [leaf for root in roots for leaf in root.leaves()]
-    ends = "; ".join(
-        f"{leaf.cohort}: {_words(leaf)}"
-        if leaf.accuracy is None
-        else f"{leaf.cohort}: {counted(leaf.clients or 0, 'client')}, accuracy {percent(leaf.accuracy)}"
-        for leaf in leaves
-    )
+    ends = "; ".join(f"{leaf.cohort}: {_told(leaf)}" for leaf in leaves)
     return f"Cohort tree with {counted(len(leaves), 'leaf cohort')}. {ends}."
 
 

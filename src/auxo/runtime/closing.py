@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from auxo.core.aggregators import WeightedMean
 from auxo.core.asking import LEAST_LOSS, Answer, Failure
 from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import Closing, Outcome, Participants, held_by, leaves_of_round
-from auxo.core.cohort_state import CohortState, CoordinatorState
+from auxo.core.cohort_state import CohortState, CoordinatorState, Credit
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Examined, Gathered, Returned, gather
 from auxo.core.own_state import OwnState
@@ -87,6 +88,7 @@ def closing_of(
         tree=state.tree,
         shelved={leaf: shelf.model(leaf) for leaf in offered if leaf not in leaves},
         secret=state.secret,
+        credits={leaf: state.credits[leaf] for leaf in leaves if leaf in state.credits},
     )
 
 
@@ -136,10 +138,11 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     train on the same cores its threads wait for each other a hundred times as long as they work.
     """
     mine = {leaf: state.server for leaf, state in zip(closing.leaves, closing.states, strict=True)}
-    # Nothing is added to the sum of a leaf that the round is not for: it is there because models have numbers.
+    # What is added to the sum of a leaf that the round is not for is credited to it, see `_credits`.
     servers = [mine.get(leaf, closing.states[0].server) for leaf in closing.participants.offered]
     held, _ = held_by(closing.states[0])  # what is only compared moves by nothing
     sums = [rules.aggregator.accumulate(server) for server in (*servers, *held)]
+    closing = replace(closing, averages=isinstance(sums[0], WeightedMean))
     admission = rules.algorithm.admission(closing)
     most = most_times(rules.most_weight, len(closing.participants.clients))
     gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual, most)
@@ -158,7 +161,17 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
         return learnt[-1][1]
 
     states = tuple(replace(state, selection=learn(state.selection), usual=gathered.usual) for state in outcome.states)
-    return Closed(gathered, replace(outcome, states=states))
+    return Closed(gathered, replace(outcome, states=states, credits=_credits(closing, gathered)))
+
+
+def _credits(closing: Closing, gathered: Gathered) -> dict[CohortId, Credit]:
+    """Return what participants have learnt of other leaves' models, where updates are averaged."""
+    trained = zip(closing.participants.offered, gathered.movements, gathered.weights, strict=False)
+    return {
+        leaf: Credit(movement, weight)
+        for leaf, movement, weight in trained
+        if leaf not in closing.leaves and movement is not None and weight > 0
+    }
 
 
 def turnout_of(closing: Closing, gathered: Gathered) -> Turnout:

@@ -67,7 +67,7 @@ def decided(rules: Federation, tree: CohortTree, closing: Closing, outcome: Outc
             change = _partitioned(rules, tree, closed, closing.cohort, partition)
         case other:
             assert_never(other)
-    return replace(change, table=outcome.table)
+    return replace(change, table=outcome.table, spent=closing.leaves, credits=outcome.credits)
 
 
 def struck(rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered) -> CoordinatorState:

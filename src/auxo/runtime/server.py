@@ -222,14 +222,18 @@ class Server:
 
         Of a client that checks in more than once the last check-in counts; one whose id is no id is in no list. With
         ``everybody``, cohorts that have trained all their rounds are among the answer, by leaf: whose model is for
-        whom. To ask that changes nothing. Clients that are in no cohort's list compare the models (see `Task`) to find
-        theirs.
+        whom, and in ``vouched`` who is there by its own request and not by a draw. To ask that changes nothing.
+        Clients that are in no cohort's list compare the models (see `Task`) to find theirs.
         """
         tree, matching = self._state.tree, self._rules.algorithm.matching
         here = CheckedIn.of(check_ins, tree)
         if everybody:
-            placed = matching.place(self._state, here.columns, stream(self._rules.seed, "placement"))
-            return {leaf: here.take(np.flatnonzero(placed.cohort == tree.index[leaf])) for leaf in tree.leaves}
+            placed, led = (
+                ask(self._state, here.columns, stream(self._rules.seed, "placement"))
+                for ask in (matching.place, matching.match)
+            )
+            of_leaf = {leaf: np.flatnonzero(placed.cohort == tree.index[leaf]) for leaf in tree.leaves}
+            return {leaf: replace(here.take(mine), vouched=led.vouched[mine]) for leaf, mine in of_leaf.items()}
         tried = (part for cohort in self.cohorts for part in (cohort, self._attempts.get(cohort, 0)))
         rng = stream(self._rules.seed, "match", *tried)
         arrived = match_check_ins(self._rules, self._state, here.columns, rng)

@@ -7,18 +7,19 @@ path.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from auxo.core.metric import ACCURACY, JACCARD_INDEX, VARIANCE_EXPLAINED, Metric
 from auxo.core.types import FloatArray
 from auxo.population.federated_data import FederatedData
 from auxo.population.preparation import LearningTask
 from auxo.registry.import_path import code_file, load_callable, made_absolute
 from auxo.registry.own_errors import error_words
-from auxo.training.trainer import score_name
 
 PerSample = Callable[[Tensor, Tensor], Tensor]
 """Takes a model's outputs (samples, outputs) and the samples' labels or targets, and returns a number for each."""
@@ -29,6 +30,7 @@ Logits = Callable[[Tensor], Tensor]
 LEAST_SCORE = -1e6
 """Of a sample: a model that has diverged is told by it, since files hold finite numbers only; our choice."""
 
+_METRICS = {"classification": ACCURACY, "regression": VARIANCE_EXPLAINED, "multi-label": JACCARD_INDEX}
 _TRIED = 3  # samples that a function of the user's own is tried on
 
 
@@ -79,7 +81,7 @@ class Objective:
         """
         if self.metric is not None:
             metric = _own(self.metric)
-            sign = -1.0 if getattr(metric, "smaller_is_better", False) else 1.0
+            sign = -1.0 if self.measured.smaller_is_better else 1.0
             found = sign * metric(outputs, answers).to(torch.float64)
         else:
             found = self._built_in_scores(outputs, answers)
@@ -100,22 +102,41 @@ class Objective:
                 return torch.where(either > 0, both / either.clamp(min=1), torch.ones_like(either, dtype=torch.float32))
 
     @property
-    def score_name(self) -> str:
-        """Return what the score is called."""
-        return score_name(self.task, self.metric)
+    def likely(self) -> Callable[[Tensor], Tensor] | None:
+        """Return what makes probabilities of outputs; None where they are no log-odds."""
+        if self.loss is not None or self.task == "regression":  # nobody knows what a loss of one's own makes of them
+            return None
+        return torch.sigmoid if self.task == "multi-label" else partial(torch.softmax, dim=1)
+
+    @property
+    def measured(self) -> Metric:
+        """Return how the score is called and shown; a metric of one's own says it by ``unit`` and its direction.
+
+        >>> Objective("regression").measured.name
+        'variance explained'
+        """
+        if self.metric is None:
+            return _METRICS[self.task]
+        own = _own(self.metric)
+        unit, is_smaller = getattr(own, "unit", ""), getattr(own, "smaller_is_better", False)
+        return Metric(self.metric.rpartition(":")[2], str(unit), bool(is_smaller))
 
     def words(self) -> str:
         """Return what the score is, for people."""
         if self.metric is not None:
-            how = "minus its mean" if getattr(_own(self.metric), "smaller_is_better", False) else "its mean"
-            return f"{self.score_name}, {how} over a client's test samples (1 is shown as 100 %)"
+            better = "smaller" if self.measured.smaller_is_better else "larger"
+            unit = f" in {self.measured.unit}" if self.measured.unit else ""
+            return f"{self.measured.name}, its mean over a client's test samples{unit}; {better} is better"
         match self.task:
             case "classification":
                 return "the share of a client's test samples whose class is right"
             case "regression":
-                return "the variance explained: 100 % if every number is met, 0 % if it is no better than the mean"
+                return (
+                    "the variance explained: 100 % if every number is met, 0 % if it is no better than the mean of "
+                    "everybody's, and below 0 % if it is worse than that"
+                )
             case "multi-label":
-                return "labels both told and true over labels told or true (Jaccard index)"
+                return "the Jaccard index: labels both told and true over labels told or true"
 
 
 CLASSIFICATION = Objective()

@@ -17,7 +17,7 @@ from auxo.training.kernels import DeferredSoftmax
 from auxo.training.local_samples import local_batches
 from auxo.training.stacked_batches import StackedBatches
 from auxo.training.stored_models import tensors_in
-from auxo.training.trainer import Job, LocalTraining
+from auxo.training.trainer import NO_CLASS, Job, LocalTraining
 
 _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
 
@@ -90,15 +90,23 @@ class SoftmaxTrainer:
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
         """Return the most likely class of each row of ``x``; of equally likely ones the first."""
-        self._check_weights(weights)
-        matrix, bias = self._unpack(weights[np.newaxis])
-        return np.asarray(np.argmax(self._flat_inputs(x) @ matrix[0] + bias[0], axis=1), dtype=np.int64)
+        logits = self._logits(weights, x)
+        return np.where(np.isnan(logits).any(axis=1), NO_CLASS, np.argmax(logits, axis=1)).astype(np.int64)
 
     def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
         """Return the cross entropy of each row of ``x`` under its label."""
+        return cross_entropies(self._logits(weights, x), y)
+
+    def probabilities(self, weights: Float32Array, x: InputArray) -> FloatArray:
+        """Return how likely each class is for each row of ``x``, (rows, classes); see `TellsProbabilities`."""
+        exact = self._logits(weights, x).astype(np.float64)
+        raised = np.exp(exact - exact.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+    def _logits(self, weights: Float32Array, x: InputArray) -> Float32Array:
         self._check_weights(weights)
         matrix, bias = self._unpack(weights[np.newaxis])
-        return cross_entropies(self._flat_inputs(x) @ matrix[0] + bias[0], y)
+        return np.asarray(self._flat_inputs(x) @ matrix[0] + bias[0])
 
     def to_file(self, weights: Float32Array) -> bytes:
         """Return the model with the names and shapes of ``torch.nn.Linear(features, classes)``."""

@@ -15,6 +15,7 @@ from torch import nn
 
 from auxo.core.asking import Answer
 from auxo.core.layers import Layer
+from auxo.core.metric import Metric
 from auxo.core.rng import stream
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -23,7 +24,7 @@ from auxo.training.job_losses import answers_in_chunks, asked_samples, samples_o
 from auxo.training.local_samples import PADDING, local_batches
 from auxo.training.objective import CLASSIFICATION, Logits, Objective
 from auxo.training.stored_models import check_names
-from auxo.training.trainer import Batching, Job, LocalTraining
+from auxo.training.trainer import NO_CLASS, Batching, Job, LocalTraining
 
 # Read by MKL at its first product: the bits of a product then do not depend on where in memory its operands lie, hence
 # not on which participants train together. It costs nothing that could be measured.
@@ -143,8 +144,9 @@ class TorchTrainer:
         return answers_in_chunks(data, jobs, self.batching.at_once, room, train_some)
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
-        """Return the most likely class of each row of ``x``."""
-        classes = [logits.argmax(dim=1).numpy() for logits in self._outputs(weights, x)]
+        """Return the most likely class of each row of ``x``; NO_CLASS where the module gives no numbers."""
+        given = self._outputs(weights, x)
+        classes = [logits.argmax(dim=1).masked_fill(logits.isnan().any(dim=1), NO_CLASS).numpy() for logits in given]
         return np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64)
 
     def losses(self, weights: Float32Array, x: InputArray, y: NDArray[Any]) -> FloatArray:
@@ -179,9 +181,9 @@ class TorchTrainer:
         return self.objective.counts_hits
 
     @property
-    def score_name(self) -> str:
-        """Return what the score is called."""
-        return self.objective.score_name
+    def metric(self) -> Metric:
+        """Return how the score is called and shown."""
+        return self.objective.measured
 
     @property
     def score_words(self) -> str:
@@ -196,6 +198,14 @@ class TorchTrainer:
     def outputs(self, weights: Float32Array, x: InputArray) -> FloatArray:
         """Return what the model gives for each row of ``x``, (rows, outputs)."""
         found = [outputs.to(torch.float64).numpy() for outputs in self._outputs(weights, x)]
+        return np.concatenate(found) if found else np.zeros((0, 0))
+
+    def probabilities(self, weights: Float32Array, x: InputArray) -> FloatArray | None:
+        """Return how likely each class or label is for each row of ``x``; None where outputs do not tell."""
+        likely = self.objective.likely
+        if likely is None:
+            return None
+        found = [likely(outputs.to(torch.float64)).numpy() for outputs in self._outputs(weights, x)]
         return np.concatenate(found) if found else np.zeros((0, 0))
 
     def module(self, weights: Float32Array) -> nn.Module:

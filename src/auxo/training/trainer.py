@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from auxo.core.asking import Answer, Ask
 from auxo.core.layers import Layer
+from auxo.core.metric import ACCURACY, Metric
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
-from auxo.population.preparation import LearningTask
 
 Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 """How several participants train together: in stacked layers, by torch's vmap, or not at all."""
@@ -22,6 +22,9 @@ Batching = Literal["auto", "stacked", "vmap", "one-by-one"]
 
 MOST_EPOCHS = 10_000
 """Passes over a client's samples in one participation at most: their orders are drawn in advance; our choice."""
+
+NO_CLASS = -1
+"""Predicted where a model's outputs are not numbers: right for nobody."""
 
 _WIDEST_BATCH = 1024  # batches are filled up to their size; beyond this, not further than anybody has samples
 
@@ -103,7 +106,7 @@ class Trainer(Protocol):
         ...
 
     def predict(self, weights: Float32Array, x: InputArray) -> IntArray:
-        """Return the predicted class of each row of ``x``."""
+        """Return the predicted class of each row of ``x``; NO_CLASS where the model gives no number for one."""
         ...
 
     def losses(self, weights: Float32Array, x: InputArray, y: IntArray) -> FloatArray:
@@ -136,8 +139,8 @@ class ScoresSamples(Protocol):
         ...
 
     @property
-    def score_name(self) -> str:
-        """Return what the score is called."""
+    def metric(self) -> Metric:
+        """Return how the score is called and shown."""
         ...
 
     @property
@@ -154,17 +157,24 @@ class ScoresSamples(Protocol):
         ...
 
 
-def score_name(task: LearningTask, metric: str | None = None) -> str:
-    """Return what the score of a task is called, or one of the user's own by its import path.
+@runtime_checkable
+class TellsProbabilities(Protocol):
+    """A trainer whose models tell how likely they hold their predictions to be."""
 
-    >>> score_name("regression"), score_name("regression", "mine.py:within_a_tenth")
-    ('variance explained', 'within_a_tenth')
-    """
-    if metric is not None:
-        return metric.rpartition(":")[2]
-    return {"classification": "accuracy", "regression": "variance explained", "multi-label": "Jaccard index"}[task]
+    def probabilities(self, weights: Float32Array, x: InputArray) -> FloatArray | None:
+        """Return how likely each class or label is for each row of ``x``, (rows, outputs).
+
+        None where outputs are no log-odds: of numbers to be learned, and where the loss is one of the user's own.
+        """
+        ...
 
 
 def scoring(trainer: object) -> ScoresSamples | None:
     """Return the trainer if it scores samples itself; None: a class is right or wrong."""
     return trainer if isinstance(trainer, ScoresSamples) and not trainer.counts_hits else None
+
+
+def metric_of(trainer: object) -> Metric:
+    """Return what a trainer's models are scored by."""
+    own = scoring(trainer)
+    return ACCURACY if own is None else own.metric

@@ -132,8 +132,10 @@ def test_auxo_begins_with_one_cohort_that_knows_nothing_and_every_leaf_opens_rou
     assert AUXO.openers(TREE) == (LEFT, RIGHT)
 
 
-@pytest.mark.parametrize("memory", [trial_of(2, trials=3), Pooling(trials=3)], ids=["on trial", "pooling"])
-def test_a_child_rests_at_first_and_shares_its_ancestors_chance_of_an_error(memory: OnTrial | Pooling) -> None:
+@pytest.mark.parametrize(
+    "memory", [trial_of(2, trials=3).parted(ROOT, 0), Pooling(trials=3)], ids=["parted", "pooling"]
+)
+def test_a_child_rests_at_first_and_shares_its_ancestors_chance_of_an_error(memory: Pooling) -> None:
     child = own(Pooling, AUXO.memory(replace(FRESH, round=7, memory=memory)))
 
     assert child == Pooling(rests_until=14, trials=3)
@@ -480,11 +482,14 @@ def test_a_branch_whose_model_has_diverged_is_no_child_and_keeps_no_other_from_b
         Returned(row, Answer(update, 20, judged=tuple(Judgement(loss, None, loss) for loss in losses[row])))
         for row, update in enumerate(alike(40))
     ]
-    closed = close(closing(claims(40), on_trial(), asks=asked(40)), returned)
-    decision = closed.outcome.decision
+    before = on_trial()
+    closed = close(closing(claims(40), before, asks=asked(40)), returned)
+    decision, branch = closed.outcome.decision, own(OnTrial, before.memory).servers[0]
+    movement = closed.gathered.movements[1]
+    branch = branch if movement is None else FedAvg().step(branch, movement)
 
     assert closed.outcome.notes.gain == pytest.approx(0.5)  # half of them gain 1.1, the usual loss and no more
     assert isinstance(decision, Partition)
-    for server, model in zip(decision.servers, (closed.state.server, closed.trial.servers[0]), strict=True):
+    for server, model in zip(decision.servers, (closed.state.server, branch), strict=True):
         np.testing.assert_array_equal(server.weights, model.weights)
     assert decision.weights == (0.5, 0.5)

@@ -144,6 +144,23 @@ def test_judges_with_large_gains_are_sure_when_few_have_been_heard(gain: float, 
     assert not heard(said_of(two_groups(2, gain))).is_sure(0, 0.01)
 
 
+def test_small_gains_that_everybody_has_make_judges_sure_once_it_is_known_how_much_anybody_gains() -> None:
+    def after(gains: FloatArray) -> Evidence:
+        evidence = begun(3)
+        for number, some in enumerate(np.split(gains, 6)):
+            losses = two_groups(len(some), 0.0)
+            mine = np.arange(len(some)) % 2
+            losses[np.arange(len(some)), 1 + mine] -= some
+            losses[np.arange(len(some)), 2 - mine] += 0.1
+            evidence = evidence.after(said_of(losses, first=len(some) * number), is_look=True)
+        return evidence
+
+    gains = stream(0, "small gains").uniform(0.03, 0.05, 180)
+
+    assert after(gains).is_sure(0, 0.01)
+    assert not after(gains[:12]).is_sure(0, 0.01)
+
+
 @pytest.mark.parametrize(("clients", "samples"), [(4, 30.0), (8, 20.0), (2, 80.0), (40, 2.0)])
 def test_few_clients_are_sure_at_the_first_look_where_they_gain_much_by_enough_samples(
     clients: int, samples: float

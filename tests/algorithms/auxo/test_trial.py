@@ -474,7 +474,7 @@ def verdict(
 def test_what_judges_are_sure_of_becomes_cohorts_with_the_models_that_they_chose(everybody: bool) -> None:
     losses = two_groups(60, 0.5)
     losses[1::12] = two_groups(1, 0.5)  # some of the others are the first's as well
-    partition = verdict(losses, everybody=everybody).partition(server_at(0.0), 9, SETTINGS)
+    partition = verdict(losses, everybody=everybody).verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert partition.routes == (0, 1)
@@ -487,7 +487,7 @@ def test_a_branch_that_is_not_missed_goes_where_its_judges_would() -> None:
     losses = two_groups(80, 0.5, models=4)
     losses[:, 3] = losses[:, 2]  # the third branch is the second, and for some a little better
     losses[3::4, 3] -= 1e-6
-    partition = verdict(losses).partition(server_at(0.0), 9, SETTINGS)
+    partition = verdict(losses).verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert len(partition.servers) == 2
@@ -496,7 +496,7 @@ def test_a_branch_that_is_not_missed_goes_where_its_judges_would() -> None:
 
 def test_children_go_on_with_the_optimiser_of_the_cohort() -> None:
     parent = replace(server_at(0.0), slots=(np.ones(N_PARAMS),), steps=9)
-    partition = verdict(two_groups(60, 0.5)).partition(parent, 9, SETTINGS)
+    partition = verdict(two_groups(60, 0.5)).verdict(parent, 9, SETTINGS)[1]
 
     assert partition is not None
     assert [(one.slots, one.steps) for one in partition.servers] == [(parent.slots, 9)] * 2
@@ -505,7 +505,7 @@ def test_children_go_on_with_the_optimiser_of_the_cohort() -> None:
 def test_the_cohorts_own_model_may_be_one_child_which_no_label_leads_to() -> None:
     losses = np.tile([0.4, 2.9], (60, 1))  # most are served well as it is
     losses[::4] = [2.0, 0.3]
-    partition = verdict(losses).partition(server_at(0.0), 9, SETTINGS)
+    partition = verdict(losses).verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == [0.0, 1.0]
@@ -515,40 +515,40 @@ def test_the_cohorts_own_model_may_be_one_child_which_no_label_leads_to() -> Non
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_judges_who_gain_nothing_make_no_partition(everybody: bool) -> None:
-    assert verdict(np.ones((60, 3)), everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is None
+    assert verdict(np.ones((60, 3)), everybody=everybody).verdict(server_at(0.0), 9, SETTINGS)[1] is None
     nobody = trial_of(4, everybody=everybody)
-    assert nobody.partition(server_at(0.0), 9, SETTINGS) is None
+    assert nobody.verdict(server_at(0.0), 9, SETTINGS)[1] is None
 
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_branches_that_are_merely_ahead_for_everybody_make_no_partition(everybody: bool) -> None:
     ahead = np.tile([1.0, 0.5, 0.6], (60, 1))
 
-    assert verdict(ahead, everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is None
+    assert verdict(ahead, everybody=everybody).verdict(server_at(0.0), 9, SETTINGS)[1] is None
     ahead[:, 2] = np.where(np.arange(60) % 2, 0.1, 0.9)  # for half of them the second is better still
-    assert verdict(ahead, everybody=everybody).partition(server_at(0.0), 9, SETTINGS) is not None
+    assert verdict(ahead, everybody=everybody).verdict(server_at(0.0), 9, SETTINGS)[1] is not None
 
 
 def test_too_many_children_for_the_participants_make_no_partition() -> None:
     trial = verdict(two_groups(60, 0.5))
 
-    assert trial.partition(server_at(0.0), 2, SETTINGS) is not None
-    assert trial.partition(server_at(0.0), 1, SETTINGS) is None
+    assert trial.verdict(server_at(0.0), 2, SETTINGS)[1] is not None
+    assert trial.verdict(server_at(0.0), 1, SETTINGS)[1] is None
 
 
 def test_a_gain_that_is_sure_and_small_makes_no_partition() -> None:
     trial = verdict(two_groups(3000, 0.03), rounds=SETTINGS.most_rounds)
 
     assert trial.evidence.is_sure(0, 1e-6)
-    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.029)) is not None
-    assert trial.partition(server_at(0.0), 9, replace(SETTINGS, min_gain=0.031)) is None
+    assert trial.verdict(server_at(0.0), 9, replace(SETTINGS, min_gain=0.029))[1] is not None
+    assert trial.verdict(server_at(0.0), 9, replace(SETTINGS, min_gain=0.031))[1] is None
 
 
 @pytest.mark.parametrize(("rounds", "needed"), [(4, 0.05), (8, 0.1), (16, 0.2), (17, 0.2)])
 def test_the_earlier_it_is_the_less_must_be_gained_for_branches_part_round_by_round(rounds: int, needed: float) -> None:
     settings = replace(SETTINGS, min_gain=0.2)
     parts = [
-        verdict(two_groups(6000, factor * needed), rounds=rounds).partition(server_at(0.0), 9, settings) is not None
+        verdict(two_groups(6000, factor * needed), rounds=rounds).verdict(server_at(0.0), 9, settings)[1] is not None
         for factor in (0.95, 1.05)
     ]
 
@@ -561,7 +561,7 @@ def test_a_smaller_loss_without_a_better_score_makes_no_partition_and_is_promisi
     scores = np.where(losses < 1, 0.5 + better, 0.5 + 0 * better)
     trial = verdict(losses, scores=scores)
 
-    assert (trial.partition(server_at(0.0), 9, SETTINGS) is not None) is parts
+    assert (trial.verdict(server_at(0.0), 9, SETTINGS)[1] is not None) is parts
     assert trial.is_promising(SETTINGS)
 
 
@@ -574,20 +574,20 @@ def test_what_nobody_is_sure_of_promises_nothing() -> None:
 def test_where_everybody_judges_a_partition_is_made_after_a_look_only() -> None:
     losses = two_groups(12, 0.5)
     made = [
-        verdict(losses, rounds=rounds, everybody=True).partition(server_at(0.0), 9, SETTINGS) is not None
+        verdict(losses, rounds=rounds, everybody=True).verdict(server_at(0.0), 9, SETTINGS)[1] is not None
         for rounds in range(3, 10)
     ]
 
     assert made == [False, True, False, False, False, True, False]
-    assert verdict(two_groups(60, 0.5), rounds=3).partition(server_at(0.0), 9, SETTINGS) is not None  # a sample
+    assert verdict(two_groups(60, 0.5), rounds=3).verdict(server_at(0.0), 9, SETTINGS)[1] is not None  # a sample
 
 
 def test_the_more_trials_a_cohort_has_had_the_more_must_be_shown() -> None:
     trial = verdict(two_groups(20, 0.5))
 
-    assert trial.partition(server_at(0.0), 9, SETTINGS) is not None
+    assert trial.verdict(server_at(0.0), 9, SETTINGS)[1] is not None
     later = replace(trial, resumes=replace(trial.resumes, trials=20))
-    assert later.partition(server_at(0.0), 9, SETTINGS) is None
+    assert later.verdict(server_at(0.0), 9, SETTINGS)[1] is None
 
 
 # Candidates side by side.
@@ -603,7 +603,7 @@ def side_by_side(gains: tuple[float, float], judges: int = 60, rounds: int = 4) 
 def test_the_candidate_by_which_judges_gain_most_is_taken(gains: tuple[float, float], kept: list[float]) -> None:
     trial = side_by_side(gains)
     assert all(trial.evidence.is_sure(one, 0.001) for one in range(2))
-    partition = trial.partition(server_at(0.0), 9, SETTINGS)
+    partition = trial.verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == kept
@@ -614,7 +614,7 @@ def test_the_candidate_by_which_judges_gain_most_is_taken(gains: tuple[float, fl
 
 def test_labels_of_another_candidate_lead_where_its_judges_would_go() -> None:
     losses = np.column_stack([two_groups(80, 0.3), two_groups(80, 0.5)[::-1, 1:]])
-    partition = verdict(losses, branches=(2, 2)).partition(server_at(0.0), 9, SETTINGS)
+    partition = verdict(losses, branches=(2, 2)).verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert partition is not None
     assert [one.weights[0] for one in partition.servers] == [3.0, 4.0]
@@ -630,8 +630,8 @@ def hesitates(rounds: int) -> OnTrial:
 
 
 def test_the_candidate_by_which_judges_gain_most_is_waited_for_while_the_trial_goes_on() -> None:
-    assert hesitates(SETTINGS.most_rounds - 1).partition(server_at(0.0), 9, SETTINGS) is None
-    last = hesitates(SETTINGS.most_rounds).partition(server_at(0.0), 9, SETTINGS)
+    assert hesitates(SETTINGS.most_rounds - 1).verdict(server_at(0.0), 9, SETTINGS)[1] is None
+    last = hesitates(SETTINGS.most_rounds).verdict(server_at(0.0), 9, SETTINGS)[1]
 
     assert last is not None
     assert [one.weights[0] for one in last.servers] == [1.0, 2.0]
@@ -639,14 +639,14 @@ def test_the_candidate_by_which_judges_gain_most_is_waited_for_while_the_trial_g
 
 def test_candidates_share_the_chance_of_an_error() -> None:
     # So many judges are sure enough of one candidate alone, and not of one of two.
-    alone = [verdict(two_groups(judges, 0.5)).partition(server_at(0.0), 9, SETTINGS) for judges in range(8, 40)]
-    shared = [side_by_side((0.5, 0.0), judges).partition(server_at(0.0), 9, SETTINGS) for judges in range(8, 40)]
+    alone = [verdict(two_groups(judges, 0.5)).verdict(server_at(0.0), 9, SETTINGS)[1] for judges in range(8, 40)]
+    shared = [side_by_side((0.5, 0.0), judges).verdict(server_at(0.0), 9, SETTINGS)[1] for judges in range(8, 40)]
     first, second = (next(place for place, one in enumerate(made) if one is not None) for made in (alone, shared))
     half = replace(SETTINGS, alpha=SETTINGS.alpha / 2)
 
     assert first < second
-    assert verdict(two_groups(8 + second, 0.5)).partition(server_at(0.0), 9, half) is not None
-    assert verdict(two_groups(7 + second, 0.5)).partition(server_at(0.0), 9, half) is None
+    assert verdict(two_groups(8 + second, 0.5)).verdict(server_at(0.0), 9, half)[1] is not None
+    assert verdict(two_groups(7 + second, 0.5)).verdict(server_at(0.0), 9, half)[1] is None
 
 
 # The end.

@@ -109,8 +109,7 @@ class Auxo:
         """Return that nothing is known of a new cohort; a child rests, for what it comes from was on trial."""
         if parent is None:
             return Pooling()
-        memory = parent.memory
-        return Pooling.of_child(memory.resumes if isinstance(memory, OnTrial) else own(Pooling, memory), parent.round)
+        return Pooling.of_child(own(Pooling, parent.memory), parent.round)
 
     def openers(self, tree: CohortTree) -> tuple[CohortId, ...]:
         """Return the leaves: each cohort goes at its own pace."""
@@ -131,7 +130,7 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
-        return of_own_model(closing, self._admission(closing))
+        return of_own_model(closing, self._admission(closing), crediting=True)
 
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
@@ -146,7 +145,8 @@ class Auxo:
         """Move the models, look at those who have trained the cohort's, and decide; tell others whose they have."""
         mine, phase = own_answers(closing, gathered), closing.states[0].memory
         outcome = None
-        if any(movement is not None for movement in gathered.movements):
+        own_movements = (gathered.movements[0], *gathered.movements[len(closing.models) :])
+        if any(movement is not None for movement in own_movements):
             if isinstance(phase, OnTrial):
                 outcome = self._close_trial(closing, mine, aggregator, phase)
             else:
@@ -154,7 +154,16 @@ class Auxo:
         if outcome is None:
             generation = phase.generation if isinstance(phase, OnTrial) else own(Pooling, phase).trials
             outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
-        return None if outcome is None else tell_places(closing, gathered, outcome)
+        return None if outcome is None else tell_places(closing, gathered, outcome, self._sorted(closing, gathered))
+
+    def _sorted(self, closing: Closing, gathered: Gathered) -> IntArray | None:
+        """Return the place that each answer's update names, see `Sorting`; None: updates do not tell places here."""
+        phase = closing.states[0].memory
+        sorting = (phase.resumes if isinstance(phase, OnTrial) else own(Pooling, phase)).sorting
+        if sorting is None:
+            return None
+        prints = _prints(gathered, np.arange(len(gathered.rows)))
+        return sorting.places(closing, prints, claims_of(closing, gathered).known & ~gathered.late)
 
     def _close_pooling(
         self,
@@ -194,7 +203,8 @@ class Auxo:
     def _close_trial(self, closing: Closing, gathered: Gathered, aggregator: Aggregator, phase: OnTrial) -> Outcome:
         """Move the cohort's model and the branches', hear the judges, and decide as soon as they are sure."""
         scale, offered = self._rate_scale(closing), len(closing.models)
-        (state,) = stepped(closing, gathered, aggregator, scale)
+        # Branches have no part in what was credited to the cohort: it would be ahead of them.
+        (state,) = stepped(replace(closing, credits={}), gathered, aggregator, scale)
         moved = zip(phase.servers, gathered.movements[offered:], strict=True)
         servers = tuple(one if by is None else aggregator.step(one, by, scale) for one, by in moved)
         prints = _prints(gathered, np.arange(len(gathered.rows)))
@@ -202,9 +212,9 @@ class Auxo:
         marks = seals(closing.participants.clients[gathered.rows], phase.generation, closing.secret)
         after = phase.moved(servers, said, marks)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
-        partition = after.partition(state.server, most, self.trial)
-        is_over = partition is None and after.is_over(self.trial)
-        memory: Pooling | OnTrial = after
+        candidate, partition = after.verdict(state.server, most, self.trial)
+        is_over = candidate is None and after.is_over(self.trial)
+        memory: Pooling | OnTrial = after if candidate is None else after.parted(closing.cohort, candidate)
         if is_over:
             again = after.is_promising(self.trial)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)

@@ -99,6 +99,7 @@ class Evidence:
     candidates: tuple[IntArray, ...]  # of each the places of the models that one chooses among, the own one first
     everybody: bool  # the clients are all there is: a look is a test of its own
     log_stakes: FloatArray  # (candidates, models, bets) on gains over each model, if all had the same
+    widest: FloatArray  # (candidates, models) the most that anybody has gained or lost so; 0: nobody has been heard
     usual: float = 0.0  # loss of the cohort's own model when judges were heard last
     single: int = OWN  # the one model that would serve best if all had the same, by then
     looks: int = 0
@@ -109,7 +110,8 @@ class Evidence:
         ends = np.cumsum(branches)
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
-        return Evidence(Said.none(models), places, everybody, np.zeros((len(branches), models, len(_BETS))))
+        room = (len(branches), models)
+        return Evidence(Said.none(models), places, everybody, np.zeros((*room, len(_BETS))), np.zeros(room))
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
@@ -126,8 +128,15 @@ class Evidence:
         # Which single model is best nobody knows beforehand: parting has to pay over each of them.
         singles = range(more.losses.shape[1])
         gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
-        won = np.log1p(_BETS[:, None] * gains[:, :, None, :]).sum(axis=3)
-        return replace(heard, log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG))
+        # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
+        # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
+        scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
+        won = np.log1p(_BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
+        return replace(
+            heard,
+            log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG),
+            widest=np.maximum(self.widest, np.abs(gains).max(axis=2)),
+        )
 
     @property
     def recent(self) -> Said:

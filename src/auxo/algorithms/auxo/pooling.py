@@ -10,6 +10,7 @@ import numpy as np
 
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.sorting import Sorting
 from auxo.algorithms.auxo.views import Prints, ViewName
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, Float32Array, IntArray
@@ -52,6 +53,7 @@ class Pooling:
     common: Prints | None = None  # what the last round's participants shared
     clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
     everybody: bool = False  # would judge: clients are few, and train on one half of their samples
+    sorting: Sorting | None = None  # of the partition that it comes from; None: updates do not tell clients' places
 
     def pools(self, number: int) -> bool:
         """Return whether the round of this number is pooled."""
@@ -60,7 +62,7 @@ class Pooling:
     @staticmethod
     def of_child(parent: "Pooling", number: int) -> "Pooling":
         """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
-        return Pooling(rests_until=2 * number, trials=parent.trials)
+        return Pooling(rests_until=2 * number, trials=parent.trials, sorting=parent.sorting)
 
     def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
         """Return it with one more round, of these clients; of too many the oldest ones go."""
@@ -116,7 +118,7 @@ class Pooling:
         """
         # Where all of them have had their turn, it begins anew.
         tried = views if set(views) & set(self.tried) else (*self.tried, *views)
-        again = Pooling(number, self.needs, self.trials, tried, clients=self.clients)
+        again = Pooling(number, self.needs, self.trials, tried, clients=self.clients, sorting=self.sorting)
         if others:
             return again
         needs = self.needs or settings.pool_rounds

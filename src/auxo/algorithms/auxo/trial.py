@@ -21,6 +21,7 @@ from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
 from auxo.algorithms.auxo.settings import TrialSettings
+from auxo.algorithms.auxo.sorting import Sorting
 from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.aggregators import ServerState
 from auxo.core.claims import Claims
@@ -28,7 +29,7 @@ from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Admission, Examined, Gathered
 from auxo.core.own_state import own
 from auxo.core.partition import Partition
-from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
@@ -206,8 +207,10 @@ class OnTrial:
             both=~is_untold & np.array(not self.evidence.everybody),
         )
 
-    def partition(self, own_server: ServerState, most: int, settings: TrialSettings) -> Partition | None:
-        """Return what judges are sure of; None: nothing as yet.
+    def verdict(
+        self, own_server: ServerState, most: int, settings: TrialSettings
+    ) -> tuple[int, Partition] | tuple[None, None]:
+        """Return the candidate that judges are sure of, and the partition that is made of it; or nothing as yet.
 
         The candidate by which they gain most is waited for while the trial goes on.
 
@@ -217,15 +220,22 @@ class OnTrial:
             settings: see `TrialSettings`.
         """
         if self.evidence.everybody and not self._has_looked:
-            return None
+            return None, None
         alpha = self._alpha(settings)
         is_last = self.rounds >= settings.most_rounds
         for candidate in self.evidence.by_gain[: None if is_last else 1]:
             if self.evidence.is_sure(candidate, alpha):
                 made = self._partition(candidate, own_server, most, settings)
                 if made is not None:
-                    return made
-        return None
+                    return candidate, made
+        return None, None
+
+    def parted(self, cohort: CohortId, candidate: int) -> Pooling:
+        """Return what children go on from whose partition was made of a candidate."""
+        shadow, first = self.shadows[candidate], int(self.evidence.candidates[candidate][1]) - 1
+        is_lasting = shadow.view.name == "input energies"
+        sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first)
+        return replace(self.resumes, sorting=sorting if is_lasting else None)
 
     def _needed(self, settings: TrialSettings) -> float:
         """Return what judges have to gain by now: branches part round by round, and later in training slowly."""

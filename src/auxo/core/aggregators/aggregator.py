@@ -150,6 +150,11 @@ class WeightedMean:
         """Return the mean; None when the weights sum to zero, as they do without updates."""
         return self._sum.total() / self._weight if self._weight > 0 else None
 
+    @property
+    def weight(self) -> float:
+        """Return what all updates count for together."""
+        return self._weight
+
 
 @dataclass(frozen=True)
 class ServerState:
