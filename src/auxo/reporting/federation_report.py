@@ -126,7 +126,7 @@ def _members_section(run: MethodFacts) -> list[Markup]:
     if not rows:
         return []
     words = "Nodes by the ids that the SuperLink knows them by. Who is in no cohort has not said yet where it belongs."
-    return [section("Nodes", table((), rows, has_words=True), note(words))]
+    return [section("Nodes", table((), rows, {1: "words"}), note(words))]
 
 
 def _some_of(nodes: Sequence[str]) -> str:
