@@ -182,6 +182,12 @@ def test_the_loop_in_the_readme_finds_the_cohorts_of_the_example() -> None:
 
     assert isinstance(server, Server)
     assert server.cohorts == ("0.0", "0.1")
+    cohort_of = names["cohort_of"]
+    assert isinstance(cohort_of, dict)
+    assert [cohort_of[name] for name in range(4)] in (["0.0", "0.1"] * 2, ["0.1", "0.0"] * 2)
+    assert set(cohort_of) == set(range(example.CLIENTS))
+    fits = [example.accuracy(server.weights(cohort_of[name]), [name]) for name in range(example.CLIENTS)]
+    assert sum(fits) / len(fits) > 0.9
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -79,6 +79,7 @@ def predictions(run: FinishedRun, data: object) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_one_table_is_one_run_from_python_and_from_the_command_line(tmp_path: Path) -> None:
     table, new = write_orders(tmp_path / "orders.csv", 0, 60), write_orders(tmp_path / "new.csv", 100, 6)
@@ -98,17 +99,24 @@ def test_one_table_is_one_run_from_python_and_from_the_command_line(tmp_path: Pa
         auxo.simulate(table, **sizes, out=tmp_path / "file"),
         auxo.simulate(frame_of(table), **sizes, name="orders", out=tmp_path / "frame"),
     ]
+    for run in runs:
+        cohorts = {name: row.cohort for name, row in run.clients.items()}
+        assert [len({cohorts[f"shop {shop}"] for shop in range(odd, 60, 2)}) for odd in (0, 1)] == [1, 1]
+        assert cohorts["shop 0"] != cohorts["shop 1"]
     told = invoke("predict", tmp_path / "command", new)
     assert told.exit_code == 0, told.output
     assert "note: column 'order_id': 240 of 240 values are outside of what the run was trained on" in told.output
     lines = [line.split(",") for line in told.stdout.splitlines()[1:]]
     expected = [(name, cohort, int(row), word) for name, cohort, row, _, _, word, *_ in lines]
     for run in runs:
-        for name in ("summary.json", "auxo/clients.csv", "base/clients.csv", "base/models/0.safetensors"):
+        models = [f"auxo/models/{cohort}.safetensors" for cohort in run.tree.leaves]
+        for name in ("summary.json", "auxo/clients.csv", "base/clients.csv", "base/models/0.safetensors", *models):
             ours, theirs = ((folder / name).read_bytes() for folder in (run.path, tmp_path / "command"))
             assert ours == theirs, (run.path, name)
         for data in (new, frame_of(new)):
             assert predictions(run, data) == expected
+        for command in ("predict", "place"):
+            assert invoke(command, run.path, new).stdout == invoke(command, tmp_path / "command", new).stdout
         assert predictions(auxo.load(tmp_path / "command"), frame_of(new)) == expected
 
 

@@ -151,6 +151,23 @@ def test_a_method_that_is_added_later_leaves_what_it_would_have_left_at_once() -
     assert "later/seed-0/ifca/models" in {str(path) for path in Path("later").rglob("models")}
 
 
+def test_a_comparison_that_is_interrupted_says_how_it_goes_on() -> None:
+    Path("stopping.py").write_text(
+        "import torch\n\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        if len(x) > 3:  # more than it is tried with beforehand\n"
+        "            raise KeyboardInterrupt\n"
+        "        return super().forward(x)\n\n"
+        "def net(inputs, classes):\n"
+        "    return Net(inputs, classes)\n"
+    )
+    result = auxo("compare", "study.toml", "--seeds", "1", "--set", "training.model=stopping.py:net")
+    assert result.exit_code == 130
+    assert "to go on, give the same command again" in result.stderr
+    assert "auxo resume" not in result.stderr
+
+
 def test_a_run_that_cannot_be_carried_out_in_its_process_says_why() -> None:
     result = auxo("compare", "writers", "--population", "absent.arrow", "--seeds", "2", "--jobs", "2", "--out", "out")
     assert result.exit_code == 2

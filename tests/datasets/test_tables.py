@@ -427,7 +427,7 @@ def test_missing_values_are_counted_over_all_rows_and_dropped_or_filled(
     assert np.isfinite(filled.x).all()
     assert np.count_nonzero(np.abs(filled.x[:, 0]) < 1e-6) == 2  # gaps are at the mean, which is 0
     (told, *_) = filled.preparation.notes
-    assert told.endswith("they were filled with the columns' means")
+    assert told.endswith("they were filled with the columns' means, and those without a label left out")
     np.testing.assert_allclose(filled.preparation.apply(np.array([[np.nan, np.nan]])), 0, atol=1e-7)
 
 
@@ -454,6 +454,7 @@ def test_whole_labels_with_gaps_stay_numbers(tmp_path: Path) -> None:
         ("created_at", [1.5] * 40, "a time"),
         ("when", [1_700_000_000 - 60 * row for row in range(40)], "a time"),
         ("nr", list(range(1, 41)), "a number of rows"),
+        ("voucher", [500 + 7 * row % 41 for row in range(40)], "an id (no two rows have the same)"),
     ],
 )
 def test_ids_and_times_among_inputs_are_told(tmp_path: Path, name: str, values: list[float], looks: str) -> None:
@@ -463,7 +464,8 @@ def test_ids_and_times_among_inputs_are_told(tmp_path: Path, name: str, values: 
 
 
 def test_columns_that_vary_are_not_taken_for_ids(tmp_path: Path) -> None:
-    table = wide() | {"width": [0.5 * row for row in range(40)], "idea": [row % 7 for row in range(40)]}
+    pay = [(row * 7919) % 10_007 for row in range(40)]  # whole numbers that happen to be different
+    table = wide() | {"width": [0.5 * row for row in range(40)], "idea": [row % 7 for row in range(40)], "pay": pay}
     notes = collect(table_source(as_csv(tmp_path, table))).preparation.notes
     assert [note.split("'")[1] for note in notes] == ["wide"]  # which does ascend by whole numbers
 

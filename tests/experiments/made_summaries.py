@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from auxo.experiments.summary import AgainstBase, MethodSummary, Summary
+from auxo.experiments.summary import AgainstBase, Between, MethodSummary, Summary
 
 _METHOD = MethodSummary(
     is_finished=True,
@@ -40,9 +40,12 @@ def made_method(accuracy: float, **changes: Any) -> MethodSummary:
 
 
 def brought(
-    speedup: float | None = None, resource_speedup: float | None = None, oracle_gain_share: float | None = None
+    speedup: float | None = None,
+    resource_speedup: float | None = None,
+    oracle_gain_share: float | None = None,
+    between: Between | None = None,
 ) -> AgainstBase:
-    return AgainstBase(speedup, resource_speedup, oracle_gain_share)
+    return AgainstBase(speedup, resource_speedup, oracle_gain_share, between, between)
 
 
 def made_summary(seed: int = 0, *, population: str = "toy", **methods: MethodSummary) -> Summary:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from auxo.core.metric import ACCURACY
-from auxo.experiments.comparison import Comparison, compare, interval, mean_speedup, measures
-from auxo.experiments.summary import MethodSummary, Summary
+from auxo.experiments.comparison import Comparison, compare, interval, mean_between, mean_speedup, measures
+from auxo.experiments.summary import Between, MethodSummary, Summary
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
 
@@ -72,6 +72,19 @@ def test_speed_up_is_a_geometric_mean_and_unknown_if_a_seed_never_came_there() -
     assert mean_speedup([1.0, 4.0]) == pytest.approx(2.0)
     assert mean_speedup([1.0, None]) is None
     assert mean_speedup([]) is None
+
+
+def test_the_mean_speed_up_lies_between_the_means_of_what_each_seed_leaves_open() -> None:
+    for one, other, mean in (
+        (Between(1.0, 4.0), Between(4.0, 16.0), Between(2.0, 8.0)),
+        (Between(1.0, 4.0), Between(4.0, None), Between(2.0, None)),
+        (Between(0.0, 4.0), Between(4.0, 4.0), Between(0.0, 4.0)),
+    ):
+        found = mean_between([one, other])
+        assert found is not None
+        assert (found.low, found.high) == pytest.approx((mean.low, mean.high))
+    assert mean_between([Between(0.0, 4.0), None]) is None
+    assert mean_between([]) is None
 
 
 def test_a_measure_that_nobody_took_has_no_row_and_one_that_a_method_lacks_no_place_for_it() -> None:

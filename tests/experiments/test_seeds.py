@@ -40,6 +40,13 @@ def test_seeds_follow_that_of_the_configuration(tmp_path: Path) -> None:
     assert comparison.seeds == tuple(runs.seeds) == (4, 5, 6)
     assert comparison.accuracy.differences["auxo"].mean == pytest.approx(10.0)
     assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == [4, 5, 6]
+    assert comparison.are_clients_drawn
+
+
+def test_seeds_share_the_clients_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.arrow").write_bytes(b"any")
+    config = Config.model_validate({"population": {"source": "file", "file": str(tmp_path / "mine.arrow")}})
+    assert not run_seeds(config, 3, tmp_path / "runs", Runs()).are_clients_drawn
 
 
 def test_what_is_done_is_kept_and_what_was_interrupted_goes_on(tmp_path: Path) -> None:
@@ -231,6 +238,54 @@ def test_a_method_that_is_added_goes_into_the_runs_that_are_there(tmp_path: Path
     assert again.seeds == []
     with pytest.raises(ConfigError, match="another configuration"):
         run_seeds(more.model_copy(update={"training": TrainingConfig(rounds=3)}), 1, tmp_path, Runs())
+
+
+def test_other_methods_are_added_and_those_that_are_there_stay_and_are_not_shown(tmp_path: Path) -> None:
+    run_seeds(Config(methods=("base", "auxo")), 1, tmp_path, Runs())
+
+    def stop(config: Config, directory: RunDirectory) -> Summary:
+        raise KeyboardInterrupt
+
+    asked: list[tuple[str, ...]] = []
+
+    def run(config: Config, directory: RunDirectory) -> Summary:
+        asked.append(config.methods)
+        assert parse_config(directory.config_text()).methods == config.methods
+        more = made_summary(config.seed, base=made_method(0.5), auxo=made_method(0.6), ifca=made_method(0.7))
+        directory.write_summary(more)
+        return more
+
+    other = Config(methods=("base", "ifca"), parts={"ifca": {"cohorts": 2}})
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(other, 1, tmp_path, stop)
+    assert run_seeds(other, 1, tmp_path, run).methods == ("base", "ifca")  # the same command goes on
+    assert asked == [("base", "auxo", "ifca")]
+    assert run_seeds(Config(methods=("base", "auxo")), 1, tmp_path, Runs(stops_at=0)).methods == ("base", "auxo")
+    changed = Config(methods=("base", "ifca"), parts={"ifca": {"cohorts": 3}})
+    with pytest.raises(ConfigError, match=r"another configuration \(ifca\.cohorts: 2, now 3\)"):
+        run_seeds(changed, 1, tmp_path, Runs())
+
+
+def test_methods_are_not_added_to_a_run_that_has_not_finished(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_seeds(Config(methods=("base", "auxo")), 1, tmp_path, Runs(stops_at=0))
+    with pytest.raises(ConfigError, match=r"its run of base,auxo has not finished, .*\(--methods base,auxo\)"):
+        run_seeds(Config(methods=("base", "ifca")), 1, tmp_path, Runs())
+
+
+def test_a_method_of_ones_own_is_added_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("added_method.py").write_text("from auxo.algorithms.base import OneCohort as Mine\n")
+    run_seeds(Config(methods=("base", "auxo")), 1, tmp_path / "runs", Runs())
+    asked: list[tuple[str, ...]] = []
+
+    def run(config: Config, directory: RunDirectory) -> Summary:
+        asked.append(config.methods)
+        return made_summary(config.seed, base=made_method(0.5), auxo=made_method(0.6), Mine=made_method(0.7))
+
+    own = Config(methods=("base", "added_method.py:Mine"))
+    assert run_seeds(own, 1, tmp_path / "runs", run).methods == ("base", "Mine")
+    assert [names[:2] for names in asked] == [("base", "auxo")]
 
 
 def test_a_folder_that_a_failure_has_left_empty_goes(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """The summary: where methods end, how much sooner they are as good as the base, and what an unfinished run tells."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from auxo.experiments.summary import MethodSummary, best_accuracy, reach, speedup, summarise
+from auxo.experiments.summary import Between, MethodSummary, best_accuracy, reach, speedup, speedup_between, summarise
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 
 
@@ -42,6 +43,43 @@ def test_a_mark_is_reached_between_two_evaluations() -> None:
     assert reach(AUXO, 0.9, lambda point: point.time_s) is None
 
 
+@pytest.mark.parametrize("every", [2, 5, 10, 25, 50])
+def test_what_evaluations_that_are_apart_leave_open_has_the_speedup_in_it(every: int) -> None:
+    rounds = range(1, 101)
+    base = [evaluated(one, min(0.5, one / 160)) for one in rounds]  # at its best in round 80
+    auxo = [evaluated(one, min(0.9, one / 26)) for one in rounds]  # as good in round 13
+    true = speedup(base, auxo, lambda point: point.time_s)
+    seen = [[point for point in curve if point.time_s % every == 0] for curve in (base, auxo)]
+    between = speedup_between(seen[0], seen[1], lambda point: point.time_s)
+    assert true == pytest.approx(80 / 13)
+    assert between is not None
+    assert between.low <= 80 / 13 <= (between.high or math.inf)
+    assert (between.high is None) == (every > 13)
+
+
+@pytest.mark.parametrize("every", [2, 5, 10])
+def test_a_base_that_wavers_counts_at_the_least_from_when_it_came_to_its_plateau(every: int) -> None:
+    wavers = [0.01 * math.sin(7 * one) for one in range(1, 101)]
+    base = [evaluated(one, min(0.5, one / 40) + wavers[one - 1]) for one in range(1, 101)]  # there in round 20
+    auxo = [evaluated(one, min(0.9, one / 20)) for one in range(1, 101)]
+    seen = [[point for point in curve if point.time_s % every == 0] for curve in (base, auxo)]
+    by_chance = reach(seen[0], max(point.accuracy for point in seen[0]), lambda point: point.time_s)
+    between = speedup_between(seen[0], seen[1], lambda point: point.time_s)
+    assert by_chance is not None
+    assert by_chance > 30
+    assert between is not None
+    assert between.low <= 20 / 10 <= (between.high or math.inf)
+
+
+def test_nothing_is_known_of_a_speedup_where_both_are_there_by_the_first_evaluation() -> None:
+    at_once = [evaluated(10, 1.0), evaluated(20, 1.0)]
+    flat = [evaluated(10, 0.49), evaluated(20, 0.49)]
+    assert speedup(flat, at_once, lambda point: point.time_s) == 1.0
+    assert speedup_between(flat, at_once, lambda point: point.time_s) == Between(0.0, None)
+    assert speedup_between(flat, [], lambda point: point.time_s) is None
+    assert speedup_between([], flat, lambda point: point.time_s) is None
+
+
 def test_a_finished_run_tells_all() -> None:
     events: dict[str, list[Event]] = {
         "base": [*BASE],
@@ -58,6 +96,8 @@ def test_a_finished_run_tells_all() -> None:
     assert auxo.matched_ari == 1.0
     assert auxo.brought.oracle_gain_share == pytest.approx(0.3 / 0.4)
     assert auxo.brought.speedup == pytest.approx(20 / 15)
+    assert auxo.brought.speedup_between == Between(10 / 20, 20 / 10)  # the base's step of 0.1 is not its waver's
+    assert auxo.brought.resource_speedup_between is not None
     assert auxo.brought.resource_speedup == pytest.approx(11 / 8.5)  # the one that was wasted was spent, too
 
 

@@ -1,6 +1,7 @@
 """Runs that must not pass for good ones: what they say of themselves, and by which exit code they end."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -242,6 +243,25 @@ def test_a_run_in_which_no_partition_is_possible_says_so_at_the_start_and_in_its
     assert notes[0].startswith("auxo: no partition is possible: ")
     assert summary.methods["auxo"].troubles == (notes[0].removeprefix("auxo: "),)
     assert summary.status == "finished"
+
+
+def test_a_gain_that_judges_are_not_sure_of_is_told_everywhere(tmp_path: Path) -> None:
+    training = CONFIG.training.model_copy(update={"rounds": 25, "participants": 40})
+    never_sure = {"auxo": {"trial": {"alpha": 1e-30}}}  # as a handful of clients are
+    config = CONFIG.model_copy(update={"methods": ("base", "auxo"), "training": training, "parts": never_sure})
+    notes: list[str] = []
+    directory, lines = RunDirectory.create(tmp_path / "run", ""), io.StringIO()
+    progress = PlainProgress(Budget.of(config), lines)
+    summary = run_experiment(config, directory, progress.on_event, notes.append)
+    assert summary.methods["auxo"].cohorts == 1
+    words = next(words for words in summary.methods["auxo"].troubles if words.startswith("judges were not sure of"))
+    assert re.search(r"a partition of cohort 0 on trial, although their loss was \d\d % less by it: from so few", words)
+    assert f"auxo: {words}" in notes
+    assert "judges were not sure of what cohort 0 had on trial, and it rests" in lines.getvalue()
+    page = write_report(directory, gather_facts(directory)).read_text()
+    assert words in page
+    assert "no groups it saw were worth a partition" not in page
+    assert words in comparison_page(compare([summary]), [])
 
 
 def test_a_run_whose_clients_have_one_sample_each_says_that_nobody_judged(tmp_path: Path) -> None:

@@ -77,6 +77,29 @@ def test_trials_that_nobody_has_judged_are_told_of(events: list[Event], said: st
         assert explains(note)
 
 
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([TRIAL, *[replace(JUDGED, gain=0.4)] * 5], None),  # it goes on
+        ([TRIAL, replace(JUDGED, gain=0.05), replace(JUDGED, gain=0.372), STOP, ROUND], "37 % less"),
+        ([replace(JUDGED, gain=0.4), replace(JUDGED, gain=0.02), STOP], None),  # there was little to be had
+        ([replace(JUDGED, gain=0.4), STOP, replace(JUDGED, gain=0.01), STOP], None),
+        ([replace(JUDGED, gain=0.4), STOP, Partitioned(1.0, "0", 5, ("0.0", "0.1"), (6, 6), None)], None),
+        ([replace(JUDGED, gain=0.4), replace(JUDGED, gain=0.9, cohort="0.1"), STOP], "cohort 0 on trial"),
+        ([replace(JUDGED, gain=0.9, gain_needed=0.1), STOP], None),
+    ],
+)
+def test_a_gain_that_judges_were_not_sure_of_is_told_when_it_is_given_up(events: list[Event], said: str | None) -> None:
+    note = TrialsSeen.of(events).note(ONE_SAMPLE)
+    if said is None:
+        assert note is None
+    else:
+        assert note is not None
+        assert note.startswith("judges were not sure of a partition of cohort 0 on trial")
+        assert said in note
+        assert explains(note)
+
+
 def test_clients_that_are_refused_again_and_again_are_named() -> None:
     one, other = (UpdateRejected(1.0, "0", 1, client, "NON_FINITE") for client in ("a", "b"))
     assert (

@@ -56,7 +56,7 @@ def test_a_file_is_run_once_and_does_not_become_a_module(folder: Path) -> None:
         ("class Mine: ...", "Qqqqqq", "it defines Mine"),
         ("", "Mine", "it defines nothing"),
         ("Mine = 3", "Mine", "expected a class or a function, got int; name what makes one"),
-        ("1 / 0", "Mine", "ZeroDivisionError (division by zero) while it was run; mend it"),
+        ("1 / 0", "Mine", "wrong.py, line 1, in <module>: `1 / 0` while it was run; mend it"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told(folder: Path, text: str, name: str, message: str) -> None:

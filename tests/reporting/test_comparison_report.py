@@ -53,7 +53,9 @@ def test_the_page_has_intervals_a_verdict_and_links_to_runs_and_figures(folder: 
         made_summary(seed, base=made_method(0.5), auxo=made_method(0.6 + seed / 100, cohorts=2)) for seed in range(3)
     ]
     page = write_comparison_report(folder, compare(seeds)).read_text(encoding="utf-8")
-    assert "<h1>Auxo is better than the base, beyond chance.</h1>" in page
+    assert "<h1>Auxo is better than the base, beyond chance in training.</h1>" in page
+    assert "<p>Intervals leave out chance in clients and test samples: all seeds share them.</p>" in page
+    assert "95 % intervals, of the same clients and held-out samples" in page
     assert "+11.00 ± 2.48" in page
     for link in re.findall(r'href="([^"]+)"', page):
         assert (folder / link).exists() or link.startswith("seed-")
@@ -86,7 +88,7 @@ def test_of_several_contenders_the_first_is_the_headline_and_what_they_brought_s
         made_summary(seed, base=made_method(0.5), auxo=made_method(0.6, cohorts=2), ifca=made_method(0.4, cohorts=3))
         for seed in range(3)
     ]
-    page = comparison_page(compare(seeds), [])
+    page = comparison_page(compare(seeds, are_clients_drawn=True), [])
     assert "<h1>Auxo is better than the base, beyond chance.</h1>" in page
     assert "<p>IFCA is worse than the base, beyond chance.</p>" in page
     section = re.search(r"What they brought</h2>(.*?)</section>", page, re.DOTALL)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from auxo.core.metric import Metric
 from auxo.experiments.comparison import Comparison, compare, interval
-from auxo.experiments.summary import Summary
+from auxo.experiments.summary import Between, Summary
 from auxo.reporting.comparison_tables import comparison_over_seeds, findings, markdown_row, signed, verdicts
 from tests.experiments.made_summaries import brought, made_method, made_summary
 
@@ -28,6 +28,11 @@ def shown(comparison: Comparison) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in lines]
 
 
+def text_of(rows: list[list[str]]) -> str:
+    """Return all of it, with lines that were broken made whole."""
+    return " ".join(cell for row in rows for cell in row)
+
+
 @pytest.mark.parametrize(
     ("auxo", "words"),
     [([0.6, 0.6, 0.61], "better"), ([0.4, 0.41, 0.4], "worse"), ([0.51, 0.49, 0.5], "do not differ")],
@@ -36,6 +41,23 @@ def test_a_verdict_says_what_the_interval_says(auxo: list[float], words: str) ->
     (told,) = verdicts(compare([summary(seed, 0.5, accuracy) for seed, accuracy in enumerate(auxo)]))
     assert told.startswith("Auxo ")
     assert words in told
+
+
+def test_intervals_come_with_what_they_leave_out() -> None:
+    runs = [summary(seed, 0.5, 0.6 + 0.01 * seed) for seed in range(3)]
+    shared = "intervals leave out chance in clients and test samples: all seeds share them"
+    assert findings(compare(runs))[-2:] == [shared, "Auxo is better than the base, beyond chance in training"]
+    assert shared in text_of(shown(compare(runs)))
+    assert findings(compare(runs, are_clients_drawn=True))[-2:] == [
+        "intervals are over seeds, each with clients and samples of its own",
+        "Auxo is better than the base, beyond chance",
+    ]
+    assert not any("intervals" in line for line in findings(compare(runs[:2])))
+
+
+def test_what_has_to_be_known_stands_with_the_figures_also_where_nothing_was_run_anew() -> None:
+    told = compare([summary(seed, 0.5, 0.5, troubles=("no partition is possible: so it is",)) for seed in range(3)])
+    assert text_of(shown(told)).count("Auxo: no partition is possible: so it is") == 1
 
 
 def test_one_seed_gives_no_verdict() -> None:
@@ -81,12 +103,12 @@ def test_the_table_has_a_line_for_each_method_with_its_difference_and_fits_80_co
     assert ["Auxo", "never", "never", "4, 4, 4"] in rows
     assert ["fedavg-2", "never", "never", "1, 1, 1"] in rows
     told = findings(compare(runs))
-    assert len(told) == 3
+    assert len(told) == 4
     assert "lost clients of Auxo, by seed: 0, 0, 0" in told
-    assert all([line] in rows for line in told)
+    assert all(line in text_of(rows) for line in told)
     assert ["never: a seed missed the base's best"] in rows
-    assert "Auxo is better than the base, beyond chance" in told
-    assert "fedavg-2 is worse than the base, beyond chance" in told
+    assert "Auxo is better than the base, beyond chance in training" in told
+    assert "fedavg-2 is worse than the base, beyond chance in training" in told
     assert not any(line.startswith("oracle") for line in told)
 
 
@@ -98,6 +120,17 @@ def test_one_contender_needs_no_name_before_its_findings() -> None:
         "cohorts, by seed: 1, 1",
         "share of the oracle's gain, by seed: 90 %, 90 %",
     ]
+
+
+def test_what_evaluations_leave_open_of_a_speed_up_stands_beside_it() -> None:
+    told = brought(2.0, 1.5, 0.9, Between(1.25, None))
+    alone = findings(compare([summary(seed, 0.5, 0.6, against_base=told) for seed in range(2)]))
+    assert alone[0] == "speed-up to the base's best accuracy, in time: 2.00 x (1.2 or more)"
+    assert "in brackets: what evaluations and a base that wavers leave open" in alone
+    told = replace(told, oracle_gain_share=None)
+    one = made_method(0.6, against_base=told)
+    several = compare([made_summary(seed, base=made_method(0.5), auxo=one, late=one) for seed in range(3)])
+    assert ["late", "2.00 x (1.2 or more)", "1.50 x (1.2 or more)", "1, 1, 1"] in [row[:4] for row in shown(several)]
 
 
 def test_lost_clients_and_figures_as_matched_are_shown_where_there_are_lost_ones() -> None:
@@ -165,7 +198,7 @@ def test_cohorts_counted_by_use_are_called_so() -> None:
 def test_an_error_that_falls_is_better_and_shown_as_it_was_measured() -> None:
     metric = Metric("absolute_error", "EUR", smaller_is_better=True)
     runs = [replace(summary(seed, -0.6, -0.1 - seed / 100), metric=metric) for seed in range(3)]
-    assert verdicts(compare(runs)) == ["Auxo is better than the base, beyond chance"]
+    assert verdicts(compare(runs)) == ["Auxo is better than the base, beyond chance in training"]
     rows = shown(compare(runs))
     assert ["final absolute_error", "base", "0.6000 EUR", ""] in rows
     assert ["", "Auxo", "0.1100 EUR", "\N{MINUS SIGN}0.4900 ± 0.0248"] in rows

@@ -124,7 +124,7 @@ def test_bands_partitions_and_speedup_are_those_of_the_only_contender(run: RunDi
     assert chart is not None
     assert [band.colour for band in chart.bands] == ["m0"]
     assert [mark.x for mark in chart.marks] == [2.0]
-    assert [span.text for span in chart.spans] == ["3.6\N{MULTIPLICATION SIGN} sooner"]
+    assert [span.text for span in chart.spans] == ["3.6\N{MULTIPLICATION SIGN} (0.2 to 8.0) sooner"]
 
 
 def test_clients_of_every_method_but_the_oracle_are_drawn_with_labels_apart(run: RunDirectory) -> None:

@@ -328,6 +328,7 @@ def test_a_speedup_that_says_little_says_so(run: RunDirectory) -> None:
     sinking = (evaluated(1, 100, 0.5), evaluated(8, 200, 0.4))
     text = words(page(record(run, base=flat, auxo=sinking, oracle=())))
     assert "1.0\N{MULTIPLICATION SIGN} the speed to base\N{RIGHT SINGLE QUOTATION MARK}s best accuracy" in text
+    assert "by evaluations (not known); 1.0" in text
     assert "the base was best at its first evaluation; ends below the base" in text
     assert "best accuracy (at its first evaluation)" in text
     assert "60 min (ends below)" in text

@@ -59,7 +59,9 @@ def test_tuning_has_a_row_of_its_own_where_clients_have_tuned(run: RunDirectory)
 def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
     # Auxo climbs from 0.40 to 0.93 between hours 1 and 4, so it passes 0.62 at 1 + 3 * 22 / 53 hours.
     reached = words(duration((1 + 3 * 22 / 53) * HOUR))
-    assert f"best accuracy 8 h {reached} " in seen(gather_facts(finished(run)))
+    text = seen(gather_facts(finished(run)))
+    assert f"best accuracy 8 h {reached} " in text
+    assert "between evaluations at 60 min and 8 h 60 min and 4 h " in text
 
 
 def test_method_that_never_gets_there_is_said_not_to(run: RunDirectory) -> None:

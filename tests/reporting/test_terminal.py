@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from auxo.core.metric import VARIANCE_EXPLAINED, Metric
-from auxo.experiments.summary import MethodSummary
+from auxo.experiments.summary import Between, MethodSummary
 from auxo.protocol.events import CohortEnded, CohortScore, Evaluated, Event, Partitioned
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.terminal import cohort_tree_text, headline_figures, methods_on_terminal
@@ -125,6 +125,16 @@ def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_colu
     assert "in resources" not in text  # nobody knows
     assert "cohorts:" not in text
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+
+
+def test_what_evaluations_leave_open_of_a_speed_up_stands_beside_it() -> None:
+    told = replace(AUXO, against_base=brought(2.34, 3.0, 0.95, Between(2.0, 3.5)))
+    alone = rendered(methods_on_terminal(made_summary(base=BASE, auxo=told)))
+    assert "\nspeed-up to the base's accuracy, in time: 2.3 x (2.0 to 3.5)" in alone
+    several = rendered(methods_on_terminal(made_summary(base=BASE, auxo=told, late=told)))
+    assert [row[2] for row in cells(several)[3:]] == ["2.3 x (2.0 to 3.5)"] * 2
+    for text in (alone, several):
+        assert "in brackets: what evaluations and a base that wavers leave open" in text
 
 
 def test_the_only_contender_says_when_its_cohorts_are_those_in_use() -> None:

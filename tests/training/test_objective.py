@@ -130,7 +130,7 @@ def test_a_metric_of_which_less_is_better_is_turned_around(tmp_path: Path) -> No
     [
         ("mean", r"expected a number for each of 3 samples, .* got shape \(\); take no mean over samples"),
         ("without_gradient", "got one without a gradient"),
-        ("failing", r"got RuntimeError \(no\); mend it"),
+        ("failing", r"got RuntimeError \(no\) at .*mine\.py, line 16, in failing: .*; mend it"),
         ("absolut", 'did you mean "absolute"'),
     ],
 )

@@ -46,6 +46,7 @@ from auxo.population.preparation import LearningTask, Preparation
 from auxo.protocol.messages import CheckIn
 from auxo.registry.import_path import path_of
 from auxo.registry.registry import short_name
+from auxo.reporting.number_format import counted
 from auxo.runtime.client import Client
 from auxo.training.stored_models import Tensors, stored, tensors_by_name
 from auxo.training.trainer import Trainer
@@ -268,9 +269,10 @@ class FinishedRun:
         return self._left if isinstance(self._left, FederationLeft) else self._left.directory
 
     def __repr__(self) -> str:
+        found = counted(len(self.tree.leaves), "cohort")
         if self.is_federation:
-            return f"federation {self.path}: {len(self.tree.leaves)} cohorts, {len(self.clients)} nodes"
-        what = f"run {self.path} of {self.summary.population}: {self.method}, {len(self.tree.leaves)} cohorts"
+            return f"federation {self.path}: {found}, {counted(len(self.clients), 'node')}"
+        what = f"run {self.path} of {self.summary.population}: {self.method}, {found}"
         done = filter(None, (what, self.preparation.words()))
         return "\n".join(("; ".join(done), *(f"note: {words}" for words in self.summary.notes)))
 

@@ -1,14 +1,17 @@
 """Runs in processes of their own, several at a time: each is `auxo resume` on a directory that has been made ready."""
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Thread
 from types import TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,14 +22,32 @@ from auxo.experiments.config_file import ConfigError
 from auxo.experiments.run_directory import RunDirectory
 from auxo.experiments.summary import Summary
 
+_CHILD = "from auxo.commands.child_runs import end_with_parent; end_with_parent(); from auxo.cli import main; main()"
 _PATIENCE_S = 60.0  # for a run to write down where it stands, once it was asked to end; our choice
+
+
+def end_with_parent() -> None:
+    """Have this process stop, as SIGTERM does, as soon as whoever holds the other end of its standard input is gone.
+
+    One that was killed has no time to end its children.
+    """
+    held = os.dup(sys.stdin.fileno())
+    with Path(os.devnull).open() as nothing:  # for code of the user's own that reads
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+
+    def wait() -> None:
+        os.read(held, 1)  # nothing is ever written, so it returns at the end of the parent
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, daemon=True).start()
 
 
 class ChildRuns:
     """Runs experiments in child processes, and ends those that are under way when the block ends.
 
-    It is called from several threads, one for each run at a time. What the children say goes into a file; the bar, or a
-    line for each on what is no terminal, says how many are done.
+    A child also ends by itself, and keeps what it has done, when this process is killed. It is called from several
+    threads, one for each run at a time. What the children say goes into a file; the bar, or a line for each on what is
+    no terminal, says how many are done.
     """
 
     def __init__(self, messages: Console, total: int, within: Path) -> None:
@@ -62,12 +83,13 @@ class ChildRuns:
 
         Raises:
             ConfigError: the run cannot be carried out; what it said.
-            RuntimeError: it ended otherwise without a result.
+            typer.Exit: it ended otherwise without a result; what it said has been told.
         """
         name, started = str(directory.path.relative_to(self._within)), time.monotonic()
         with tempfile.TemporaryFile() as said:
             try:
-                code = self._begun(name, directory, said.fileno()).wait()
+                with self._begun(name, directory, said.fileno()) as process:
+                    code = process.wait()
                 summary = directory.read_summary()
                 if code and not directory.methods():
                     directory.discard()
@@ -79,21 +101,24 @@ class ChildRuns:
             words = said.read().decode(errors="replace").strip()
         if code == BAD_INPUT:
             raise ConfigError(words.rpartition("auxo: ")[2] or f"{name}: the run could not be carried out")
-        if code not in (0, FAILED) or summary is None:
-            raise RuntimeError(f"{name}: the run ended with code {code}:\n{words}")
+        if code not in (0, FAILED) or summary is None or summary.status == "interrupted":
+            if not self._is_over:
+                said_last = f"{name}: the run ended with code {code}: {words}"
+                self._messages.print(said_last, highlight=False, markup=False, soft_wrap=True)
+            raise typer.Exit(FAILED)
         self._tell(name, summary, time.monotonic() - started)
         return summary
 
     def _begun(self, name: str, directory: RunDirectory, said: int) -> "subprocess.Popen[bytes]":
         """Return the run's process, which has just started."""
-        command = [sys.executable, "-m", "auxo", "resume", str(directory.path)]
+        command = [sys.executable, "-c", _CHILD, "resume", str(directory.path)]
         with self._change:
             if self._is_over:
                 directory.discard()
-                raise RuntimeError(f"{name}: not begun, because others were stopped")
+                raise typer.Exit(FAILED)
             # In a session of its own: Ctrl-C is for this process, which then asks the others to end.
             process = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
             )
             self._running[name] = process
         self._describe()

@@ -21,6 +21,7 @@ from auxo.commands.options import (
     all_overrides,
 )
 from auxo.commands.running import check_json, end_if_failed, no_empty_folders, run_into, tell_unused
+from auxo.commands.stopping import exit_code, words_for_stop
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import load_config
 from auxo.experiments.grid import make_cells, parse_axis
@@ -43,6 +44,7 @@ EXAMPLES = examples(
     "auxo compare writers --population writers.arrow  # a reference that comes with Auxo, on data that do not",
 )
 
+_TO_GO_ON = "to go on, give the same command again"
 _WIDTH = 140  # of a grid's table in a file or a pipe; our choice
 
 
@@ -94,7 +96,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
     table: RenderableType
     tell_unused([cell.config for cell in cells], messages)
     missing = missing_runs(cells, seeds, folder)
-    with no_empty_folders(folder), _runner(messages, missing, folder, jobs, is_grid=bool(axes)) as run:
+    runner = _runner(messages, missing, folder, jobs, is_grid=bool(axes))
+    with no_empty_folders(folder), _says_how_to_go_on(folder), runner as run:
         if axes:
             grids = run_grid(axes, cells, seeds, folder, run, jobs)
             page, table = write_grid_report(folder, grids), grid_table(grids)
@@ -111,6 +114,16 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 @contextmanager
+def _says_how_to_go_on(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        left = f"what is done is in {folder}; {_TO_GO_ON}" if folder.exists() else "nothing had been done yet"
+        typer.echo(f"auxo: {words_for_stop(stop)}; {left}", err=True)
+        raise typer.Exit(exit_code(stop)) from None
+
+
+@contextmanager
 def _runner(messages: Console, total: int, folder: Path, jobs: int, *, is_grid: bool) -> Iterator[RunSeed]:
     """Yield what runs an experiment: in this process, or in processes of their own."""
 
@@ -122,7 +135,7 @@ def _runner(messages: Console, total: int, folder: Path, jobs: int, *, is_grid: 
     def run_here(config: Config, directory: RunDirectory) -> Summary:
         name = f"{directory.path.parent.name}, " if is_grid else ""
         messages.print(f"{name}seed {config.seed}", highlight=False, markup=False)
-        summary = run_into(directory, config, messages, is_resumed=bool(directory.methods()))
+        summary = run_into(directory, config, messages, bool(directory.methods()), _TO_GO_ON)
         write_report(directory, gather_facts(directory))
         return ended(summary)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
-from traceback import extract_tb
 
 import typer
 from rich.console import Console
@@ -21,6 +20,7 @@ from auxo.experiments.summary import Summary
 from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import DirectoryInUse
 from auxo.protocol.events import Event, OnEvent
+from auxo.registry.own_errors import place_in
 from auxo.registry.registry import short_name
 from auxo.reporting.facts import RunFacts, gather_facts
 from auxo.reporting.message_console import MessageConsole
@@ -106,8 +106,17 @@ def tell_unused(configs: Sequence[Config], messages: Console) -> None:
         _print_note(f"[{section}] is set, but not in use; {kind.set_by} = {value} would use it", messages)
 
 
-def run_into(directory: RunDirectory, config: Config, messages: Console, is_resumed: bool = False) -> Summary:
-    """Run an experiment, or go on with it, and show how it goes; the one place that handles Ctrl-C."""
+def run_into(
+    directory: RunDirectory,
+    config: Config,
+    messages: Console,
+    is_resumed: bool = False,
+    to_go_on: str | None = None,
+) -> Summary:
+    """Run an experiment, or go on with it, and show how it goes; the one place that handles Ctrl-C.
+
+    ``to_go_on`` says how; None: by `auxo resume`.
+    """
     try:
         # The runner brings the learning libraries, which take seconds to import; `auxo --help` should not wait.
         from auxo.experiments.runner import run_experiment  # noqa: PLC0415
@@ -122,43 +131,39 @@ def run_into(directory: RunDirectory, config: Config, messages: Console, is_resu
             directory.discard()
         raise
     except KeyboardInterrupt as stop:
-        typer.echo(f"auxo: {words_for_stop(stop)}; {_what_is_left(directory, is_resumed)}", err=True)
+        typer.echo(f"auxo: {words_for_stop(stop)}; {_what_is_left(directory, is_resumed, to_go_on)}", err=True)
         raise typer.Exit(exit_code(stop)) from None
     except Exception as error:
         if not directory.methods() and not is_resumed:
             directory.discard()
-        _tell_failure(error, directory, config)
-        if isinstance(error, OSError | MemoryError) and _is_of_own_code(error, config):
-            # Of Auxo's own they are for the user to mend, so one line is enough; these need their traceback.
-            raise RuntimeError("code of your own failed; its error is above") from error
-        raise
+        place = place_in(error, own_code(config))
+        _tell_failure(error, place, directory, config, to_go_on)
+        if place is None:
+            raise
+        raise typer.Exit(FAILED) from None
 
 
-def _what_is_left(directory: RunDirectory, is_resumed: bool) -> str:
+def _what_is_left(directory: RunDirectory, is_resumed: bool, to_go_on: str | None) -> str:
     """Write the report of an unfinished run and say where it is, or remove a run that has not begun."""
     if directory.methods() or is_resumed:
         done = f"the report of what was done so far: {write_report(directory, gather_facts(directory))}"
-        return f"{done}; to go on: auxo resume {directory.path}"
+        return f"{done}; {to_go_on or f'to go on: auxo resume {directory.path}'}"
     directory.discard()
-    return "nothing had been done yet, and nothing is left"
+    return "; ".join(filter(None, ("nothing of it had been done yet, and nothing is left", to_go_on)))
 
 
-def _is_of_own_code(error: Exception, config: Config) -> bool:
-    """Return whether an error came out of the user's model or parts."""
-    passed = {Path(frame.filename).resolve() for frame in extract_tb(error.__traceback__)}
-    # What was raised in a worker process has its way there in a note.
-    notes = "\n".join(getattr(error, "__notes__", ()))
-    return any(file.resolve() in passed or str(file) in notes for file in own_code(config))
-
-
-def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> None:
-    """Say in which method a run failed and what there is of it, before the traceback."""
+def _tell_failure(
+    error: Exception, place: str | None, directory: RunDirectory, config: Config, to_go_on: str | None
+) -> None:
+    """Say in which method a run failed and what there is of it; and all of it where the code is not ours."""
+    if place is not None:
+        typer.echo(f"auxo: code of your own raised {_told(error)} at {place}", err=True)
     if not directory.path.is_dir() or not directory.methods():
         return
-    if isinstance(error, OSError) and not _is_of_own_code(error, config):  # a full disk, most often
+    if isinstance(error, OSError) and place is None:  # a full disk, most often
         typer.echo(
             f"auxo: the run could not go on; what was done so far is in {directory.path}; once the cause below is "
-            f"mended, go on with: auxo resume {directory.path}",
+            f"mended, {to_go_on or f'go on with: auxo resume {directory.path}'}",
             err=True,
         )
         return
@@ -171,7 +176,7 @@ def _tell_failure(error: Exception, directory: RunDirectory, config: Config) -> 
         if name in begun:
             path = METHODS.path_of(method)
             typer.echo(
-                f"auxo: {name} ({path}) failed with {_told(error)}; what was done so far is in "
+                f"auxo: {name} ({path}) failed{'' if place else f' with {_told(error)}'}; what was done so far is in "
                 f"{directory.path}, see it with: auxo report {directory.path}",
                 err=True,
             )

@@ -73,6 +73,15 @@ def first_reach(progress: Sequence[float], accuracy: Sequence[float], target: fl
     return float(progress[at - 1] + part * (progress[at] - progress[at - 1]))
 
 
+def reached_between(progress: Sequence[float], accuracy: Sequence[float], target: float) -> tuple[float, float] | None:
+    """Return the last point on ``progress`` before accuracy reaches ``target``, or 0, and the first where it has.
+
+    What it was between them is not known. None when it never does.
+    """
+    at = next((place for place, value in enumerate(accuracy) if value >= target), None)
+    return None if at is None else (progress[at - 1] if at else 0.0, progress[at])
+
+
 def oracle_gain_share(base: float, auxo: float, oracle: float) -> float | None:
     """Return the part of the oracle's gain over the base that Auxo reaches; None where the oracle gains nothing."""
     return (auxo - base) / (oracle - base) if oracle > base else None

@@ -160,7 +160,8 @@ def source_of(table: TableFile, columns: TableColumns = BY_COMMON_NAMES) -> Samp
             raise counted.error(path, "; write ; for a sample that has none of the labels" if is_named else "")
 
     def notes() -> tuple[str, ...]:
-        became = "were left out" if columns.missing == "drop" else "were filled with the columns' means"
+        without = ", and those without a label left out" if counted.by_column.keys() & set(roles.labels) else ""
+        became = "were left out" if columns.missing == "drop" else f"were filled with the columns' means{without}"
         told = (f"{counted.words()}; they {became}",) if counted.rows_with_gaps else ()
         return (*told, *roles.left_out, *looks.notes())
 

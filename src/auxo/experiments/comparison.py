@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auxo.core.metric import ACCURACY, Metric
-from auxo.experiments.summary import BASE, MethodSummary, Summary
+from auxo.experiments.summary import BASE, Between, MethodSummary, Summary
 
 FEWEST_SEEDS = 3
 """Seeds before an interval says anything; our choice."""
@@ -85,6 +85,8 @@ class BySeed:
     aris: tuple[float | None, ...]  # agreement of cohorts with the known groups
     lost: tuple[int, ...]  # clients that had to compare models
     matched_aris: tuple[float | None, ...]  # with these sent somewhere at random
+    speedup_between: Between | None = None  # where the mean of speed-ups lies, over all seeds
+    resource_speedup_between: Between | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Comparison:
     metric: Metric = ACCURACY  # what clients' scores are
     refused: dict[str, str] = field(default_factory=dict)  # methods that were not run, and why they could not be
     troubles: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by method, those of all seeds, each once
+    # By each seed, samples included; False: all seeds have those of a file, which intervals then say nothing about.
+    are_clients_drawn: bool = False
 
     @property
     def accuracy(self) -> Row:
@@ -125,8 +129,10 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(numbers) - 1)) * error)
 
 
-def compare(summaries: Sequence[Summary]) -> Comparison:
+def compare(summaries: Sequence[Summary], *, are_clients_drawn: bool = False) -> Comparison:
     """Return what the summaries of finished runs, one a seed, say together.
+
+    ``are_clients_drawn`` says whether each seed has clients and samples of its own.
 
     Raises:
         ValueError: there is none, or not all have finished the same methods.
@@ -154,6 +160,7 @@ def compare(summaries: Sequence[Summary]) -> Comparison:
             method: tuple(dict.fromkeys(words for one in summaries for words in one.methods[method].troubles))
             for method in methods
         },
+        are_clients_drawn=are_clients_drawn,
     )
 
 
@@ -163,6 +170,15 @@ def mean_speedup(speedups: Sequence[float | None]) -> float | None:
     if not known or len(known) < len(speedups):
         return None
     return math.exp(sum(math.log(value) for value in known) / len(known))
+
+
+def mean_between(found: Sequence[Between | None]) -> Between | None:
+    """Return where the geometric mean lies; None if it is not known of a seed."""
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    low = 0.0 if any(one.low == 0.0 for one in known) else mean_speedup([one.low for one in known])
+    return Between(low or 0.0, mean_speedup([one.high for one in known]))
 
 
 def _row(measure: Measure, methods: Sequence[str], summaries: Sequence[Summary]) -> Row:
@@ -198,4 +214,6 @@ def _by_seed(by_seed: Sequence[MethodSummary]) -> BySeed:
         aris=tuple(method.ari for method in by_seed),
         lost=tuple(method.lost for method in by_seed),
         matched_aris=tuple(method.matched_ari for method in by_seed),
+        speedup_between=mean_between([one.speedup_between for one in brought]),
+        resource_speedup_between=mean_between([one.resource_speedup_between for one in brought]),
     )

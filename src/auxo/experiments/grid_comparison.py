@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.core.metric import ACCURACY, Metric
-from auxo.experiments.comparison import Interval, interval, mean_speedup
+from auxo.experiments.comparison import Interval, interval, mean_between, mean_speedup
 from auxo.experiments.grid import Cell, GridAxis
-from auxo.experiments.summary import BASE, Summary
+from auxo.experiments.summary import BASE, Between, Summary
 from auxo.registry.registry import short_name
 
 
@@ -24,12 +24,15 @@ class GridRow:
     difference: Interval | None = None  # from the base of the cell, paired by seed, in the same unit
     speedup: float | None = None  # in time to the base's best accuracy, mean over seeds
     resource_speedup: float | None = None  # the same in participations
+    speedup_between: Between | None = None  # where these means lie
+    resource_speedup_between: Between | None = None
     device_s: float | None = None  # mean over seeds, what was wasted included
     tuning_device_s: float = 0.0  # of clients that made models their own, besides
     downloads: float | None = None
     ari: float | None = None
     cohorts: tuple[int, ...] = ()  # by seed
     note: str = ""  # why there is nothing, or not all of it
+    troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, of all seeds, each once
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class GridComparison:
     seeds: tuple[int, ...]
     rows: tuple[GridRow, ...]
     metric: Metric = ACCURACY
+    are_clients_drawn: bool = False  # as of a comparison, in all cells
 
 
 def compare_grid(
@@ -58,7 +62,8 @@ def compare_grid(
         for method in cell.config.methods
     ]
     seeds = dict.fromkeys(one.seed for found in summaries.values() for one in found)
-    return GridComparison(first.population, tuple(axes), tuple(sorted(seeds)), tuple(rows), first.metric)
+    are_drawn = all(cell.config.population.is_drawn for cell in cells)
+    return GridComparison(first.population, tuple(axes), tuple(sorted(seeds)), tuple(rows), first.metric, are_drawn)
 
 
 def _row(cell: Cell, method: str, summaries: Sequence[Summary]) -> GridRow:
@@ -77,12 +82,15 @@ def _row(cell: Cell, method: str, summaries: Sequence[Summary]) -> GridRow:
         difference=_difference(method, ended),
         speedup=mean_speedup([one.brought.speedup for one in found]),
         resource_speedup=mean_speedup([one.brought.resource_speedup for one in found]),
+        speedup_between=mean_between([one.brought.speedup_between for one in found]),
+        resource_speedup_between=mean_between([one.brought.resource_speedup_between for one in found]),
         device_s=_mean([one.device_s + one.wasted_device_s for one in found]),
         tuning_device_s=_mean([one.tuning_device_s for one in found]),
         downloads=_mean([one.downloads for one in found]),
         ari=_mean(aris) if aris else None,
         cohorts=tuple(one.cohorts for one in found),
         note=_note(method, summaries),
+        troubles=tuple(dict.fromkeys(words for one in found for words in one.troubles)),
     )
 
 

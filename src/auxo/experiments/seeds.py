@@ -20,6 +20,7 @@ from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import locked_directory
 from auxo.files.errors import FileError
 from auxo.files.typed_json import json_reader
+from auxo.registry.registry import short_name
 
 T = TypeVar("T", Comparison, GridComparison)
 
@@ -38,18 +39,33 @@ class _Task:
     path: Path
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """A run that is there."""
+
+    config: Config  # what was asked for, and the methods that it has besides
+    directory: RunDirectory
+
+
 def run_seeds(config: Config, seeds: int, folder: Path, run: RunSeed, jobs: int = 1) -> Comparison:
     """Run the configuration with ``seeds`` seeds from its own on, each into a directory of ``folder``.
 
     A seed that has finished there with the same configuration is taken as it is, one that was interrupted goes on where
-    it stopped, and one that lacks a method gets it. ``run`` is called from as many threads as there are ``jobs``.
+    it stopped, and one that lacks a method gets it; methods that are there and not asked for stay, and are not
+    compared. ``run`` is called from as many threads as there are ``jobs``.
 
     Raises:
         DirectoryInUse: another comparison is running in that folder.
         ConfigError: the folder holds other things, or runs of another configuration, or of other data or another model,
             or there is nothing to compare.
     """
-    return _run_all({folder: config}, seeds, folder, run, jobs, lambda found: compare(found[folder]))
+    names = tuple(map(short_name, config.methods))
+
+    def compared(found: Mapping[Path, Sequence[Summary]]) -> Comparison:
+        summaries = [one.only(names) for one in found[folder]]
+        return compare(summaries, are_clients_drawn=config.population.is_drawn)
+
+    return _run_all({folder: config}, seeds, folder, run, jobs, compared)
 
 
 def run_grid(
@@ -115,9 +131,7 @@ def _held(folder: Path, configs: Mapping[Path, Config]) -> Iterator[Mapping[Path
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_directory(folder):
-            for where, found in inputs.items():
-                _check_inputs(found, where)
-            yield inputs
+            yield {where: _with_earlier(found, where) for where, found in inputs.items()}
     finally:
         for where in (*configs, folder):
             with suppress(OSError):  # unless something is in it, or it was never made
@@ -128,20 +142,20 @@ def _finished(tasks: Sequence[_Task], run: RunSeed, jobs: int) -> Iterator[tuple
     """Yield each task's place and its summary: those that are done first, and others as they come to their end."""
     open_tasks = {}
     for place, task in enumerate(tasks):
-        directory, summary = _of_task(task)
+        begun, summary = _of_task(task)
         if summary is not None:
             yield place, summary
         else:
-            open_tasks[place] = directory
+            open_tasks[place] = begun
     if jobs == 1:
-        for place, directory in open_tasks.items():
-            yield place, run(tasks[place].config, _ready(tasks[place], directory))
+        for place, begun in open_tasks.items():
+            yield place, run(*_ready(tasks[place], begun))
         return
     pool = ThreadPoolExecutor(jobs)
     try:
         futures = {
-            pool.submit(lambda at, there: run(tasks[at].config, _ready(tasks[at], there)), place, directory): place
-            for place, directory in open_tasks.items()
+            pool.submit(lambda at, there: run(*_ready(tasks[at], there)), place, begun): place
+            for place, begun in open_tasks.items()
         }
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -149,48 +163,66 @@ def _finished(tasks: Sequence[_Task], run: RunSeed, jobs: int) -> Iterator[tuple
         pool.shutdown(wait=False, cancel_futures=True)  # whoever runs them ends those that are under way
 
 
-def _ready(task: _Task, begun: RunDirectory | None) -> RunDirectory:
-    """Return the directory that a run goes into, with its configuration."""
+def _ready(task: _Task, begun: _Begun | None) -> tuple[Config, RunDirectory]:
+    """Return a run's configuration, and the directory that it goes into."""
     if begun is None:
-        return RunDirectory.create(task.path, to_toml(task.config))
-    summary = begun.read_summary()
+        return task.config, RunDirectory.create(task.path, to_toml(task.config))
+    summary = begun.directory.read_summary()
     if summary is not None and summary.status == "finished":  # and methods are added to it
-        begun.replace_config(to_toml(task.config))
-        begun.write_summary(replace(summary, status="interrupted"))
-    return begun
+        begun.directory.replace_config(to_toml(begun.config))
+        begun.directory.write_summary(replace(summary, status="interrupted"))
+    return begun.config, begun.directory
 
 
-def _of_task(task: _Task) -> tuple[RunDirectory | None, Summary | None]:
-    """Return the directory of a run that has begun, and the summary of one that has ended with all its methods."""
+def _of_task(task: _Task) -> tuple[_Begun | None, Summary | None]:
+    """Return a run that has begun, and the summary of one that has ended with all the methods asked for."""
     if not RunDirectory.is_at(task.path):
         return None, None
     directory = RunDirectory.open(task.path)
     earlier = parse_config(directory.config_text(), source=str(task.path))
     summary = directory.read_summary()
     is_finished = summary is not None and summary.status == "finished"
-    is_more = is_finished and set(earlier.methods) < set(task.config.methods)
-    if is_more:  # those that are missing are added, with their settings
-        parts = {**task.config.parts, **earlier.parts}
-        earlier = earlier.model_copy(update={"methods": task.config.methods, "parts": parts})
-    changed = changed_settings(settings_text(earlier), settings_text(task.config))
+    extended = _extended(earlier, task.config)
+    is_more = extended.methods != earlier.methods
+    if is_more and not is_finished:
+        names = ",".join(earlier.methods)
+        raise ConfigError(
+            f"{task.path}: its run of {names} has not finished, and methods are added to runs that have; "
+            f"finish it first (--methods {names}), or choose another folder with --out"
+        )
+    config = _extended(task.config, earlier).model_copy(update={"methods": extended.methods})
+    changed = changed_settings(settings_text(extended), settings_text(config))
     if changed:
         what = f"holds a run of another configuration ({', '.join(changed)})"
         raise ConfigError(f"{task.path}: {what}; choose another folder with --out")
-    return directory, summary if is_finished and not is_more else None
+    return _Begun(config, directory), None if is_more or not is_finished else summary
 
 
-def _check_inputs(inputs: InputFiles, folder: Path) -> None:
-    """Refuse to go on with other files than those of the runs that are there: old results would be told as new ones."""
+def _extended(config: Config, by: Config) -> Config:
+    """Return a configuration with the methods of another after its own, and the sections of those that it lacked."""
+    lacked = tuple(method for method in by.methods if method not in config.methods)
+    sections = {name: by.parts[name] for name in map(short_name, lacked) if name in by.parts}
+    return config.model_copy(update={"methods": config.methods + lacked, "parts": {**config.parts, **sections}})
+
+
+def _with_earlier(inputs: InputFiles, folder: Path) -> InputFiles:
+    """Return these files and those of the runs that are there.
+
+    Others than those are refused: old results would be told as new ones. Code of one's own that is new, or not asked
+    for any more, is that of another method; settings tell.
+    """
     noted = folder / _INPUTS
     if not noted.exists():
-        return
+        return inputs
     try:
         before = json_reader(InputFiles)(noted.read_bytes())
     except ValueError as error:
         raise FileError(f"{noted}: expected the state of files by their names: {error}; remove {folder}") from error
-    changed = changed_inputs(before, inputs)
+    shared = before.keys() & inputs.keys()
+    changed = [name for name in changed_inputs(before, inputs) if name in shared or not name.endswith(".py")]
     if changed:
         raise ConfigError(
             f"{folder}: its runs were made with other content of {', '.join(changed)}; "
             "choose another folder with --out, or remove this one"
         )
+    return {**before, **inputs}

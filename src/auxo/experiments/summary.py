@@ -1,7 +1,9 @@
 """A run in a few numbers: where each method ended, and what it brought against the base and the oracle."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from statistics import median
 from typing import Literal
 
 from auxo.core.metric import ACCURACY, Metric
@@ -19,12 +21,24 @@ Status = Literal["finished", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
+class Between:
+    """Where a speed-up lies: models are evaluated now and then, and a base may waver about its best for long."""
+
+    low: float
+    high: (
+        float | None
+    )  # None: the method was as good as the base at its first evaluation, and may have been long before
+
+
+@dataclass(frozen=True)
 class AgainstBase:
     """What a method brings; None for what it never reached, or what cannot be told."""
 
     speedup: float | None  # time of the base to its best accuracy over that of the method to the same
     resource_speedup: float | None  # the same in participations, what was wasted included
     oracle_gain_share: float | None  # None also for the oracle itself, and until all three have finished
+    speedup_between: Between | None = None
+    resource_speedup_between: Between | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,14 @@ class Summary:
         """Return the methods that came to their end."""
         return {name: method for name, method in self.methods.items() if method.is_finished}
 
+    def only(self, names: Collection[str]) -> "Summary":
+        """Return what is said of these methods."""
+        return replace(
+            self,
+            methods={name: method for name, method in self.methods.items() if name in names},
+            refused={name: words for name, words in self.refused.items() if name in names},
+        )
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the troubles of all methods, each with the method's name."""
@@ -157,6 +179,15 @@ def reach(curve: Sequence[Evaluated], accuracy: float, progress: Callable[[Evalu
     return first_reach([progress(point) for point in curve], [point.accuracy for point in curve], accuracy)
 
 
+def reach_between(
+    curve: Sequence[Evaluated], accuracy: float, progress: Callable[[Evaluated], float]
+) -> tuple[float, float] | None:
+    """Return the two evaluations between which mean accuracy first is this good; None when it never was."""
+    from auxo.core.metrics import reached_between  # noqa: PLC0415 - as above
+
+    return reached_between([progress(point) for point in curve], [point.accuracy for point in curve], accuracy)
+
+
 def speedup(
     base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
 ) -> float | None:
@@ -168,10 +199,36 @@ def speedup(
     return of_base / of_other if of_base is not None and of_other else None
 
 
+def speedup_between(
+    base: Sequence[Evaluated], other: Sequence[Evaluated], progress: Callable[[Evaluated], float]
+) -> Between | None:
+    """Return how much sooner a method is as good as the base at least, and at most; None when it never is.
+
+    When a base that wavers on a plateau is at its best is chance; at the least it counts from when it came there.
+    """
+    target = best_accuracy(base)
+    if target is None:
+        return None
+    of_base, of_other = (reach_between(curve, target, progress) for curve in (base, other))
+    if of_base is None or of_other is None:
+        return None
+    there = reach_between(base, target - _usual_change(base), progress) or of_base
+    return Between(there[0] / of_other[1], of_base[1] / of_other[0] if of_other[0] else None)
+
+
+def _usual_change(curve: Sequence[Evaluated]) -> float:
+    """Return twice the median change from one evaluation to the next in the second half: how far a curve wavers."""
+    later = [point.accuracy for point in curve[len(curve) // 2 :]]
+    changes = [abs(after - before) for before, after in pairwise(later)]
+    return 2 * median(changes) if changes else 0.0
+
+
 def _against_base(
     name: str, base: Sequence[Evaluated], curve: Sequence[Evaluated], ends: Mapping[str, float]
 ) -> AgainstBase:
     return AgainstBase(
+        speedup_between=speedup_between(base, curve, lambda point: point.time_s),
+        resource_speedup_between=speedup_between(base, curve, lambda point: point.resource),
         speedup=speedup(base, curve, lambda point: point.time_s),
         resource_speedup=speedup(base, curve, lambda point: point.resource),
         oracle_gain_share=_oracle_gain_share(name, ends),

@@ -98,11 +98,13 @@ class Narrator:
         )
         rejected = [(str(one.client), one.reason) for one in server.rejections]
         shares = {child: server.share(child) for child in children_made(before, server.tree)}
-        was_unjudged = exchange.cohort in self._trials.rounds
+        was_unjudged, was_unsure = exchange.cohort in self._trials.rounds, self._trials.is_unsure(exchange.cohort)
         for event in round_events(closed, end, rejected, shares):
             self._trials = self._trials.after(event)
             self.on_event(event)
-        self._tells_what_is_tried(exchange.cohort, exchange.round, was_unjudged)
+        why = "did not pay on held-out samples" if not was_unsure else "left its judges unsure"
+        why = "was judged by nobody" if was_unjudged else why
+        self._tells_what_is_tried(exchange.cohort, exchange.round, why)
 
     def parts(self, cohort: CohortId) -> None:
         """A cohort has been partitioned."""
@@ -224,7 +226,7 @@ class Narrator:
             return ""
         return f" of cohort {cohort}" if number is None else f" of cohort {cohort}, round {number}"
 
-    def _tells_what_is_tried(self, cohort: CohortId, number: int, is_unjudged: bool) -> None:
+    def _tells_what_is_tried(self, cohort: CohortId, number: int, why: str) -> None:
         """Say when a partition is tried, and when nothing came of it: for many rounds nothing else is to be seen."""
         is_tried = bool(self.state.branches(cohort))
         if is_tried and cohort not in self._on_trial:
@@ -232,7 +234,6 @@ class Narrator:
             self._on_trial.add(cohort)
         elif not is_tried and cohort in self._on_trial:
             if cohort in self.state.server.tree.leaves:
-                why = "was judged by nobody" if is_unjudged else "did not pay on held-out samples"
                 LOG.info("cohort %s: a partition %s, and is undone", cohort, why)
             self._on_trial.discard(cohort)
 

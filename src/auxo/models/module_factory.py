@@ -10,7 +10,8 @@ from torch import nn
 
 from auxo.models.model_arguments import arguments_for
 from auxo.population.federated_data import FederatedData
-from auxo.registry.import_path import load_callable, made_absolute
+from auxo.registry.import_path import code_file, load_callable, made_absolute
+from auxo.registry.own_errors import error_words
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ModuleFactory:
         except Exception as error:
             given = ", ".join(f"{name} = {value!r}" for name, value in self.arguments.items())
             raise ValueError(
-                f"{self.path}: {type(error).__name__} ({error}) when called with {given or 'no arguments'}; "
+                f"{self.path}: {error_words(error, code_file(self.path))} when called with {given or 'no arguments'}; "
                 "mend it, or set its arguments in model_args"
             ) from error
         if not isinstance(module, nn.Module):
@@ -89,7 +90,8 @@ def check_logits(factory: ModuleFactory, data: FederatedData) -> None:
                 with torch.no_grad():
                     logits = module(x)
             except Exception as error:
-                raise ValueError(f"{expected}, got {type(error).__name__} ({error}); mend its forward") from error
+                raised = error_words(error, code_file(factory.path))
+                raise ValueError(f"{expected}, got {raised}; mend its forward") from error
             if not isinstance(logits, torch.Tensor):
                 raise ValueError(f"{expected}, got {type(logits).__name__}; return the logits alone")
             if logits.shape != (rows, data.n_classes):

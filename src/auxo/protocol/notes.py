@@ -6,14 +6,18 @@ Settings are named as in a configuration file; whoever has other names for them 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from auxo.core.cohort_algorithm import SaysWhyNot
 from auxo.core.validation import AGAIN
 from auxo.protocol.events import Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
 
-_IMPOSSIBLE, _UNJUDGED = "no partition is possible: ", "nobody judged "
+_T = TypeVar("_T")
+
+_IMPOSSIBLE, _UNJUDGED, _UNSURE = "no partition is possible: ", "nobody judged ", "judges were not sure of "
 _MORE_PARTICIPANTS = "raise training.participants"
 _MOST_NAMED = 5  # clients that are refused again and again; our choice
+_WORTH_SAYING = 0.1  # share of judges' loss that a partition on trial has brought when it is given up; our choice
 _HEARD_BY = 4  # rounds of a trial after which somebody should have judged it; our choice
 
 ONE_SAMPLE = "clients have one sample each, and to judge takes two: one to choose a model by, and one to judge it by"
@@ -55,12 +59,13 @@ def why_no_partition(algorithm: object, participants: int, rounds: int, clients:
 
 @dataclass(frozen=True)
 class TrialsSeen:
-    """What events tell of partitions on trial: how many there were, and whether anybody has judged them."""
+    """What events tell of partitions on trial: how many there were, who has judged them, and what they brought."""
 
     rounds: Mapping[str, int] = field(default_factory=dict)  # so far, by cohort, of trials that nobody has judged yet
-    judged: frozenset[str] = frozenset()  # cohorts whose present trial somebody has judged
+    judged: Mapping[str, float] = field(default_factory=dict)  # gain by cohort, of present trials that somebody judged
     given_up: int = 0
     unjudged: int = 0  # of these, without anybody having judged
+    unsure: Mapping[str, float] = field(default_factory=dict)  # gain by cohort, where much was given up with the last
 
     @staticmethod
     def of(events: Iterable[Event]) -> "TrialsSeen":
@@ -73,33 +78,54 @@ class TrialsSeen:
     def after(self, event: Event) -> "TrialsSeen":
         """Return what is known once an event has happened."""
         match event:
-            case RoundClosed(gain=float(), gain_needed=0.0):  # a cohort on trial
+            case RoundClosed(gain=float(gain), gain_needed=0.0):  # a cohort on trial
                 if event.judged:
-                    return replace(self._without(event.cohort), judged=self.judged | {event.cohort})
+                    return replace(self._without(event.cohort), judged={**self.judged, event.cohort: gain})
                 if event.cohort in self.judged:
                     return self
                 return replace(self, rounds={**self.rounds, event.cohort: self.rounds.get(event.cohort, 0) + 1})
             case StoppedLooking():
                 is_unjudged = event.cohort in self.rounds
                 ended = replace(self, given_up=self.given_up + 1, unjudged=self.unjudged + is_unjudged)
-                return ended._without(event.cohort)
+                unsure = {event.cohort: self.judged[event.cohort]} if self.is_unsure(event.cohort) else {}
+                return replace(ended._without(event.cohort), unsure={**_but(self.unsure, event.cohort), **unsure})
             case Partitioned():
-                return self._without(event.cohort)
+                return replace(self._without(event.cohort), unsure=_but(self.unsure, event.cohort))
             case _:
                 return self
 
+    def is_unsure(self, cohort: str) -> bool:
+        """Return whether much would be given up with what a cohort has on trial: judges gain, and are not sure yet."""
+        return self.judged.get(cohort, 0.0) >= _WORTH_SAYING
+
     def _without(self, cohort: str) -> "TrialsSeen":
-        rounds = {one: count for one, count in self.rounds.items() if one != cohort}
-        return replace(self, rounds=rounds, judged=self.judged - {cohort})
+        return replace(self, rounds=_but(self.rounds, cohort), judged=_but(self.judged, cohort))
 
     def note(self, why: str) -> str | None:
-        """Return that partitions were on trial that nobody has judged, with the reason; None: all were, or none was."""
+        """Return that nobody has judged partitions on trial, with the reason, or that judges were not sure of one.
+
+        None: neither is so.
+        """
         waiting = sum(count >= _HEARD_BY for count in self.rounds.values())
         if not self.unjudged + waiting:
-            return None
+            return self._unsure_note()
         trials = self.given_up + waiting
         which = f"{self.unjudged + waiting} of {trials} partitions" if trials > 1 else "a partition"
         return f"{_UNJUDGED}{which} on trial, so that nobody knows what it would bring: {why}"
+
+    def _unsure_note(self) -> str | None:
+        if not self.unsure:
+            return None
+        cohort, gain = max(self.unsure.items(), key=lambda one: one[1])
+        return (
+            f"{_UNSURE}a partition of cohort {cohort} on trial, although their loss was {100 * gain:.0f} % less by it: "
+            "from so few it may be chance, or errors did not fall with the loss, and it was not made. More clients, "
+            "more participants a round if not all take part, or more samples of each may make them sure"
+        )
+
+
+def _but(mapping: Mapping[str, _T], cohort: str) -> dict[str, _T]:
+    return {one: value for one, value in mapping.items() if one != cohort}
 
 
 def refusals_in_words(refused: Sequence[UpdateRejected]) -> str:
@@ -112,7 +138,7 @@ def refusals_in_words(refused: Sequence[UpdateRejected]) -> str:
 
 def explains(words: str) -> bool:
     """Return whether this is a note that says why there are no cohorts."""
-    return words.startswith((_IMPOSSIBLE, _UNJUDGED))
+    return words.startswith((_IMPOSSIBLE, _UNJUDGED, _UNSURE))
 
 
 def renamed(words: str, names: Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from auxo.registry.own_errors import error_words
+
 _MOST_NAMED = 8  # names that an error lists at most; our choice
 _LENT = "lent"  # stands where a module would, in paths of what was given as it is
 _lent: dict[str, Callable[..., object]] = {}  # by name
@@ -108,7 +110,9 @@ def _module_of_package(name: str) -> ModuleType:
         hint = f'or name a file by its path, such as "{name.rpartition(".")[2]}.py:Name"'
         raise ValueError(f"{name}: expected a module, got none named {error.name}; install it, {hint}") from error
     except Exception as error:
-        raise ValueError(f"{name}: {_words_of(error)} while it was imported; mend it") from error
+        raise ValueError(
+            f"{name}: {error_words(error, code_file(f'{name}:'))} while it was imported; mend it"
+        ) from error
 
 
 @cache
@@ -128,7 +132,7 @@ def _module_of_file(file: Path) -> ModuleType:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{file}: {_words_of(error)} while it was run; mend it") from error
+        raise ValueError(f"{file}: {error_words(error, file)} while it was run; mend it") from error
     finally:
         del sys.modules[name]
     return module
@@ -140,7 +144,3 @@ def _what_there_is(module: ModuleType, wanted: str) -> str:
         return f'did you mean "{near[0]}"?'
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
     return f"it defines {', '.join(own[:_MOST_NAMED])}" if own else "it defines nothing"
-
-
-def _words_of(error: Exception) -> str:
-    return f"{type(error).__name__} ({error})"

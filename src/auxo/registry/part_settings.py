@@ -13,6 +13,8 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from auxo.core.settings import about, check_settings, field_types
 from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_value, unspellable
+from auxo.registry.import_path import code_file
+from auxo.registry.own_errors import error_words
 from auxo.registry.registry import Registry, short_name
 
 _NAME = "name"  # the key that says which part it is, where one holds another
@@ -194,7 +196,7 @@ def _made(kind: Callable[..., object], name: str) -> object:
     except TypeError as error:
         raise ValueError(f"{name}: {error}; give every setting of it a default") from error
     except Exception as error:
-        raise ValueError(f"{name}: {type(error).__name__} ({error}) while it was made; mend it") from error
+        raise ValueError(f"{name}: {error_words(error, code_file(name))} while it was made; mend it") from error
 
 
 def _settings(part: object) -> list[Field[object]]:

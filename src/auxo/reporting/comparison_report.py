@@ -14,6 +14,7 @@ from auxo.reporting.comparison_tables import (
     difference_of,
     explained,
     findings,
+    troubles_in_words,
     value_of,
     verdicts,
 )
@@ -65,9 +66,8 @@ def _brought(comparison: Comparison, names: Sequence[str]) -> Markup:
 
 
 def _troubles(comparison: Comparison) -> list[Markup]:
-    """Return what has to be known before the figures are believed, as on the pages of the runs."""
-    notes = [f"{words_for(method).name}: {words}." for method, found in comparison.troubles.items() for words in found]
-    return [tag("div", *(tag("p", escaped(note)) for note in notes), class_="banner", role="note")] if notes else []
+    notes = [tag("p", escaped(f"{words}.")) for words in troubles_in_words(comparison)]
+    return [tag("div", *notes, class_="banner", role="note")] if notes else []
 
 
 def _sentence(line: str) -> str:
@@ -125,7 +125,8 @@ def difference_plots(comparison: Comparison) -> list[Plot]:
     reached = np.concatenate([np.zeros(1), *(line.x for line in lines)])
     least, most = float(reached.min()), float(reached.max())
     room = 0.05 * (most - least) or 1.0
-    what = "means and 95 % intervals" if len(comparison.seeds) >= FEWEST_SEEDS else "means"
+    same = "" if comparison.are_clients_drawn else ", of the same clients and held-out samples"
+    what = f"means and 95 % intervals{same}" if len(comparison.seeds) >= FEWEST_SEEDS else "means"
     caption = f"Differences from the base over {counted(len(comparison.seeds), 'seed')}: {what}"
     chart = LineChart(
         caption,

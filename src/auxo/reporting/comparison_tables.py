@@ -8,10 +8,11 @@ from rich.table import Table
 
 from auxo.core.metric import Metric
 from auxo.experiments.comparison import FEWEST_SEEDS, BySeed, Comparison, Interval, Row, mean_speedup
-from auxo.experiments.summary import BASE, ORACLE
+from auxo.experiments.grid_comparison import GridComparison
+from auxo.experiments.summary import BASE, ORACLE, Between
 from auxo.reporting.below_zero import not_beyond_chance, worse_than_the_mean
 from auxo.reporting.method_names import contenders, words_for
-from auxo.reporting.number_format import counted
+from auxo.reporting.number_format import OPEN, counted, open_to
 from auxo.reporting.terminal import methods_table
 
 _MINUS, _PLUS_MINUS = "\N{MINUS SIGN}", "\N{PLUS-MINUS SIGN}"
@@ -40,10 +41,16 @@ def comparison_over_seeds(comparison: Comparison) -> RenderableType:
         table.add_section()
     names = contenders(comparison.methods)
     refused = [f"{words_for(method).name} was refused: it {why}" for method, why in comparison.refused.items()]
-    lines = refused + findings(comparison) + explained(comparison, names) + below_zero(comparison)
+    lines = refused + troubles_in_words(comparison) + findings(comparison) + explained(comparison, names)
+    lines += below_zero(comparison)
     last = table if len(names) < 2 else methods_table(names, brought(comparison, names))
     last.caption, last.caption_justify = escape("\n".join(lines)), "left"
     return table if last is table else Group(table, last)
+
+
+def troubles_in_words(comparison: Comparison) -> list[str]:
+    """Return what has to be known before the figures are believed, as on the pages of the runs."""
+    return [f"{words_for(method).name}: {words}" for method, found in comparison.troubles.items() for words in found]
 
 
 def below_zero(comparison: Comparison) -> list[str]:
@@ -71,8 +78,10 @@ def brought(comparison: Comparison, names: Sequence[str]) -> dict[str, list[str]
     """Return by its heading each column of what several contenders brought, a cell for each of them."""
     by_seed = [comparison.by_seed[name] for name in names]
     columns = {
-        "speed-up,\nin time": [_speedup(one.speedups) for one in by_seed],
-        "speed-up, in\nparticipations": [_speedup(one.resource_speedups) for one in by_seed],
+        "speed-up,\nin time": [_speedup(one.speedups, one.speedup_between) for one in by_seed],
+        "speed-up, in\nparticipations": [
+            _speedup(one.resource_speedups, one.resource_speedup_between) for one in by_seed
+        ],
         "cohorts,\nby seed": [_cohorts(one) + (" in use" if one.are_cohorts_in_use else "") for one in by_seed],
         "share of the oracle's\ngain, by seed": [_shares(one) for one in by_seed],
     }
@@ -86,13 +95,25 @@ def findings(comparison: Comparison) -> list[str]:
     for name in names:
         of_whom = "" if len(names) == 1 else f" of {words_for(name).name}"
         lines += [f"{what}{of_whom}, by seed: {values}" for what, values in _placed(comparison.by_seed[name])]
-    return [*lines, *verdicts(comparison)]
+    is_open = any(one.speedup_between is not None for one in comparison.by_seed.values())
+    return [*lines, *((OPEN,) if is_open else ()), *covered(comparison), *verdicts(comparison)]
+
+
+def covered(comparison: Comparison | GridComparison) -> list[str]:
+    """Return what intervals are about, and what they leave out; nothing where there are none."""
+    if len(comparison.seeds) < FEWEST_SEEDS:
+        return []
+    if comparison.are_clients_drawn:
+        return ["intervals are over seeds, each with clients and samples of its own"]
+    return ["intervals leave out chance in clients and test samples: all seeds share them"]
 
 
 def _brought(by_seed: BySeed, metric: Metric) -> list[str]:
     lines = [
-        f"speed-up to the base's best {metric.name}, in time: {_speedup_in_words(by_seed.speedups)}",
-        f"speed-up to the base's best {metric.name}, in participations: {_speedup_in_words(by_seed.resource_speedups)}",
+        f"speed-up to the base's best {metric.name}, in time: "
+        + _speedup_in_words(by_seed.speedups, by_seed.speedup_between),
+        f"speed-up to the base's best {metric.name}, in participations: "
+        + _speedup_in_words(by_seed.resource_speedups, by_seed.resource_speedup_between),
         f"cohorts{' in use' if by_seed.are_cohorts_in_use else ''}, by seed: {_cohorts(by_seed)}",
     ]
     if shares := _shares(by_seed):
@@ -133,13 +154,14 @@ def verdicts(comparison: Comparison) -> list[str]:
     if len(comparison.seeds) < FEWEST_SEEDS:
         return [f"two seeds say next to nothing about chance: run more (--seeds {FEWEST_SEEDS})"]
     differences, sign = comparison.accuracy.differences, comparison.metric.sign
-    return [_verdict(words_for(method).name, differences[method], sign) for method in contenders(comparison.methods)]
+    chance = "chance" if comparison.are_clients_drawn else "chance in training"
+    return [_verdict(words_for(one).name, differences[one], sign, chance) for one in contenders(comparison.methods)]
 
 
-def _verdict(name: str, difference: Interval, sign: float) -> str:
+def _verdict(name: str, difference: Interval, sign: float, chance: str) -> str:
     if not difference.is_beyond_chance:
-        return f"{name} and the base do not differ beyond chance"
-    return f"{name} is {'better' if sign * difference.mean > 0 else 'worse'} than the base, beyond chance"
+        return f"{name} and the base do not differ beyond {chance}"
+    return f"{name} is {'better' if sign * difference.mean > 0 else 'worse'} than the base, beyond {chance}"
 
 
 def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:
@@ -158,7 +180,7 @@ def markdown_row(comparison: Comparison, method: str) -> tuple[str, ...]:
         difference_of(main, method),
         value_of(main, ORACLE),
         *(_pair(by_key[key], method) for key in ("worst_10", "best_10", "variance")),
-        _speedup(comparison.by_seed[method].speedups),
+        _speedup(comparison.by_seed[method].speedups, comparison.by_seed[method].speedup_between),
     )
 
 
@@ -190,14 +212,14 @@ def signed(interval: Interval, digits: int) -> str:
     return f"{sign}{abs(interval.mean):.{digits}f}{around}"
 
 
-def _speedup(speedups: tuple[float | None, ...]) -> str:
+def _speedup(speedups: tuple[float | None, ...], between: Between | None) -> str:
     mean = mean_speedup(speedups)
-    return "never" if mean is None else f"{mean:.2f} x"
+    return "never" if mean is None else f"{mean:.2f} x{open_to(between)}"
 
 
-def _speedup_in_words(speedups: tuple[float | None, ...]) -> str:
+def _speedup_in_words(speedups: tuple[float | None, ...], between: Between | None) -> str:
     mean = mean_speedup(speedups)
     if mean is None:
         missed = f"{speedups.count(None)} of {counted(len(speedups), 'seed')}"
         return f"never in {missed}: it did not get as good as the base at its best"
-    return f"{mean:.2f} x" + (" (slower than the base)" if mean < 1 else "")
+    return f"{mean:.2f} x{open_to(between)}" + (" (slower than the base)" if mean < 1 else "")

@@ -7,12 +7,23 @@ import numpy as np
 from auxo.core.metric import Metric
 from auxo.core.types import FloatArray
 from auxo.experiments.run_directory import ClientScores
-from auxo.experiments.summary import ORACLE, reach
+from auxo.experiments.summary import ORACLE, Between, reach
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import Evaluated, Partitioned, RoundClosed
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.method_names import method_colours
-from auxo.reporting.number_format import PER_CENT, capital, counted, number, percent, scale_of, score, time_unit, times
+from auxo.reporting.number_format import (
+    PER_CENT,
+    capital,
+    counted,
+    number,
+    open_to,
+    percent,
+    scale_of,
+    score,
+    time_unit,
+    times,
+)
 from auxo.reporting.svg import Axis, Band, Level, Line, LineChart, Moment, Span, Zone
 
 _COHORT_COLOURS = 6  # how many the style sheet has; more cohorts than that use them again
@@ -31,7 +42,7 @@ def accuracy_over_time(facts: RunFacts) -> LineChart | None:
         axis,
         of_evaluation=lambda evaluated: evaluated.time_s / unit.seconds,
         of_partition=lambda partition: partition.time_s / unit.seconds,
-        gain=_gain(featured.brought.speedup if featured else None, "sooner"),
+        gain=_gain(featured.brought.speedup, featured.brought.speedup_between, "sooner") if featured else None,
         height=380,
     )
 
@@ -44,7 +55,9 @@ def accuracy_over_work(facts: RunFacts) -> LineChart | None:
         Axis("participations (updates aggregated)", low=0.0),
         of_evaluation=lambda evaluated: float(evaluated.participations),
         of_partition=lambda partition: float(featured.participations_at(partition.time_s)) if featured else 0.0,
-        gain=_gain(featured.brought.resource_speedup if featured else None, "less work"),
+        gain=_gain(featured.brought.resource_speedup, featured.brought.resource_speedup_between, "less work")
+        if featured
+        else None,
         height=300,
     )
 
@@ -219,8 +232,8 @@ def _better(metric: Metric) -> str:
     return "; smaller is better" if metric.smaller_is_better else ""
 
 
-def _gain(ratio: float | None, words: str) -> str | None:
-    return None if ratio is None or ratio < WORTH_SAYING else f"{times(ratio)} {words}"
+def _gain(ratio: float | None, between: Between | None, words: str) -> str | None:
+    return None if ratio is None or ratio < WORTH_SAYING else f"{times(ratio)}{open_to(between)} {words}"
 
 
 def _cohort_band(run: MethodFacts, places: dict[str, FloatArray], colours: dict[str, str]) -> tuple[Band, ...]:

@@ -10,11 +10,11 @@ from rich.table import Table
 from auxo.experiments.comparison import FEWEST_SEEDS
 from auxo.experiments.grid_comparison import GridComparison, GridRow
 from auxo.experiments.run_directory import RunDirectory
-from auxo.experiments.summary import BASE, evaluations
-from auxo.reporting.comparison_tables import signed
+from auxo.experiments.summary import BASE, Between, evaluations
+from auxo.reporting.comparison_tables import covered, signed
 from auxo.reporting.markup import escaped, tag
 from auxo.reporting.method_names import method_colours, words_for
-from auxo.reporting.number_format import capital, counted, number
+from auxo.reporting.number_format import OPEN, capital, counted, number, open_to
 from auxo.reporting.page import note, page, section, table
 from auxo.reporting.plots import Plot, plot_section, write_illustrated
 from auxo.reporting.race import Course, Runner, race
@@ -78,8 +78,10 @@ def _cells(comparison: GridComparison) -> tuple[list[str], list[list[str]], list
         "difference\nfrom base" + (" (95 %)" if is_enough else ""): [
             _UNKNOWN if row.difference is None else signed(row.difference, digits) for row in comparison.rows
         ],
-        "speed-up,\nin time": [_speedup(row, row.speedup) for row in comparison.rows],
-        "in partici-\npations": [_speedup(row, row.resource_speedup) for row in comparison.rows],
+        "speed-up,\nin time": [_speedup(row, row.speedup, row.speedup_between) for row in comparison.rows],
+        "in partici-\npations": [
+            _speedup(row, row.resource_speedup, row.resource_speedup_between) for row in comparison.rows
+        ],
         "device-\nhours": [_hours(row.device_s) for row in comparison.rows],
         "of tuning,\nbesides": [_hours(row.tuning_device_s or None) for row in comparison.rows],
         "models\nsent": [_UNKNOWN if row.downloads is None else number(row.downloads) for row in comparison.rows],
@@ -107,7 +109,12 @@ def _range(counts: Sequence[int]) -> str:
 
 def _notes(comparison: GridComparison) -> list[str]:
     notes = [f"{_label(row)}: {row.note}" for row in comparison.rows if row.note]
-    notes += ["differences and speed-ups are against the base of the same settings"]
+    troubles = dict.fromkeys(words for row in comparison.rows for words in row.troubles)
+    for words in troubles:  # which rows often share
+        notes.append(f"{'; '.join(_label(row) for row in comparison.rows if words in row.troubles)}: {words}")
+    notes += ["differences and speed-ups are against the base of the same settings", *covered(comparison)]
+    if any(row.speedup_between is not None for row in comparison.rows):
+        notes.append(OPEN)
     if comparison.metric.smaller_is_better:
         notes.append(f"of {comparison.metric.name} smaller is better")
     if any(_speedup(row, one) == "never" for row in comparison.rows for one in (row.speedup, row.resource_speedup)):
@@ -119,10 +126,10 @@ def _notes(comparison: GridComparison) -> list[str]:
     return notes
 
 
-def _speedup(row: GridRow, mean: float | None) -> str:
+def _speedup(row: GridRow, mean: float | None, between: Between | None = None) -> str:
     if row.method == BASE or row.difference is None:
         return _UNKNOWN
-    return "never" if mean is None else f"{mean:.2f} x"
+    return "never" if mean is None else f"{mean:.2f} x{open_to(between)}"
 
 
 def _hours(seconds: float | None) -> str:

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from auxo.core.metric import Metric
+from auxo.experiments.summary import Between
+
+OPEN = "in brackets: what evaluations and a base that wavers leave open"
+"""What the brackets of `open_to` mean."""
 
 ABSENT = "\N{EN DASH}"
 _GAP = "\N{NARROW NO-BREAK SPACE}"
@@ -85,6 +89,25 @@ def number(value: float | None) -> str:
 def times(ratio: float) -> str:
     """Write how many times more."""
     return f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
+
+
+def open_to(between: Between | None) -> str:
+    """Write in brackets what evaluations leave open of a speed-up; nothing where it is not known.
+
+    >>> open_to(Between(6.04, 9.1)), open_to(Between(2.0, None)), open_to(Between(0.0, 1.3)), open_to(None)
+    (' (6.0 to 9.1)', ' (2.0 or more)', ' (1.3 or less)', '')
+    """
+    if between is None:
+        return ""
+    match between:
+        case Between(low=0.0, high=None):  # both were as good at their first evaluation
+            return " (not known)"
+        case Between(high=None):
+            return f" ({between.low:.1f} or more)"
+        case Between(low=0.0):
+            return f" ({between.high:.1f} or less)"
+        case _:
+            return f" ({between.low:.1f} to {between.high:.1f})"
 
 
 def capital(words: str) -> str:

@@ -166,6 +166,8 @@ def news_text(event: Partitioned | StoppedLooking, before: TrialsSeen | None = N
     """Return one line about a partition, "round 41: cohort 0 -> 0.0 0.1, gain 0.42", or that there will be none."""
     if isinstance(event, StoppedLooking) and before is not None and event.cohort in before.rounds:
         return f"round {event.round}: nobody judged what cohort {event.cohort} had on trial, and it rests"
+    if isinstance(event, StoppedLooking) and before is not None and before.is_unsure(event.cohort):
+        return f"round {event.round}: judges were not sure of what cohort {event.cohort} had on trial, and it rests"
     if isinstance(event, StoppedLooking):
         return f"round {event.round}: cohort {event.cohort} has found no groups worth a partition, and rests"
     gain = "" if event.gain is None else f", gain {event.gain:.2f}"

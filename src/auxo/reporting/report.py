@@ -20,7 +20,7 @@ from auxo.reporting.figures import (
 )
 from auxo.reporting.markup import Markup, escaped, joined, tag
 from auxo.reporting.method_names import words_for
-from auxo.reporting.number_format import capital, counted, number, percent, score, times
+from auxo.reporting.number_format import capital, counted, number, open_to, percent, score, times
 from auxo.reporting.page import chart_figure, figure, note, page, section
 from auxo.reporting.tables import comparison_table, incidents_table, rounds_table
 from auxo.reporting.tree_picture import Node, cohort_tree, draw_tree
@@ -195,8 +195,11 @@ def _tiles(facts: RunFacts) -> Markup:
     if brought.speedup is not None:
         word = "sooner at" if brought.speedup >= WORTH_SAYING else "the speed to"
         work = "" if brought.resource_speedup is None else f"{times(brought.resource_speedup)} in participations"
+        work += open_to(brought.resource_speedup_between) if work else ""
         words = f"{word} base\N{RIGHT SINGLE QUOTATION MARK}s best {metric.name}"
-        tiles.append((times(brought.speedup), words, "; ".join(filter(None, (work, *speedup_doubts(facts, featured))))))
+        between = f"by evaluations{open_to(brought.speedup_between)}" if brought.speedup_between else ""
+        doubts = "; ".join(filter(None, (between, work, *speedup_doubts(facts, featured))))
+        tiles.append((times(brought.speedup), words, doubts))
     if end.ari is not None:
         matched = f"; as matched {end.matched_ari:.2f}" if end.lost and end.matched_ari is not None else ""
         words = f"adjusted Rand index; 1 is perfect{matched}"
@@ -271,9 +274,9 @@ def _why_one_model(run: MethodFacts) -> str:
     if run.stops and run.trials.given_up == run.trials.unjudged:
         return f"{text} {run.name} stopped looking after round {run.stops[0].round}: nobody judged what was on trial."
     if run.stops:
-        text += (
-            f" {run.name} stopped looking after round {run.stops[0].round}: no groups it saw were worth a partition."
-        )
+        unsure, unworthy = "judges were not sure of what was on trial", "no groups it saw were worth a partition"
+        why = unsure if run.trials.unsure else unworthy
+        text += f" {run.name} stopped looking after round {run.stops[0].round}: {why}."
     return text
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from auxo.core.metric import ACCURACY
-from auxo.experiments.summary import MethodSummary, reach
+from auxo.experiments.summary import MethodSummary, reach, reach_between
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
@@ -28,6 +28,7 @@ def comparison_table(facts: RunFacts) -> Markup:
         (f"Variance across clients{unit}", _ends(runs, lambda end: number(end.variance * metric.variance_scale))),
         *(beyond if metric == ACCURACY else ()),  # of other scores chance is not known
         (_time_title(facts), _times(facts, runs)),
+        ("… between evaluations at", _between(facts, runs)),
         ("Device-hours used", [_device_hours(run, wasted=False) for run in runs]),
         ("Device-hours wasted", [_device_hours(run, wasted=True) for run in runs]),
         ("Models downloaded", [number(run.evaluations[-1].downloads) if run.evaluations else ABSENT for run in runs]),
@@ -130,6 +131,15 @@ def _time(facts: RunFacts, run: MethodFacts, seconds: float | None) -> str:
     if seconds is None:
         return "not reached" if _has_ended(run) else "not yet"
     return f"{duration(seconds)} (ends below)" if facts.ends_below_base(run) else duration(seconds)
+
+
+def _between(facts: RunFacts, runs: Sequence[MethodFacts]) -> list[str]:
+    """Return the two evaluations that the times above lie between; 0 stands for none before."""
+    target = facts.target
+    if target is None:
+        return [ABSENT] * len(runs)
+    found = (reach_between(run.evaluations, target, lambda one: one.time_s) for run in runs)
+    return [ABSENT if one is None else f"{duration(one[0])} and {duration(one[1])}" for one in found]
 
 
 def _device_hours(run: MethodFacts, *, wasted: bool) -> str:

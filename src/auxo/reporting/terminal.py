@@ -9,12 +9,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from auxo.core.metric import Metric
-from auxo.experiments.summary import BASE, ORACLE, MethodSummary, Summary
+from auxo.experiments.summary import BASE, ORACLE, Between, MethodSummary, Summary
 from auxo.protocol.events import Partitioned
 from auxo.reporting.below_zero import worse_than_the_mean
 from auxo.reporting.facts import MethodFacts
 from auxo.reporting.method_names import AUXO, contenders, words_for
-from auxo.reporting.number_format import counted, number, plain, score
+from auxo.reporting.number_format import OPEN, counted, number, open_to, plain, score
 from auxo.reporting.progress import simulated_time_text
 from auxo.reporting.tree_picture import Node, cohort_tree
 
@@ -114,7 +114,9 @@ def methods_on_terminal(summary: Summary) -> RenderableType:
     if len(names) < 2:
         return Group(table, *lines) if lines else table
     brought = _brought_table(summary, names)
-    return Group(table, brought, *_lost_lines(summary, names), *lines)
+    is_open = any(summary.methods[name].brought.speedup_between is not None for name in names)
+    what_is_open = (Text(OPEN),) if is_open else ()
+    return Group(table, brought, *what_is_open, *_lost_lines(summary, names), *lines)
 
 
 def _below_zero(summary: Summary) -> list[str]:
@@ -133,12 +135,12 @@ def _score(value: float, metric: Metric) -> str:
     return plain(score(value, metric))
 
 
-def _speedup_in_words(method: MethodSummary, speedup: float | None) -> str:
+def _speedup_in_words(method: MethodSummary, speedup: float | None, between: Between | None) -> str:
     if method.against_base is None:
         return _UNKNOWN
     if speedup is None:
         return "never (it did not get as good as the base at its best)"
-    return f"{speedup:.1f} x" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
+    return f"{speedup:.1f} x{open_to(between)}" + (" (slower than the base)" if round(speedup, 1) < 1 else "")
 
 
 def _brought(method: MethodSummary, metric: Metric) -> list[str]:
@@ -146,14 +148,21 @@ def _brought(method: MethodSummary, metric: Metric) -> list[str]:
     brought = method.brought
     lines = (
         ("cohorts in use" if method.are_cohorts_in_use else "cohorts", f"{method.cohorts}"),
-        (f"speed-up to the base's {metric.name}, in time", _speedup_in_words(method, brought.speedup)),
-        (f"speed-up to the base's {metric.name}, in resources", _speedup_in_words(method, brought.resource_speedup)),
+        (
+            f"speed-up to the base's {metric.name}, in time",
+            _speedup_in_words(method, brought.speedup, brought.speedup_between),
+        ),
+        (
+            f"speed-up to the base's {metric.name}, in resources",
+            _speedup_in_words(method, brought.resource_speedup, brought.resource_speedup_between),
+        ),
         ("agreement with the true groups (ARI)", _number(method.ari, "{:.2f}")),
         ("share of the oracle's gain", _percent(brought.oracle_gain_share)),
         ("lost clients", _lost(method, metric)),
         ("worse off than with the base", _losers(method)),
     )
-    return [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
+    told = [f"{name}: {value}" for name, value in lines if value != _UNKNOWN]
+    return told if brought.speedup_between is None else [*told, OPEN]
 
 
 def _lost(method: MethodSummary, metric: Metric) -> str:
@@ -193,8 +202,13 @@ def _brought_table(summary: Summary, names: Sequence[str]) -> Table:
     methods = [summary.methods[name] for name in names]
     columns = {
         "cohorts": [f"{method.cohorts}{' in use' if method.are_cohorts_in_use else ''}" for method in methods],
-        "speed-up,\nin time": [_number(method.brought.speedup, "{:.1f} x") for method in methods],
-        "speed-up,\nin resources": [_number(method.brought.resource_speedup, "{:.1f} x") for method in methods],
+        "speed-up,\nin time": [
+            _number(one.speedup, "{:.1f} x") + open_to(one.speedup_between) for one in (m.brought for m in methods)
+        ],
+        "speed-up,\nin resources": [
+            _number(one.resource_speedup, "{:.1f} x") + open_to(one.resource_speedup_between)
+            for one in (m.brought for m in methods)
+        ],
         "ARI": [_number(method.ari, "{:.2f}") for method in methods],
         "share of the\noracle's gain": [_percent(method.brought.oracle_gain_share) for method in methods],
     }

@@ -361,11 +361,12 @@ class Server:
         return _messages(opened.tasks, closed.gathered, ended.feedback, self._federation)
 
     def _unjudged(self, cohort: CohortId, closed: Closed) -> str | None:
-        """Take note of what a round says of a partition on trial; return that nobody has judged it, if it is so."""
-        before, end = self._trials.unjudged, RoundEnd(cohort, 0, 0.0, 0.0, 0, 0)
+        """Take note of what a round says of a partition on trial; return that nobody could judge it, if it is so."""
+        before, end = self._trials, RoundEnd(cohort, 0, 0.0, 0.0, 0, 0)
         for event in round_events(closed, end, (), {}):
             self._trials = self._trials.after(event)
-        return self._trials.note(NO_JUDGEMENT) if self._trials.unjudged > before else None
+        is_new = self._trials.unjudged > before.unjudged or self._trials.unsure.keys() > before.unsure.keys()
+        return self._trials.note(NO_JUDGEMENT) if is_new else None
 
     @property
     def record(self) -> ServerRecord:

@@ -18,7 +18,8 @@ from auxo.core.metric import ACCURACY, JACCARD_INDEX, VARIANCE_EXPLAINED, Metric
 from auxo.core.types import FloatArray
 from auxo.population.federated_data import FederatedData
 from auxo.population.preparation import LearningTask
-from auxo.registry.import_path import load_callable, made_absolute
+from auxo.registry.import_path import code_file, load_callable, made_absolute
+from auxo.registry.own_errors import error_words
 
 PerSample = Callable[[Tensor, Tensor], Tensor]
 """Takes a model's outputs (samples, outputs) and the samples' labels or targets, and returns a number for each."""
@@ -174,7 +175,7 @@ def _try(key: str, path: str, data: FederatedData) -> None:
     try:
         found = _own(path)(outputs, answers)
     except Exception as error:
-        raise ValueError(f"{expected}, got {type(error).__name__} ({error}); mend it") from error
+        raise ValueError(f"{expected}, got {error_words(error, code_file(path))}; mend it") from error
     if not isinstance(found, Tensor):
         raise ValueError(f"{expected}, got {type(found).__name__}; return a tensor")
     if found.shape != (len(answers),):
