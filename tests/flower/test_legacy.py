@@ -44,7 +44,7 @@ def test_clients_are_told_where_they_are_wrapped() -> None:
 
 
 def test_clients_that_are_not_wrapped_are_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="flwr"):
+    with caplog.at_level(logging.WARNING, logger="flwr"), pytest.raises(RunFailed, match=MOVE_ON):
         AuxoStrategy(FedAvg, participants=4).start(LocalGrid(ClientApp(client_fn), 4), initial(), 1, timeout=0.1)
     (told,) = {one.getMessage() for one in caplog.records if "nodes failed" in one.getMessage()}
     assert "fitins" in told

@@ -91,7 +91,7 @@ class CohortRun:
         strategies = {leaf: self.state.entry(leaf).strategy for leaf in server.tree.leaves}
         largest = max(server.cohorts, key=server.share)
         result = collected(self.state.history, server.tree, largest, strategies, members)
-        self.narrator.run_ends(result)
+        self.narrator.run_ends(result, will_go_on=self.stopping.is_told)
         return result
 
     def _is_over(self) -> bool:

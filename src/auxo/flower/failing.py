@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from flwr.common.constant import ErrorCode
 
 from auxo.core.validation import why
+from auxo.flower.legacy import why_old
 from auxo.flower.post import Exchange
 from auxo.runtime.server import Rejection
 
@@ -40,8 +41,8 @@ def why_hopeless(exchange: Exchange, rejections: Sequence[Rejection], weight: st
     if raised:
         ((most, _),) = raised.most_common(1)
         told.append(
-            f"the ClientApp of {raised.total()} nodes raised an error, most often {most:.300}; nodes' logs have its "
-            "traceback"
+            f"the ClientApp of {raised.total()} nodes raised an error, nodes' logs have its traceback. "
+            f"Most often it is {why_old(most)}"
         )
     if refused:
         told.append(

@@ -199,10 +199,14 @@ class Narrator:
                 _JUDGES, f"nobody judges models, and without that no cohort is ever partitioned: {self.why_unjudged}"
             )
 
-    def run_ends(self, result: AuxoResult) -> None:
-        """Say who is where, of which partitions nobody knows yet, what metrics are of, and what has come of it."""
-        members = {CohortId(name): nodes for name, nodes in result.members.items()}
-        self._tells_members(members, members)
+    def run_ends(self, result: AuxoResult, *, will_go_on: bool) -> None:
+        """Say who is where, of which partitions nobody knows yet, what metrics are of, and what has come of it.
+
+        A run that was stopped and goes on later says who is where when it is over.
+        """
+        if not will_go_on:
+            members = {CohortId(name): nodes for name, nodes in result.members.items()}
+            self._tells_members(members, members)
         if self.state.server.tree.branches and self.is_apart is not None:
             LOG.info("%s", _OF_THE_REST if self.is_apart else _OF_THE_SAME)
         for cohort in sorted(self._on_trial):
