@@ -14,6 +14,7 @@ from flwr.server.workflow import DefaultWorkflow
 from flwr.serverapp.strategy import FedAvg
 
 from auxo.flower.client import AuxoClientApp, AuxoMod
+from auxo.flower.failing import RunFailed
 from auxo.flower.strategy import AuxoStrategy
 from tests.flower.linear_app import initial
 from tests.flower.local_grid import LocalGrid

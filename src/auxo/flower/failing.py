@@ -33,7 +33,7 @@ def why_hopeless(exchange: Exchange, rejections: Sequence[Rejection], weight: st
         weight: the metric by which the strategy weighs replies.
     """
     errors = [reply.message.error for reply in exchange.replies.values() if reply.message.has_error()]
-    raised = Counter(error.reason for error in errors if error.code in OF_THE_APP)
+    raised = Counter(error.reason or "one without a reason" for error in errors if error.code in OF_THE_APP)
     refused = {one.client: one.reason for one in rejections}
     if not exchange.nodes or raised.total() + len(refused) < len(exchange.nodes):
         return None
