@@ -52,6 +52,15 @@ def two_groups(judges: int, gain: float, models: int = 3) -> FloatArray:
     return losses
 
 
+def two_groups_and_a_doubtful_third(judges: int) -> Said:
+    """Return what judges say of three branches, the last of which one in five would choose, for better or for worse."""
+    losses, takes_third = two_groups(judges, 0.2, models=4), np.arange(judges) % 5 == 0
+    losses[:, 3] = np.where(takes_third, np.where(np.arange(judges) // 5 % 2 == 0, 0.1, 1.5), 2.0)
+    others = two_groups(judges, 0.2, models=4)
+    others[:, 3] = np.where(takes_third, 0.1, 2.0)
+    return said_of(losses, others, round_=3)
+
+
 def begun(models: int, *, everybody: bool = False) -> Evidence:
     """Return the evidence of a trial of a single candidate with so many models, the own one among them."""
     return Evidence.begin([models - 1], everybody=everybody)

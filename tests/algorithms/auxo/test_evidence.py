@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
-from tests.algorithms.auxo.made_trials import begun, heard, said_of, two_groups
+from tests.algorithms.auxo.made_trials import begun, heard, said_of, two_groups, two_groups_and_a_doubtful_third
 
 ALPHA = 0.05
 
@@ -388,6 +388,22 @@ def test_a_model_that_is_like_another_is_dropped_and_only_one_of_them() -> None:
     fewest = heard(said_of(losses)).fewest(0).tolist()
 
     assert fewest in ([1, 2], [1, 3])
+
+
+def test_a_branch_can_be_done_without_once_enough_judges_say_that_it_brings_little() -> None:
+    few, many = (heard(two_groups_and_a_doubtful_third(judges)) for judges in (60, 6000))
+
+    assert few.fewest(0).tolist() == many.fewest(0).tolist() == [1, 2]
+    assert not few.can_do_with(0, np.array([1, 2]))
+    assert many.can_do_with(0, np.array([1, 2]))
+    assert few.can_do_with(0, np.array([1, 2, 3]))  # all are kept
+
+
+def test_a_branch_that_brings_its_share_cannot_be_done_without_however_many_say_so() -> None:
+    losses = np.ones((3000, 4))
+    losses[np.arange(3000), 1 + np.arange(3000) % 3] = 0.7
+
+    assert not heard(said_of(losses)).can_do_with(0, np.array([1, 2]))
 
 
 def test_a_model_that_a_minority_needs_is_kept() -> None:

@@ -24,7 +24,15 @@ from auxo.core.gathering import AdmitAll, AdmitNone, Examined, Gathered, Returne
 from auxo.core.matching import CheckIns
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, BoolArray, Float32Array, FloatArray, IntArray
-from tests.algorithms.auxo.made_trials import VIEWS, heard, said_of, server_at, trial_of, two_groups
+from tests.algorithms.auxo.made_trials import (
+    VIEWS,
+    heard,
+    said_of,
+    server_at,
+    trial_of,
+    two_groups,
+    two_groups_and_a_doubtful_third,
+)
 from tests.core.made_updates import FINGERPRINT, N_PARAMS, claims, movement_of
 
 CLIENTS = 100 + np.arange(60)
@@ -635,6 +643,28 @@ def test_the_candidate_by_which_judges_gain_most_is_waited_for_while_the_trial_g
 
     assert last is not None
     assert [one.weights[0] for one in last.servers] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(4, [1.0, 2.0]), (SETTINGS.most_rounds, [3.0, 4.0])])
+def test_groups_that_stand_out_are_taken_before_parts_of_a_cloud_that_gain_more_until_the_last_round(
+    rounds: int, kept: list[float]
+) -> None:
+    trial = side_by_side((0.3, 0.5), rounds=rounds)
+    first, second = trial.shadows
+    partition = replace(trial, shadows=(replace(first, stands_out=True), second)).verdict(server_at(0), 9, SETTINGS)[1]
+
+    assert partition is not None
+    assert [one.weights[0] for one in partition.servers] == kept
+
+
+@pytest.mark.parametrize(("stands_out", "rounds", "parts"), [(True, 4, False), (False, 4, True), (True, 16, True)])
+def test_groups_that_stand_out_are_not_put_together_while_few_judges_say_so(
+    stands_out: bool, rounds: int, parts: bool
+) -> None:
+    evidence = heard(two_groups_and_a_doubtful_third(60), (3,))
+    trial = trial_of(rounds, branches=(3,), evidence=evidence)
+    trial = replace(trial, shadows=(replace(trial.shadows[0], stands_out=stands_out),))
+    assert (trial.verdict(server_at(0.0), 9, SETTINGS)[1] is not None) is parts
 
 
 def test_candidates_share_the_chance_of_an_error() -> None:

@@ -208,6 +208,17 @@ class Evidence:
             kept = np.delete(kept, least)
         return kept
 
+    def can_do_with(self, candidate: int, kept: IntArray) -> bool:
+        """Return whether each branch that is not kept is known to bring less than half of its share of the gain."""
+        heard, models = self.recent, self.candidates[candidate]
+        gains = heard.gains(self.usual, kept, self.single)
+        half_a_share = heard.gains(self.usual, models, self.single).mean() / (2 * (len(models) - 1))
+        for one in np.setdiff1d(models, [OWN, *kept]).tolist():
+            more = heard.gains(self.usual, np.sort(np.append(kept, one)), self.single) - gains
+            if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
+                return False
+        return True
+
 
 def share_of(alpha: float, number: int) -> float:
     """Return the chance of an error that the trial of this number has, from 1 on, of that of all of them together."""

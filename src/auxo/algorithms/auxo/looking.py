@@ -24,6 +24,11 @@ class Candidate:
         """Return how many there are."""
         return len(self.centres)
 
+    @property
+    def stands_out(self) -> bool:
+        """Return whether they are more than parts of a cloud, as far as anybody can tell."""
+        return STANDS_OUT < self.shown < np.inf
+
 
 def look(
     prints: Prints,

@@ -18,7 +18,6 @@ import numpy as np
 from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
 from auxo.algorithms.auxo.judges import TRAINS_ON, first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
 from auxo.algorithms.auxo.settings import TrialSettings
 from auxo.algorithms.auxo.sorting import Sorting
@@ -42,6 +41,7 @@ class Shadow:
     view: View
     centres: FloatArray  # (branches, axes) of the clusters that they began from
     servers: tuple[ServerState, ...]
+    stands_out: bool = False  # its clusters are more than parts of a cloud, see `STANDS_OUT`
 
     def nearest(self, prints: Prints, blocks: IntArray) -> IntArray:
         """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
@@ -73,9 +73,9 @@ class OnTrial:
         shadows: list[Shadow] = []
         for one in found:
             if sum(len(shadow.servers) for shadow in shadows) + one.clusters <= most:
-                shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters))
+                shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters, one.stands_out))
         on_trial = [shadow.view.name for shadow in shadows]
-        others = any(STANDS_OUT < one.shown < np.inf and one.view.name not in on_trial for one in found)
+        others = any(one.stands_out and one.view.name not in on_trial for one in found)
         return OnTrial(
             resumes=replace(pooling, rounds=(), common=None, trials=pooling.trials + 1),
             generation=pooling.trials + 1,
@@ -212,7 +212,8 @@ class OnTrial:
     ) -> tuple[int, Partition] | tuple[None, None]:
         """Return the candidate that judges are sure of, and the partition that is made of it; or nothing as yet.
 
-        The candidate by which they gain most is waited for while the trial goes on.
+        The candidate by which they gain most is waited for while the trial goes on, of those that stand out if there is
+        one: parts of a cloud may gain sooner, by the classes that clients happen to have, and hide groups for good.
 
         Args:
             own_server: the cohort's own model, which may be one of those that they would miss.
@@ -222,8 +223,11 @@ class OnTrial:
         if self.evidence.everybody and not self._has_looked:
             return None, None
         alpha = self._alpha(settings)
-        is_last = self.rounds >= settings.most_rounds
-        for candidate in self.evidence.by_gain[: None if is_last else 1]:
+        candidates = self.evidence.by_gain
+        if self.rounds < settings.most_rounds:
+            standing_out = [one for one in candidates if self.shadows[one].stands_out]
+            candidates = tuple((standing_out or candidates)[:1])
+        for candidate in candidates:
             if self.evidence.is_sure(candidate, alpha):
                 made = self._partition(candidate, own_server, most, settings)
                 if made is not None:
@@ -248,6 +252,9 @@ class OnTrial:
         self, candidate: int, own_server: ServerState, most: int, settings: TrialSettings
     ) -> Partition | None:
         kept = self.evidence.fewest(candidate)
+        is_early = self.rounds < settings.most_rounds
+        if is_early and self.shadows[candidate].stands_out and not self.evidence.can_do_with(candidate, kept):
+            return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
         better = heard.better_scores(kept, self.evidence.single)
         gains = heard.gains(self.evidence.usual, kept, self.evidence.single)
