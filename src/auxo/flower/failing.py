@@ -41,8 +41,8 @@ def why_hopeless(exchange: Exchange, rejections: Sequence[Rejection], weight: st
     if raised:
         ((most, _),) = raised.most_common(1)
         told.append(
-            f"the ClientApp of {raised.total()} nodes raised an error, most often {why_old(most)}; nodes' logs have its "
-            "traceback"
+            f"the ClientApp of {raised.total()} nodes raised an error, most often {why_old(most)}; nodes' logs have "
+            "its traceback"
         )
     if refused:
         told.append(
