@@ -13,7 +13,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING
 from auxo.core.partition import Outlook
-from auxo.core.types import ROOT, CohortId
+from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
 from tests.core.made_updates import N_PARAMS, alike, answers, gathered, movement_of, saying
 from tests.core.selectors_of_our_own import FewestTurns
@@ -53,10 +53,14 @@ def test_a_step_moves_the_model_counts_the_round_and_keeps_all_else() -> None:
 def test_what_was_credited_counts_like_the_rounds_own_updates_by_its_weight() -> None:
     state, result = CohortState(FedAvg().initial(ZEROS)), gathered(answers(alike(4)))
     (weight,) = result.weights
-    credit = Credit(np.full(N_PARAMS, 2.0), 3 * weight)
-    (after,) = stepped(replace(closing((state,)), credits={LEFT: credit}), result, FedAvg())
 
-    np.testing.assert_allclose(after.server.weights, (movement_of(result) + 3 * 2.0) / 4, rtol=1e-6)
+    def after(share: float) -> Float32Array:
+        credit = Credit(np.full(N_PARAMS, 2.0), share * weight)
+        (one,) = stepped(replace(closing((state,)), credits={LEFT: credit}), result, FedAvg())
+        return one.server.weights
+
+    np.testing.assert_allclose(after(0.25), (movement_of(result) + 0.25 * 2.0) / 1.25, rtol=1e-6)
+    np.testing.assert_array_equal(after(1000.0), after(1.0))  # for no more than all of these together
 
 
 def test_a_model_that_nobody_has_trained_keeps_weights_and_optimiser_but_its_round_has_passed() -> None:

@@ -10,12 +10,13 @@ from auxo.algorithms.ifca import Ifca
 from auxo.core.aggregators import FedAvg, RateScaling
 from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Asks, Failure, PreTraining
 from auxo.core.cohort_algorithm import Outcome, Participants
+from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Returned
 from auxo.core.own_state import own
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
-from auxo.core.types import ROOT, CohortId
+from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, _offered_now, close_round, closing_of, returned_by
 from auxo.runtime.coordinator import act, start
@@ -99,6 +100,51 @@ def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them(
     assert told is not None
     assert told.placed is not None
     assert told.placed.tolist() == [-1] * 4  # both models are still the parent's
+
+
+def comparing_round(
+    state: CoordinatorState, deltas: Float32Array, models: list[int]
+) -> tuple[CoordinatorState, Closed]:
+    """Return what comes of a round of the left cohort whose participants have compared both models."""
+    n = len(models)
+    asked = Participants(np.arange(n), (LEFT, RIGHT), Asks(np.full(n, -1), np.full(n, LEAST_LOSS)), notes=claims(n))
+    closing = closing_of(RULES, state, LEFT, asked)
+    returned = [saying(one, model=models[one.row]) for one in answers(deltas)]
+    closed = close_round(RULES, closing, iter(returned))
+    return end_round(RULES, state, closing, closed).state, closed
+
+
+def unlike() -> CoordinatorState:
+    """Return two cohorts with models of their own."""
+    return close(RULES, partitioned(), answers(updates(4)), LEFT).state
+
+
+def test_updates_of_another_leafs_model_are_credited_to_it_until_it_has_closed_a_round_of_its_own() -> None:
+    state, deltas = unlike(), updates(4, seed=1)
+    credited, closed = comparing_round(state, deltas, [0, 1, 0, 1])
+
+    assert sorted(closed.gathered.aggregated.tolist()) == [0, 1, 2, 3]
+    assert to_bytes(credited.cohorts[RIGHT]) == to_bytes(state.cohorts[RIGHT])
+    np.testing.assert_allclose(credited.credits[RIGHT].movement, (2 * deltas[1] + 4 * deltas[3]) / 6, rtol=1e-5)
+    # What was credited is no measure of what is usual on the left.
+    usual = state.cohorts[LEFT].usual.after([float(np.linalg.norm(deltas[row])) for row in (0, 2)], [1, 3])
+    assert credited.cohorts[LEFT].usual.lengths == pytest.approx(usual.lengths)
+    assert credited.cohorts[LEFT].usual.examples == usual.examples
+    own = updates(6, seed=2)
+    after = close(RULES, credited, answers(own), RIGHT).state
+    total = sum((row + 1) * own[row] for row in range(6)) + 2 * deltas[1] + 4 * deltas[3]
+    np.testing.assert_allclose(weights_of(after, RIGHT) - weights_of(credited, RIGHT), total / 27, rtol=1e-4, atol=1e-6)
+    assert after.credits == {}
+
+
+def test_a_credit_stays_while_nobody_has_trained_the_cohorts_own_model() -> None:
+    state, closed = comparing_round(unlike(), updates(3), [1, 1, 1])
+
+    assert closed.outcome is not None
+    credit = state.credits[RIGHT]
+    again, _ = comparing_round(replace(state, credits={LEFT: credit}), updates(3), [1, 1, 1])
+    assert again.credits[LEFT] is credit
+    assert again.cohorts[LEFT].round == state.cohorts[LEFT].round + 1
 
 
 def test_a_round_moves_the_weights_by_the_mean_of_the_updates_weighted_by_examples() -> None:

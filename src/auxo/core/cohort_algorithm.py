@@ -342,7 +342,8 @@ def stepped(
 ) -> tuple[CohortState, ...]:
     """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
 
-    What was credited to a cohort meanwhile counts like the round's own updates, where these are averaged.
+    What was credited to a cohort meanwhile counts like the round's own updates, where these are averaged, but for no
+    more than all of these together: nobody here has looked at it.
     """
     after = []
     movements = dict(zip(closing.participants.offered, gathered.movements, strict=False))  # others are held models'
@@ -350,6 +351,7 @@ def stepped(
     for leaf, state in zip(closing.leaves, closing.states, strict=True):
         movement, credit = movements[leaf], closing.credits.get(leaf)
         if credit is not None and movement is not None:
+            credit = replace(credit, weight=min(credit.weight, weights[leaf]))
             movement = credit.and_of(movement, weights[leaf]).movement
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(replace(state, server=server, round=state.round + 1))

@@ -21,7 +21,7 @@ from auxo.core.partition import Outlook
 from auxo.core.rng import stream
 from auxo.core.turnout import Times, Turnout
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
-from auxo.core.usual_updates import most_times
+from auxo.core.usual_updates import UsualUpdates, most_times
 from auxo.core.validation import Reason
 from auxo.runtime.federation import Federation
 from auxo.runtime.threads import one_thread
@@ -146,6 +146,7 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     admission = rules.algorithm.admission(closing)
     most = most_times(rules.most_weight, len(closing.participants.clients))
     gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual, most)
+    gathered = replace(gathered, usual=_usual_here(closing, gathered))
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
     if outcome is None:
@@ -162,6 +163,17 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
 
     states = tuple(replace(state, selection=learn(state.selection), usual=gathered.usual) for state in outcome.states)
     return Closed(gathered, replace(outcome, states=states, credits=_credits(closing, gathered)))
+
+
+def _usual_here(closing: Closing, gathered: Gathered) -> UsualUpdates:
+    """Return what is usual after a round: what was credited to other leaves sets nothing here."""
+    foreign = [place for place, leaf in enumerate(closing.participants.offered) if leaf not in closing.leaves]
+    moves = np.isin(gathered.rows, gathered.aggregated)
+    is_own = moves & ~np.isin(gathered.model, foreign)
+    if (is_own == moves).all():
+        return gathered.usual
+    lengths = gathered.lengths * np.sqrt(gathered.examples)
+    return closing.states[0].usual.after(lengths[is_own].tolist(), gathered.examples[is_own].tolist())
 
 
 def _credits(closing: Closing, gathered: Gathered) -> dict[CohortId, Credit]:

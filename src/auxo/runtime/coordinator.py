@@ -67,7 +67,9 @@ def decided(rules: Federation, tree: CohortTree, closing: Closing, outcome: Outc
             change = _partitioned(rules, tree, closed, closing.cohort, partition)
         case other:
             assert_never(other)
-    return replace(change, table=outcome.table, spent=closing.leaves, credits=outcome.credits)
+    moved = zip(closing.leaves, closing.states, outcome.states, strict=True)
+    spent = tuple(leaf for leaf, before, after in moved if after.server.steps != before.server.steps)
+    return replace(change, table=outcome.table, spent=spent, credits=outcome.credits)
 
 
 def struck(rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered) -> CoordinatorState:

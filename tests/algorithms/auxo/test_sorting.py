@@ -61,6 +61,13 @@ def test_it_says_nothing_where_members_do_not_bear_it_out(clusters: list[int], k
     assert sorting().places(closing(), prints_at(energies_of(clusters)), members(known)).tolist() == [-1] * 8
 
 
+def test_it_says_nothing_of_who_is_far_from_all_clusters_or_has_shown_nothing_of_its_inputs() -> None:
+    energies = energies_of([0] * 8)
+    energies[6], energies[7] = (9.0, -9.0, 0.0), 0.0
+
+    assert sorting().places(closing(), prints_at(energies), members(6)).tolist() == [0] * 6 + [-1, -1]
+
+
 def test_it_says_nothing_of_a_cohort_that_has_been_parted_since() -> None:
     tree = TREE.partition(THERE, (0, 1), (0.5, 0.5))
     now = closing(tree, (HERE, *tree.leaves_of(THERE)))

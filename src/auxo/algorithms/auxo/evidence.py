@@ -5,7 +5,9 @@ chooses, as it will once a partition is made; by the other it is judged. Its gai
 would serve all best less that of its choice: a branch that is merely ahead for everybody is no reason to part. If
 parting does not pay, no bet on gains can be expected to win: the chance that a stake ever grows to a thousand times
 itself is one in a thousand, however often one looks (Ville's inequality; Waudby-Smith and Ramdas, Estimating means of
-bounded random variables by betting, 2024). So a trial may end as soon as it is sure.
+bounded random variables by betting, 2024). So a trial may end as soon as it is sure. That holds as far as nobody loses
+more than anybody has gained or lost before: rare and far larger harm is not seen by few judges. They choose by samples
+of their own, so that it could only come of halves that have nothing to do with each other.
 
 Where clients are many, judges are a sample of them. Each is heard once, and the stake is bet on one after another.
 Where everybody takes part the clients are all there is, and what is sampled is what they have held out: then each look
@@ -26,6 +28,7 @@ OWN = 0
 
 _BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
 _CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
+_DEVIATIONS = 2.0  # of their mean, by which gains have to be clear of zero; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 _MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
@@ -168,7 +171,8 @@ class Evidence:
     def is_sure(self, candidate: int, alpha: float) -> bool:
         """Return whether judges gain, with a chance of at most ``alpha`` in a whole trial that they do not."""
         if not self.everybody:
-            return bool(min(_mean_of_exp(one) for one in self.log_stakes[candidate]) >= 1 / alpha)
+            has_won = min(_mean_of_exp(one) for one in self.log_stakes[candidate]) >= 1 / alpha
+            return bool(has_won) and self._is_clear(candidate)
         if self.looks == 0:
             return False
         heard = self.recent
@@ -182,6 +186,14 @@ class Evidence:
         of_clients = np.log1p(_BETS[:, None] * gains[None, :]).sum(axis=1)
         stake = (_mean_of_exp(of_samples) + _mean_of_exp(of_clients)) / 2
         return bool(stake >= self.looks**2 / (_ALL_LOOKS * alpha))
+
+    def _is_clear(self, candidate: int) -> bool:
+        """Return whether the mean gain of all judges is clear of zero: stakes count no harm beyond the largest before.
+
+        Else a few who lose very much by a partition could hide behind many who gain a little.
+        """
+        gains = self.said.gains(self.usual, self.candidates[candidate], self.single)
+        return len(gains) > 1 and bool(gains.mean() > _DEVIATIONS * gains.std() / np.sqrt(len(gains)))
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""

@@ -44,7 +44,10 @@ class Sorting:
         (parted,) = (branch for branch in closing.tree.branches if branch.cohort == self.cohort)
         offered = closing.participants.offered
         place_of = np.array([offered.index(one) if one in offered else _NOWHERE for one in parted.children])
-        places = place_of[np.array(parted.routes)[self.first + nearness.argmax(axis=1)]]
+        near = np.where(np.isnan(nearness), -np.inf, nearness)
+        places = place_of[np.array(parted.routes)[self.first + near.argmax(axis=1)]]
+        # Who is far from all of them, or has shown nothing of its inputs, is not told apart.
+        places = np.where((near.max(axis=1) > -1.0) & prints.inputs.any(axis=1), places, _NOWHERE)
         here = places[members] == offered.index(closing.cohort)
         agrees = len(here) >= _FEWEST_MEMBERS and here.mean() >= _AGREE
         return places if agrees else np.full(len(places), _NOWHERE)

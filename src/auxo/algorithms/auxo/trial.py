@@ -225,7 +225,9 @@ class OnTrial:
         alpha = self._alpha(settings)
         candidates = self.evidence.by_gain
         if self.rounds < settings.most_rounds:
-            standing_out = [one for one in candidates if self.shadows[one].stands_out]
+            # Where everybody judges, only the leading candidate's branches are trained as they should be.
+            is_sample = not self.evidence.everybody
+            standing_out = [one for one in candidates if is_sample and self.shadows[one].stands_out]
             candidates = tuple((standing_out or candidates)[:1])
         for candidate in candidates:
             if self.evidence.is_sure(candidate, alpha):
