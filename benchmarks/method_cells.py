@@ -31,6 +31,8 @@ from auxo.files.typed_json import json_reader
 from auxo.population.federated_data import FederatedData
 
 EVALUATIONS = 20  # of a run: as many points as times to an accuracy are read from; our choice
+CLOSELY = 60
+"""Rounds at the start of which every second is evaluated: groups that are clear are found there."""
 MORE_K = 2
 """How many cohorts too many a method is told that has to be told, beside the true number."""
 
@@ -179,6 +181,7 @@ def configured(cell: Cell, config: Config, data: FederatedData) -> Config:
     settings = [
         f'methods=["{cell.method}"]',
         f"run.evaluate_every={max(1, rounds // EVALUATIONS)}",
+        f"run.evaluate_closely={CLOSELY}",
         *cell.algorithm.settings,
         *cell.settings,
         *(() if told is None else (f"{cell.method}.{told}={groups + cell.more_k}",)),
@@ -207,7 +210,7 @@ class Kept:
 
     def _path(self, cell: Cell) -> Path:
         code = code_of((cell.method, *cell.algorithm.parts))
-        follows = json.dumps([asdict(cell), {**versions(), "auxo": code}, EVALUATIONS])
+        follows = json.dumps([asdict(cell), {**versions(), "auxo": code}, EVALUATIONS, CLOSELY])
         digest = hashlib.sha256(follows.encode()).hexdigest()[:16]
         return self.folder / f"{cell.population}-{cell.label.replace(' ', '-')}-{cell.seed}-{digest}.json"
 

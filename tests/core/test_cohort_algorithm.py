@@ -103,7 +103,7 @@ def test_models_that_a_cohort_holds_itself_follow_those_that_are_offered() -> No
         ({"rows": np.array([0, 1, 1])}, "plan.rows: expected distinct rows of the 3 selected"),
         ({"rows": np.array([0, 1, 3])}, "plan.rows: expected distinct rows of the 3 selected"),
         ({"fold": np.array([0, 1])}, "asks.fold, model: expected 3 entries each, got 2 and 3"),
-        ({"fold": np.array([0, 1, 2])}, "asks.fold: expected 0, 1 or -1"),
+        ({"fold": np.array([0, 1, 12])}, "asks.fold: expected 0 to 11, or -1 for all samples"),
         ({"model": np.array([0, 1, 2])}, "asks.model: expected places among the 2 models of the round, or LEAST_LOSS"),
         ({"judges": np.zeros((2, 1), dtype=np.int64)}, "asks.judges: expected 3 rows of places among the 2 models"),
         ({"judges": np.full((3, 1), 2)}, "asks.judges: expected 3 rows of places among the 2 models"),

@@ -78,11 +78,13 @@ def test_order_of_samples_depends_on_client_visit_seed_and_epoch() -> None:
 
 
 def test_unknown_fold_is_refused() -> None:
-    with pytest.raises(ValueError, match="fold: expected 0, 1 or None, got 2"):
-        local_positions(population([4]), Job(0, visit=0, ask=Ask(fold=2)))
+    with pytest.raises(ValueError, match="fold: expected None or a number from 0 to 11, got 12"):
+        local_positions(population([4]), Job(0, visit=0, ask=Ask(fold=12)))
 
 
-@given(counts=sizes, training=trainings, folds=st.lists(st.sampled_from([None, 0, 1]), min_size=4, max_size=4))
+@given(
+    counts=sizes, training=trainings, folds=st.lists(st.sampled_from([None, 0, 1, 2, 3, 8, 9]), min_size=4, max_size=4)
+)
 @settings(max_examples=50)
 def test_jobs_have_the_batches_together_that_each_has_alone(
     counts: list[int], training: LocalTraining, folds: list[int | None]

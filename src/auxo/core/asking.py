@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from auxo.core.folds import FOLDS, kept_out_by
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 
 LEAST_LOSS = -1
@@ -23,6 +24,8 @@ MOST_STEPS = 10_000
 
 CHOOSES_BY = 1
 """Half that judges who train on everything choose by; they are then asked the other way round, too."""
+
+_FEWEST_FOR_ERROR = 3  # samples that tell how much samples differ; our choice
 
 Part = Literal["trained", "kept out", "others"]
 """Samples of a client: those it trains on; those it judges models by, which its training has not seen; and the rest.
@@ -48,7 +51,7 @@ class PreTraining:
 class Ask:
     """What one participant is asked to do; models are named by their place among those that it may get."""
 
-    fold: int | None = None  # half of its samples to train on (0 or 1); None: all of them
+    fold: int | None = None  # part of its samples to train on, see `auxo.core.folds`; None: all of them
     model: int = 0  # that it trains; or `LEAST_LOSS` or `NEAREST`
     choices: int | None = None  # of so many models it takes the best; None: of all of them
     judges: tuple[int, ...] = ()  # models to judge, by samples that it does not train on
@@ -86,7 +89,7 @@ class Ask:
         return tuple(places), replace(self, model=model, choices=len(offered), judges=judges)
 
     def half(self, part: Part) -> int | None:
-        """Return which half of the samples a part of them is; None: all of them.
+        """Return the number of a part of the samples, see `auxo.core.folds`; None: all of them.
 
         >>> [Ask(fold=None).half(part) for part in ("trained", "kept out", "others")]
         [None, 0, 1]
@@ -94,14 +97,14 @@ class Ask:
         if part == "trained":
             return self.fold
         others = CHOOSES_BY if self.fold is None else self.fold
-        return others if part == "others" else 1 - others
+        return others if part == "others" else kept_out_by(others)
 
 
 @dataclass(frozen=True)
 class Asks:
     """What a round's participants are asked to do, one row each."""
 
-    fold: IntArray  # half of its samples that each trains on; -1: all of them
+    fold: IntArray  # part of its samples that each trains on, see `auxo.core.folds`; -1: all of them
     # Which of the round's models each trains; `LEAST_LOSS` or `NEAREST` of those that are offered.
     model: IntArray
     judges: IntArray | None = None  # (rows, most) models that each judges; -1: no more
@@ -149,8 +152,10 @@ class Asks:
         """Raise a ValueError unless so many can do what they are asked, with so many models, the first ones offered."""
         if len(self.fold) != n or len(self.model) != n:
             raise ValueError(f"asks.fold, model: expected {n} entries each, got {len(self.fold)} and {len(self.model)}")
-        if not np.isin(self.fold, (-1, 0, 1)).all():
-            raise ValueError(f"asks.fold: expected 0, 1 or -1 for all samples, got {np.unique(self.fold).tolist()}")
+        if not np.isin(self.fold, range(-1, FOLDS)).all():
+            raise ValueError(
+                f"asks.fold: expected 0 to {FOLDS - 1}, or -1 for all samples, got {np.unique(self.fold).tolist()}"
+            )
         known = [*range(models), LEAST_LOSS] + [NEAREST] * (self.pre_training is not None)
         if not np.isin(self.model, known).all():
             raise ValueError(
@@ -190,6 +195,7 @@ class Judgement:
     score: float | None = None  # of the same; None: not worked out
     other_loss: float | None = None  # mean over its other samples, by which it would choose; None: not worked out
     other_score: float | None = None  # of the same
+    error: float | None = None  # squared standard error of ``loss`` less that of the first model; None: not worked out
 
 
 @dataclass(frozen=True)
@@ -223,6 +229,7 @@ class Losses:
     mean: FloatArray
     mean_square: FloatArray | None = None  # None: not worked out
     samples: IntArray | None = None  # behind each; None: nobody says
+    each: Sequence[FloatArray] | None = None  # of each row's samples, or of parts of them of one size; None: not told
 
 
 class Device(Protocol):
@@ -307,6 +314,7 @@ class _Look:
         self.asks, self.device = asks, device
         self.squares: dict[tuple[int, int | None, int], float] = {}  # mean squared losses, by row, half and model
         self.judged_by: dict[int, int] = {}  # samples, by row
+        self.each: dict[tuple[int, int], FloatArray] = {}  # losses of samples that are judged by, by row and model
 
     def losses(self, wanted: Mapping[int, Sequence[int]], part: Part) -> dict[int, list[float]]:
         """Return the mean losses of rows at the models that each wants; nothing of a row that cannot tell them all."""
@@ -319,9 +327,24 @@ class _Look:
                 self.squares.update(zip(keys, found.mean_square.tolist(), strict=True))
             if found is not None and found.samples is not None and part == "kept out":
                 self.judged_by.update(zip(rows, found.samples.tolist(), strict=True))
+            if found is not None and found.each is not None and part == "kept out":
+                self.each.update(zip([(row, model) for row in rows], found.each, strict=True))
             return None if found is None else found.mean
 
         return _means(wanted, told)
+
+    def error(self, row: int, first: int, model: int) -> float | None:
+        """Return the squared standard error of a model's mean loss less the first one's; None: it cannot be told.
+
+        Samples that are hard for one model are hard for the other: what they differ by has a far smaller error than
+        either. A model that has diverged has none.
+        """
+        one, other = self.each.get((row, first)), self.each.get((row, model))
+        if one is None or other is None or len(one) < _FEWEST_FOR_ERROR:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = float((other - one).var(ddof=1)) / len(one)
+        return error if np.isfinite(error) else None
 
     def scores(self, wanted: Mapping[int, Sequence[int]], part: Part) -> dict[int, list[float]]:
         """Return the mean scores likewise."""
@@ -412,7 +435,8 @@ def _judged(look: _Look) -> dict[int, tuple[Judgement, ...]]:
     judged = {}
     for row, found in kept_out.items():
         columns = [told.get(row, [None] * len(found)) for told in (scores, others, other_scores)]
-        judged[row] = tuple(Judgement(*said) for said in zip(found, *columns, strict=True))
+        errors = [look.error(row, wanted[row][0], model) for model in wanted[row]]
+        judged[row] = tuple(Judgement(*said) for said in zip(found, *columns, errors, strict=True))
     return judged
 
 

@@ -101,21 +101,22 @@ class Judged:
     score: FloatArray
     other_loss: FloatArray
     other_score: FloatArray
+    error: FloatArray
 
     @staticmethod
     def of(answers: Sequence[Answer]) -> "Judged":
         """Return what is said in these answers."""
-        said = np.full((4, len(answers), max((len(one.judged) for one in answers), default=0)), np.nan)
+        said = np.full((5, len(answers), max((len(one.judged) for one in answers), default=0)), np.nan)
         for row, answer in enumerate(answers):
             for place, one in enumerate(answer.judged):
-                numbers = (one.loss, one.score, one.other_loss, one.other_score)
+                numbers = (one.loss, one.score, one.other_loss, one.other_score, one.error)
                 said[:, row, place] = [np.nan if number is None else number for number in numbers]
         by = np.array([np.nan if one.judged_by is None else one.judged_by for one in answers], dtype=np.float64)
         return Judged(by, *said)
 
     def take(self, mine: BoolArray) -> "Judged":
         """Return what some of them say."""
-        columns = (self.samples, self.loss, self.score, self.other_loss, self.other_score)
+        columns = (self.samples, self.loss, self.score, self.other_loss, self.other_score, self.error)
         return Judged(*(column[mine] for column in columns))
 
 

@@ -356,6 +356,12 @@ class RunConfig(Section):
         "Not set: one, or with engine = ray one for each CPU of the cluster.",
     )
     evaluate_every: _PositiveInt = Field(default=5, description="Rounds between evaluations.")
+    evaluate_closely: int = Field(
+        default=0,
+        ge=0,
+        description="Rounds at the start of which every second is evaluated besides, for times to an accuracy that is "
+        "reached early.",
+    )
     evaluate_clients: _PositiveInt | None = Field(
         default=None,
         description="Clients that are evaluated: a random sample, the same for every method and every evaluation. "

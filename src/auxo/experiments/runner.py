@@ -48,6 +48,7 @@ from auxo.simulation.client_records import ClientRecords
 from auxo.simulation.virtual_time import Simulation, SimulationState, World
 from auxo.training.trainer import Trainer, metric_of, scoring
 
+_CLOSELY = 2  # rounds between evaluations where they are close
 _APART = 1_000_003  # between the seeds of several initial models: no two runs that people compare share one
 
 
@@ -312,7 +313,6 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
     state = _begin(run, config, simulation, trainer) if found is None else found.state
-    every = config.run.evaluate_every * config.training.participants
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
 
     personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
@@ -325,7 +325,7 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
 
     scores: Scores | None = None if found is None else found.scores
     while not simulation.is_over(state):
-        due = (state.spent.participations // every + 1) * every
+        due = _due(state.spent.participations, config)
         state = simulation.step(state)
         scores = evaluate() if state.spent.participations >= due else None
         if kept is not None and not simulation.is_over(state):
@@ -342,6 +342,15 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
     curve = tuple(event for event in events if isinstance(event, Evaluated))
     troubles = _troubles(run, events, Look(config, data, trainer))
     return MethodResult(run.label, number, curve[-1], curve, scores, state, tuple(events), troubles)
+
+
+def _due(participations: int, config: Config) -> int:
+    """Return the participations after which clients are evaluated next."""
+    a_round = config.training.participants
+    every = config.run.evaluate_every
+    if participations < config.run.evaluate_closely * a_round:
+        every = min(every, _CLOSELY)
+    return (participations // (every * a_round) + 1) * every * a_round
 
 
 def _begin(run: MethodRun, config: Config, simulation: Simulation, trainer: Trainer) -> SimulationState:

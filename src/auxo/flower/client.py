@@ -222,7 +222,7 @@ class _AppDevice(OneClient):
         if begin is not None:
             self.message.content = RecordDict({**self._content, self._key: begin})
         if half is not None:
-            _name(self.message.content, HALF, half)
+            _name(self.message.content, HALF, half % 2)  # which samples are in it is the app's to say
         reply = self.app_train(self.message, self.context)
         self._trained = _Trained(reply)
         returned: object = reply
@@ -277,7 +277,7 @@ class _AppDevice(OneClient):
         content = RecordDict({self._key: arrays, **dict.fromkeys(self._content.config_records, config)})
         _name(content, MODEL_TRIED, name)
         if half is not None:
-            _name(content, HALF, half)
+            _name(content, HALF, half % 2)
         elif self.half.thirds:
             _name(content, FOR_REPORT, 0)
         old = self.message.metadata

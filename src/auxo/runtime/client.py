@@ -10,6 +10,7 @@ from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, Feedbac
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
 from auxo.core.client_mod import ClientMod, said_through, through
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.folds import part_of
 from auxo.core.rng import stream
 from auxo.core.types import ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
@@ -50,6 +51,9 @@ def check_in_of(client: ClientId, asked: Requests) -> CheckIn:
             confirmed=int(asked.confirmed[0]),
         )
     return CheckIn(client, wish, int(asked.participations[0]))
+
+
+_PARTS = 32  # of what a client judges by, which tell how much its samples differ; our choice
 
 
 class Column(Protocol):
@@ -112,10 +116,18 @@ class _OwnDevice(OneClient):
         return flat_update(self._model(place))
 
     def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses | None:
-        """Return the mean loss of a part of the samples."""
+        """Return the mean loss of a part of the samples; of what it judges by that of some parts of one size, too."""
         found = self._mean(self.loss, model, asks[0], part)
-        samples = np.array([len(self.validation[0])]) if self.validation and part == "kept out" else None
-        return None if found is None else Losses(found, samples=samples)
+        if found is None or part != "kept out":
+            return None if found is None else Losses(found)
+        by = list(self.validation) or self._some(asks[0].half(part))
+        samples = len(by[0])  # type: ignore[arg-type]  # a part of a column has a length, too
+        size = max(1, samples // _PARTS)
+        parts = [
+            [_taken(column, np.arange(at, at + size)) for column in by] for at in range(0, samples - size + 1, size)
+        ]  # type: ignore[arg-type]
+        each = np.array([float(self.loss(self._model(model), *one)) for one in parts])
+        return Losses(found, samples=np.array([samples]), each=[each])
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
         """Return the mean score likewise."""
@@ -152,10 +164,18 @@ class _OwnDevice(OneClient):
         some = self.validation if self.validation and part == "kept out" else self._some(ask.half(part))
         return np.array([float(function(self._model(model), *some))])
 
-    def _some(self, half: int | None) -> list[object]:
-        """Return all samples, or one half of them: every other one."""
-        mine = slice(None) if half is None or len(self.columns[0]) < FOLDS else slice(half, None, FOLDS)
-        return [column[mine] for column in self.columns]
+    def _some(self, fold: int | None) -> list[object]:
+        """Return a part of the samples, see `auxo.core.folds`; None: all of them."""
+        if fold is None:
+            return [column[:] for column in self.columns]
+        mine = part_of(fold, len(self.columns[0]))
+        return [_taken(column, mine) for column in self.columns]
+
+
+def _taken(column: Column, rows: IntArray) -> object:
+    """Return some samples of a column: of a table by its rows, of a list one by one."""
+    by_row = getattr(column, "iloc", column)
+    return by_row[rows] if hasattr(column, "shape") else [column[row] for row in rows.tolist()]
 
 
 class Client:

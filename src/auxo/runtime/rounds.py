@@ -13,6 +13,7 @@ from auxo.core.affinity import FeedbackColumns
 from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.folds import HALVES
 from auxo.core.gathering import Gathered
 from auxo.core.guard import NOBODY, Refusals
 from auxo.core.matching import CheckIns, Matched
@@ -136,12 +137,13 @@ def _feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: Coho
     if said is None:
         return None
     places = np.array([*(tree.index[leaf] for leaf in closing.participants.offered), -1])
+    fold = closing.participants.asks.fold[gathered.rows]
     return FeedbackColumns(
         cohort=closing.cohort,
         tree=tree,
         instant_reward=said.instant_reward,
         similarity=said.similarity,
-        fold=closing.participants.asks.fold[gathered.rows],
+        fold=np.where(np.isin(fold, HALVES), fold, -1),
         generation=said.generation,
         placed=None if said.placed is None else places[said.placed],
     )

@@ -509,7 +509,13 @@ def _judged(ask: Ask, said: object) -> tuple[Judgement, ...]:
         return ()
     losses, *others = (
         _all_possible([getattr(one, name) for one in said], least)
-        for name, least in (("loss", 0.0), ("score", -_MOST_LOSS), ("other_loss", 0.0), ("other_score", -_MOST_LOSS))
+        for name, least in (
+            ("loss", 0.0),
+            ("score", -_MOST_LOSS),
+            ("other_loss", 0.0),
+            ("other_score", -_MOST_LOSS),
+            ("error", 0.0),
+        )
     )
     columns = [[None] * len(said) if column is None else column for column in others]
     return () if losses is None else tuple(Judgement(*row) for row in zip(losses, *columns, strict=True))

@@ -7,6 +7,7 @@ import numpy as np
 
 from auxo.core.asking import NEAREST
 from auxo.core.cohort_algorithm import Participants
+from auxo.core.folds import size_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.simulation.devices import Work, samples_of_steps
 
@@ -34,8 +35,7 @@ def work_of(
     pre-trains is sent a model for that, and sends what came of it.
     """
     asks = participants.asks
-    half = np.where(samples > 1, (samples + 1 - asks.fold) // 2, samples)
-    own = np.where(asks.fold < 0, samples, half)
+    own = size_of(asks.fold, samples)
     trained = own * epochs if asks.steps is None else samples_of_steps(own, asks.steps, batch_size)
     first, uploads = asks.pre_training, None
     if first is not None:
@@ -45,9 +45,8 @@ def work_of(
     downloads = downloads_of(participants)
     compared = asks.compared(len(participants.offered))
     tries = np.where(compared > 1, compared, int(asks_for_loss))
-    is_half = asks.fold >= 0
-    judged = np.where(samples > 1, samples, 0)  # by one half and chosen by the other, see `auxo.core.asking.Part`
-    tried = np.where(is_half, half, samples) * tries + judged * _judged(participants)
+    judged = np.where(samples > 1, samples, 0)  # by one part and chosen by the other, see `auxo.core.asking.Part`
+    tried = own * tries + judged * _judged(participants)
     return Work(trained, tried, downloads, uploads)
 
 

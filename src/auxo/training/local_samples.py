@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from auxo.core.folds import FOLDS, part_of, places_in, size_of
 from auxo.core.rng import follow_bits, random_bits
-from auxo.core.types import BoolArray, IntArray
+from auxo.core.types import IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.trainer import Job, LocalTraining
 
@@ -19,25 +20,21 @@ _ALL_BITS, _EPOCH_BITS = np.uint64(64), np.uint64(24)  # of a sort key, and thos
 def local_positions(data: FederatedData, job: Job) -> IntArray:
     """Return the positions in ``data.train`` of the samples the job trains on, ascending.
 
-    Fold 0 and fold 1 are the client's samples at alternate positions. A client whose half would be empty trains on
-    all its samples.
+    A client with a single sample trains on it whatever the part.
 
     Raises:
-        ValueError: the fold is neither 0, 1 nor None.
+        ValueError: there is no such part.
     """
-    if job.ask.fold not in (None, 0, 1):
-        raise ValueError(f"fold: expected 0, 1 or None, got {job.ask.fold}")
+    _check(job.ask.fold)
     owned = data.train.of(job.client_row)
-    everything = np.arange(owned.start, owned.stop)
-    half = everything[job.ask.fold :: 2] if job.ask.fold is not None else everything
-    return half if len(half) else everything
+    return owned.start + part_of(job.ask.fold, owned.stop - owned.start)
 
 
 def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int) -> list[IntArray]:
     """Return, for each job, the positions in ``data.train`` of each SGD step's samples, (steps, batch_size).
 
     Every epoch goes through the job's samples in an order of its own; its last batch is filled up with `PADDING`, so
-    no batch mixes two epochs. A client without samples has no steps. A job on one half of the samples goes through it
+    no batch mixes two epochs. A client without samples has no steps. A job on a part of the samples goes through it
     no more often than others through all of theirs: a second pass over the same samples fits them too well (text).
     A job of so many steps goes through them as often as that takes, the last time perhaps not to the end.
     """
@@ -57,9 +54,9 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     # Sorted by epoch first, and in an epoch by chance: the bits left over from 64 are many more than samples need.
     chance = follow_bits(named[of_epoch], place) >> _EPOCH_BITS
     order = np.argsort(of_epoch.astype(np.uint64) << (_ALL_BITS - _EPOCH_BITS) | chance, kind="stable")
-    halved = _halved(data, clients, folds)
-    first = data.train.offsets[clients] + np.where(halved, folds, 0)
-    positions = first[job][of_epoch] + np.where(halved, 2, 1)[job][of_epoch] * place[order]
+    mine = job[of_epoch]
+    owned = data.train.counts(clients)
+    positions = data.train.offsets[clients][mine] + places_in(folds[mine], owned[mine], place[order])
     batches = np.full((int(steps.sum()), settings.batch_size), PADDING, dtype=np.int64)
     starts = np.cumsum(steps) - steps
     batches.reshape(-1)[starts[of_epoch] * settings.batch_size + place] = positions
@@ -71,32 +68,28 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
 def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the number of samples each job trains on, as `local_positions` lists them."""
     clients, folds = _clients_and_folds(jobs)
-    if not np.isin(folds, (-1, 0, 1)).all():
-        raise ValueError(
-            f"fold: expected 0, 1 or None, got {next(int(fold) for fold in folds if fold not in (-1, 0, 1))}"
-        )
-    counts = data.train.offsets[clients + 1] - data.train.offsets[clients]
-    return np.where(_halved(data, clients, folds), (counts + 1 - folds) // 2, counts)
+    return size_of(folds, data.train.counts(clients))
 
 
 def reported_examples(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the examples that each job reports: all its client's samples.
 
-    The weight of an update is that of its client, or those who keep a half to judge by would count half.
+    The weight of an update is that of its client, or those who keep some to judge by would count less.
     """
     return data.train.counts(np.array([job.client_row for job in jobs], dtype=np.int64))
 
 
 def _clients_and_folds(jobs: Sequence[Job]) -> tuple[IntArray, IntArray]:
+    for job in jobs:
+        _check(job.ask.fold)
     pairs = [(job.client_row, -1 if job.ask.fold is None else job.ask.fold) for job in jobs]
     clients, folds = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return clients, folds
 
 
-def _halved(data: FederatedData, clients: IntArray, folds: IntArray) -> BoolArray:
-    counts = data.train.offsets[clients + 1] - data.train.offsets[clients]
-    halved: BoolArray = (folds >= 0) & (counts > 1)
-    return halved
+def _check(fold: int | None) -> None:
+    if fold is not None and fold not in range(FOLDS):
+        raise ValueError(f"fold: expected None or a number from 0 to {FOLDS - 1}, got {fold}")
 
 
 def _within(sizes: IntArray) -> IntArray:

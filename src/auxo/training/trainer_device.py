@@ -55,7 +55,8 @@ class TrainerDevice:
     def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses:
         """Return the losses of a part of each row's samples."""
         some = job_losses(self.trainer, self.weights[model], self.data, self._looking(rows, asks, part))
-        return Losses(np.array([mean(one) for one in some]), np.array([mean_square(one) for one in some]))
+        means, squares = np.array([mean(one) for one in some]), np.array([mean_square(one) for one in some])
+        return Losses(means, squares, each=some)
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray:
         """Return the mean scores likewise: most often the share of samples whose class is right."""

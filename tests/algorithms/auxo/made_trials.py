@@ -25,6 +25,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
     samples: float = 40.0,
     scores: FloatArray | None = None,
     both: bool | BoolArray = False,
+    errors: FloatArray | None = None,
 ) -> Said:
     """Return what judges say who choose as they are judged, unless they are given other losses; number by number."""
     judges = len(losses)
@@ -37,6 +38,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
         scores=told,
         other_losses=losses if other_losses is None else other_losses,
         other_scores=told,
+        errors=np.full(losses.shape, np.nan) if errors is None else errors,
         both=np.broadcast_to(np.asarray(both), judges).copy(),
     )
 
@@ -100,7 +102,7 @@ def trial_of(
         servers = tuple(server_at(float(first + branch)) for branch in range(count))
         shadows.append(Shadow(View(VIEWS[candidate]), axes[:count], servers))
     return OnTrial(
-        resumes=Pooling(trials=trials, everybody=everybody),
+        resumes=Pooling(trials=trials, everybody=everybody, bets=trials * everybody),
         generation=trials,
         common=Prints(np.zeros((1, N_PARAMS)), nothing, nothing),
         blocks=FINGERPRINT.blocks,

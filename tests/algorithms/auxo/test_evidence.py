@@ -60,7 +60,7 @@ def test_clients_whose_losses_differ_much_do_not_make_it_sure_of_nothing() -> No
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.9, 1.0], ids=["models change", "models change a little", "models stay"])
-@pytest.mark.parametrize("clients", [4, 12])
+@pytest.mark.parametrize("clients", [4, 12, 40])
 def test_everybody_with_the_same_samples_at_each_look_is_sure_no_more_often_than_alpha_says(
     clients: int, kept: float
 ) -> None:
@@ -73,7 +73,9 @@ def test_everybody_with_the_same_samples_at_each_look_is_sure_no_more_often_than
             new = rng.random(wrong.shape) < 0.5
             wrong = np.where(rng.random(wrong.shape) < kept, wrong, new)
             told, others = wrong.mean(axis=3)
-            evidence = evidence.after(said_of(told, others, round_=round_, samples=samples), is_look=True)
+            apart = wrong[0].astype(np.float64) - wrong[0][:, :1]
+            said = said_of(told, others, round_=round_, samples=samples, errors=apart.var(axis=2, ddof=1) / samples)
+            evidence = evidence.after(said, is_look=True)
             if evidence.is_sure(0, ALPHA):
                 sure += 1
                 break
@@ -173,15 +175,38 @@ def test_four_clients_of_a_sample_each_are_sure_of_nothing() -> None:
     assert not heard(said_of(two_groups(4, 0.7), samples=1.0), everybody=True).is_sure(0, 0.01)
 
 
-def test_a_later_look_has_to_show_more() -> None:
-    said = said_of(two_groups(6, 0.5), samples=11)
-    evidence = begun(3, everybody=True).after(said, is_look=True)
-    assert evidence.is_sure(0, 0.02)
-    for _ in range(4):
-        evidence = evidence.after(said, is_look=True)
+def test_a_third_of_the_stake_is_bet_at_each_of_three_looks() -> None:
+    won, lost = said_of(two_groups(6, 0.5), samples=11), said_of(np.ones((6, 3)), samples=11)
+    one = begun(3, everybody=True).after(won, is_look=True)
+    assert one.is_sure(0, 0.02)
+    assert one.after(lost, is_look=True).is_sure(0, 0.02)  # what was won at a look stays won
+    assert one.left > 1 > begun(3, everybody=True).after(lost, is_look=True).left > 0.5  # most of it was not bet
+    many = one
+    for _ in range(5):
+        many = many.after(won, is_look=True)
 
-    assert not evidence.is_sure(0, 0.02)
-    assert evidence.looks == 5
+    assert many.looks == 3
+    assert many.won == pytest.approx(3 * one.won)
+
+
+def test_trials_go_on_with_what_the_ones_before_have_left() -> None:
+    some = said_of(two_groups(12, 0.12), samples=20, errors=np.tile([0.0, 0.08**2, 0.08**2], (12, 1)))
+    first = begun(3, everybody=True).after(some, is_look=True)
+    second = Evidence.begin([2], everybody=True, stake=first.left).after(some, is_look=True)
+
+    assert not first.is_sure(0, 0.02)
+    assert second.is_sure(0, 0.02)
+
+
+def test_small_gains_of_few_clients_are_sure_by_how_much_their_samples_differ() -> None:
+    gains = 0.04 + 0.1 * stream(0, "unlike clients").standard_normal(30)
+    losses = two_groups(30, 0.0)
+    losses[np.arange(30), 1 + np.arange(30) % 2] -= gains
+    losses[np.arange(30), 2 - np.arange(30) % 2] += 0.2
+    by = two_groups(30, 0.5)
+
+    assert heard(said_of(losses, by, errors=np.tile([0.0, 0.03**2, 0.03**2], (30, 1))), everybody=True).is_sure(0, 0.01)
+    assert not heard(said_of(losses, by), everybody=True).is_sure(0, 0.01)
 
 
 def test_everybody_is_sure_of_nothing_before_a_look() -> None:

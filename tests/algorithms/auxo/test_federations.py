@@ -88,7 +88,7 @@ class Small:
 
 
 @pytest.mark.parametrize("seed", [100, 101])
-@pytest.mark.parametrize(("clients", "participants", "by"), [(4, 4, 7), (8, 8, 7), (30, 30, 7), (400, 60, 6)])
+@pytest.mark.parametrize(("clients", "participants", "by"), [(4, 4, 11), (8, 8, 7), (30, 30, 7), (400, 60, 6)])
 def test_two_obvious_groups_are_found_soon(clients: int, participants: int, by: int, seed: int) -> None:
     data = population(clients, seed, groups=True)
     small = Small.of(data, 16, participants, seed, Auxo())

@@ -8,7 +8,7 @@ import pytest
 
 from auxo.algorithms.auxo import OnTrial, Pooling, TrialSettings
 from auxo.algorithms.auxo.evidence import OWN, Said
-from auxo.algorithms.auxo.judges import TRAINS_ON, first_of, seals
+from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK
 from auxo.algorithms.auxo.trial import IntoShadows
@@ -20,6 +20,7 @@ from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Participants, Plan
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.folds import all_but
 from auxo.core.gathering import AdmitAll, AdmitNone, Examined, Gathered, Returned, gather
 from auxo.core.matching import CheckIns
 from auxo.core.partition import Outlook
@@ -78,7 +79,7 @@ def test_at_first_everybody_trains_the_cohorts_own_model_and_nobody_judges(every
 
     assert set(asks.model.tolist()) == {OWN}
     assert asks.judges is None
-    assert set(asks.fold.tolist()) == ({TRAINS_ON} if everybody else {-1})
+    assert set(asks.fold.tolist()) == ({all_but(1)} if everybody else {-1})
 
 
 @pytest.mark.parametrize("rounds", range(FIRST_LOOK, 16))
@@ -136,7 +137,7 @@ def test_who_compares_leaves_does_not_judge_and_branches_are_numbered_after_thes
         plan = planned(trial_of(2, everybody=everybody), HALVES, asks)
 
         assert (plan.asks.model == asks.model).all()
-        assert (plan.asks.fold == (TRAINS_ON if everybody else -1)).all()  # whatever they choose
+        assert (plan.asks.fold == (all_but(1) if everybody else -1)).all()  # whatever they choose
         np.testing.assert_array_equal(judging_in(plan), ~compares)
         assert plan.asks.judges is not None
         assert (plan.asks.judges[~compares] == [0, 2, 3]).all()
@@ -159,7 +160,7 @@ def test_where_everybody_judges_half_of_them_train_the_branch_that_their_label_n
 
     assert stays.sum() == 30
     np.testing.assert_array_equal(plan.asks.model, np.where(stays, OWN, 1 + labels))
-    assert set(plan.asks.fold.tolist()) == {TRAINS_ON}
+    assert set(plan.asks.fold.tolist()) == {all_but(1)}
     assert judging_in(plan).all()
     assert plan.asks.judges is not None
     assert (plan.asks.judges == [0, 1, 2]).all()
@@ -301,7 +302,7 @@ def test_halves_may_change_places_only_where_a_judge_has_trained_on_neither_alon
     answer = judging((1.0, 0.5, 0.7))
 
     assert said_in(trial_of(2), [answer]).both.tolist() == [True]
-    assert said_in(trial_of(2, everybody=True), [answer], fold=TRAINS_ON).both.tolist() == [False]
+    assert said_in(trial_of(2, everybody=True), [answer], fold=all_but(1)).both.tolist() == [False]
 
 
 def test_who_is_late_or_has_a_single_sample_or_no_loss_of_the_own_model_is_not_heard() -> None:
@@ -415,8 +416,10 @@ def test_every_branch_starts_from_the_cohorts_model_and_the_pool_is_forgotten(ev
     found = (candidate(0, 2, 2.0), candidate(1, 3, 1.2))
     trial = OnTrial.begin(pool_of(everybody=everybody), found, server_at(3.0), FINGERPRINT.blocks, 8)
 
-    assert [len(shadow.servers) for shadow in trial.shadows] == [2, 3]
-    assert [one.tolist() for one in trial.evidence.candidates] == [[0, 1, 2], [0, 3, 4, 5]]
+    # Where everybody judges, participants train the branches of one candidate.
+    assert [len(shadow.servers) for shadow in trial.shadows] == ([2] if everybody else [2, 3])
+    candidates = [one.tolist() for one in trial.evidence.candidates]
+    assert candidates == ([[0, 1, 2]] if everybody else [[0, 1, 2], [0, 3, 4, 5]])
     assert all(np.array_equal(one.weights, server_at(3.0).weights) for one in trial.servers)
     assert (trial.resumes.trials, trial.resumes.rounds, trial.resumes.common, trial.generation) == (2, (), None, 2)
     assert trial.evidence.everybody is everybody

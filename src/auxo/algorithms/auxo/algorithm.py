@@ -218,7 +218,7 @@ class Auxo:
         if is_over:
             again = after.is_promising(self.trial)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
-            memory = after.resumes.failed(state.round, views, again or after.others, self.clustering)
+            memory = after.given_up().failed(state.round, views, again or after.others, self.clustering)
         claims = claims_of(closing, gathered)
         return Outcome(
             states=(replace(state, memory=memory),),

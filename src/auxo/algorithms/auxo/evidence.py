@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -33,6 +34,12 @@ _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 _MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
+_ABOUT_ONE = 0.999  # a chance from which on a bet on all gains is taken to be lost by half: there its sum cancels out
+
+_ROUNDING = 1e-6  # part of a mean: what differs by less does not tell by how much it could
+
+LOOKS = 3
+"""Of a trial where everybody judges, at each of which a third of the stake is bet."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,15 @@ class Said:
     scores: FloatArray  # (rows, models) likewise, larger is better; NaN: not said
     other_losses: FloatArray  # (rows, models) by which each chooses; infinite for models that it cannot have
     other_scores: FloatArray  # (rows, models) likewise
+    errors: FloatArray  # (rows, models) squared standard errors of ``losses`` less that of the own model; NaN: not said
     both: BoolArray  # (rows,) whether the halves may change places: neither was trained on by itself
 
     @staticmethod
     def none(models: int) -> "Said":
         """Return that nobody has been heard."""
         nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, models))
-        return Said(nobody, nobody, np.zeros(0), nothing, nothing, nothing, nothing, np.zeros(0, dtype=np.bool_))
+        unsaid = (nothing,) * 5
+        return Said(nobody, nobody, np.zeros(0), *unsaid, both=np.zeros(0, dtype=np.bool_))
 
     def take(self, rows: IntArray | BoolArray) -> "Said":
         """Return what some of them have said."""
@@ -67,7 +76,7 @@ class Said:
     def _columns(self) -> tuple["NDArray[Any]", ...]:
         return (
             self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
-            self.both,
+            self.errors, self.both,
         )  # fmt: skip
 
     def gains(self, usual: float, models: IntArray, single: int) -> FloatArray:
@@ -78,6 +87,16 @@ class Said:
         one_way = _gains(self.other_losses, self.losses, usual, models, single)
         other_way = _gains(self.losses, self.other_losses, usual, models, single)
         return np.where(self.both, (one_way + other_way) / 2, one_way)
+
+    def error(self, usual: float, models: IntArray, single: int) -> float:
+        """Return the standard error of the mean gain as far as it hangs on the samples that are judged by; NaN: unsaid.
+
+        Errors are of what models are apart from the cohort's own: two others are at most as far apart as both together.
+        """
+        chosen = _unless_single(self.other_losses, models, single)
+        mine, rows = np.sqrt(self.errors), np.arange(len(chosen))
+        apart = np.where(chosen == single, 0.0, mine[rows, chosen] + mine[:, single])
+        return float(np.sqrt((apart**2).sum()) / len(rows) / usual)
 
     def better_scores(self, models: IntArray, single: int) -> FloatArray:
         """Return by how much each one's score is better by its choice; NaN where it has told none."""
@@ -106,15 +125,18 @@ class Evidence:
     usual: float = 0.0  # loss of the cohort's own model when judges were heard last
     single: int = OWN  # the one model that would serve best if all had the same, by then
     looks: int = 0
+    won: float = 0.0  # where everybody judges: what the parts of the stake have come to that were bet at looks so far
+    stake: float = 1.0  # what former trials have left of it
 
     @staticmethod
-    def begin(branches: Sequence[int], *, everybody: bool) -> "Evidence":
+    def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0) -> "Evidence":
         """Return that of a trial of candidates with so many branches each."""
         ends = np.cumsum(branches)
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
         room = (len(branches), models)
-        return Evidence(Said.none(models), places, everybody, np.zeros((*room, len(_BETS))), np.zeros(room))
+        log_stakes, widest = np.zeros((*room, len(_BETS))), np.zeros(room)
+        return Evidence(Said.none(models), places, everybody, log_stakes, widest, stake=stake)
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
@@ -124,10 +146,12 @@ class Evidence:
         usual = self.usual or now  # of an earlier round where there is one: what is bet on must not set its own scale
         if usual <= 0:  # there is nothing left to gain
             return self
-        heard = replace(self, said=self.said.and_of(more), usual=now or usual, looks=self.looks + is_look)
+        heard = replace(self, said=self.said.and_of(more), usual=now or usual)
         heard = replace(heard, single=heard.recent.best_single(usual))
         if self.everybody:
-            return heard
+            if not is_look or self.looks == LOOKS:
+                return heard
+            return replace(heard, won=heard.won + heard._bet(), looks=self.looks + 1)
         # Which single model is best nobody knows beforehand: parting has to pay over each of them.
         singles = range(more.losses.shape[1])
         gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
@@ -173,19 +197,31 @@ class Evidence:
         if not self.everybody:
             has_won = min(_mean_of_exp(one) for one in self.log_stakes[candidate]) >= 1 / alpha
             return bool(has_won) and self._is_clear(candidate)
-        if self.looks == 0:
-            return False
+        return self.stake * self.won / LOOKS >= 1 / alpha
+
+    def _bet(self) -> float:
+        """Return what a bet comes to that is made on the gains of everybody as they are now, before anybody looks.
+
+        What is sampled is what clients have held out. Bets side by side: as if gains of samples were within one usual
+        loss (Hoeffding), which few clients with much to gain win; on one client after another; by how much clients
+        differ; and by how much their samples do, if they say so. The last two win for small gains of many.
+        """
         heard = self.recent
-        gains, held_out = (
-            heard.gains(self.usual, self.candidates[candidate], self.single),
-            np.maximum(heard.samples, 1.0),
-        )
-        # As good as so many samples of one client would be (Hoeffding, for gains of samples within one usual loss).
-        samples = len(gains) ** 2 / float((1 / held_out).sum())
+        models = self.candidates[self.leading]
+        gains = heard.gains(self.usual, models, self.single)
+        # As good as so many samples of one client would be.
+        samples = len(gains) ** 2 / float((1 / np.maximum(heard.samples, 1.0)).sum())
         of_samples = samples * (_BETS * gains.mean() - _BETS**2 / 2)
         of_clients = np.log1p(_BETS[:, None] * gains[None, :]).sum(axis=1)
-        stake = (_mean_of_exp(of_samples) + _mean_of_exp(of_clients)) / 2
-        return bool(stake >= self.looks**2 / (_ALL_LOOKS * alpha))
+        spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
+        errors = (spread, heard.error(self.usual, models, self.single))
+        by_errors = [_calibrated(_chance(gains.mean(), error, len(gains) - 1)) for error in errors]
+        return float(np.mean([_mean_of_exp(of_samples), _mean_of_exp(of_clients), *by_errors]))
+
+    @property
+    def left(self) -> float:
+        """Return what a trial that is over leaves of the stake: what was not bet at looks that it had not stays."""
+        return self.stake * (self.won + LOOKS - self.looks) / LOOKS
 
     def _is_clear(self, candidate: int) -> bool:
         """Return whether the mean gain of all judges is clear of zero: stakes count no harm beyond the largest before.
@@ -230,6 +266,21 @@ class Evidence:
             if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
                 return False
         return True
+
+
+def _chance(mean: float, error: float, free: int) -> float:
+    """Return the chance of so large a mean gain if nobody gained, with an error of so many degrees (Student)."""
+    return float(stats.t.sf(mean / error, free)) if error > _ROUNDING * abs(mean) and free > 0 else 1.0
+
+
+def _calibrated(chance: float) -> float:
+    """Return what a bet against no gain comes to whose chance is so small: on average one, if nobody gains.
+
+    It is the mean of all bets ``k * chance ** (k - 1)`` with k between 0 and 1.
+    """
+    least = max(chance, float(np.exp(-_MOST_LOG)))
+    log = np.log(least)
+    return 0.5 if least > _ABOUT_ONE else float((1 - least + least * log) / (least * log**2))
 
 
 def share_of(alpha: float, number: int) -> float:

@@ -2,7 +2,7 @@
 
 A judge must not have helped to make what it judges. Where clients are many, it is whoever takes part in a trial for the
 first time, before it trains, and is heard once: a few, heard again and again, would seem many. Where they are few
-everybody judges, by a half of its samples that it does not train on meanwhile.
+everybody judges, by a fifth of its samples that it does not train on meanwhile.
 """
 
 import hashlib
@@ -11,9 +11,6 @@ import numpy as np
 
 from auxo.core.rng import random_bits
 from auxo.core.types import BoolArray, IntArray
-
-TRAINS_ON = 0
-"""Half of its samples that a client trains on where everybody judges; it judges by the other."""
 
 
 def first_of(clients: IntArray, among: BoolArray, most: int, number: int) -> BoolArray:

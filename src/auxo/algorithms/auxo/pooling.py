@@ -17,6 +17,7 @@ from auxo.core.types import BoolArray, Float32Array, IntArray
 
 FIRST_LOOK = 2  # rounds of a trial after which judges are heard first; our choice
 _FEWEST_PRINTS = 8  # that are worth a look; our choice
+_PARTICIPANTS_A_BRANCH = 5  # of a round, where half of them train branches; our choice
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Pooling:
     common: Prints | None = None  # what the last round's participants shared
     clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
     everybody: bool = False  # would judge: clients are few, and train on one half of their samples
+    stake: float = 1.0  # where everybody judges: what bets of the last trials have left of it
+    bets: int = 0  # trials that everybody has judged
     sorting: Sorting | None = None  # of the partition that it comes from; None: updates do not tell clients' places
 
     def pools(self, number: int) -> bool:
@@ -106,6 +109,9 @@ class Pooling:
         )
         first_half = np.concatenate([one.first_half for one in self.rounds])
         most = int(np.clip(self.clients // 2, 2, settings.clusters))
+        if self.everybody:  # half of the participants train the branches, and those of one or two are no better
+            sizes = [len(one.first_half) for one in self.rounds]
+            most = int(np.clip(np.mean(sizes) // _PARTICIPANTS_A_BRANCH, 2, most))
         found = look(prints, blocks, most, first_half, rng)
         fresh = tuple(one for one in found if one.view.name not in self.tried)
         return fresh or found
@@ -118,7 +124,7 @@ class Pooling:
         """
         # Where all of them have had their turn, it begins anew.
         tried = views if set(views) & set(self.tried) else (*self.tried, *views)
-        again = Pooling(number, self.needs, self.trials, tried, clients=self.clients, sorting=self.sorting)
+        again = replace(self, rests_until=number, tried=tried, rounds=(), common=None, everybody=False)
         if others:
             return again
         needs = self.needs or settings.pool_rounds

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
-from auxo.algorithms.auxo.judges import TRAINS_ON, first_of, seals
+from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
 from auxo.algorithms.auxo.settings import TrialSettings
@@ -25,6 +25,7 @@ from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.aggregators import ServerState
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
+from auxo.core.folds import FIFTHS, all_but
 from auxo.core.gathering import Admission, Examined, Gathered
 from auxo.core.own_state import own
 from auxo.core.partition import Partition
@@ -71,19 +72,24 @@ class OnTrial:
         """Return a trial of the first candidates, ``most`` branches at the most; all start from the cohort's model."""
         assert pooling.common is not None  # noqa: S101 - something has been pooled
         shadows: list[Shadow] = []
-        for one in found:
+        # Where everybody judges participants train the branches of one candidate; others would only go too far.
+        for one in found[:1] if pooling.everybody else found:
             if sum(len(shadow.servers) for shadow in shadows) + one.clusters <= most:
                 shadows.append(Shadow(one.view, one.centres, (server,) * one.clusters, one.stands_out))
         on_trial = [shadow.view.name for shadow in shadows]
         others = any(one.stands_out and one.view.name not in on_trial for one in found)
         return OnTrial(
-            resumes=replace(pooling, rounds=(), common=None, trials=pooling.trials + 1),
+            resumes=replace(
+                pooling, rounds=(), common=None, trials=pooling.trials + 1, bets=pooling.bets + pooling.everybody
+            ),
             generation=pooling.trials + 1,
             common=pooling.common,
             blocks=blocks,
             others=others,
             shadows=tuple(shadows),
-            evidence=Evidence.begin([len(shadow.servers) for shadow in shadows], everybody=pooling.everybody),
+            evidence=Evidence.begin(
+                [len(shadow.servers) for shadow in shadows], everybody=pooling.everybody, stake=pooling.stake
+            ),
             seen=np.zeros(0, dtype=np.int64),
         )
 
@@ -112,7 +118,7 @@ class OnTrial:
         """
         asks, clients, offered = plan.asks, opening.selected.clients[plan.rows], len(plan.offered)
         if self.evidence.everybody:
-            asks = replace(asks, fold=np.full(len(clients), TRAINS_ON))
+            asks = replace(asks, fold=np.full(len(clients), all_but(self.resumes.bets)))
         if self.rounds < FIRST_LOOK:
             return replace(plan, asks=asks)
         here = asks.model == OWN  # others are about to leave
@@ -193,7 +199,7 @@ class OnTrial:
         is_untold = np.isnan(judged.other_loss[rows, :models]).all(axis=1)
         if is_untold.any():
             by[is_untold] = _only(self.nearest(prints.take(is_judge))[is_untold], models)
-        guessed = np.where(is_untold, _VALIDATION, 0.5) * gathered.examples[rows]
+        guessed = np.where(is_untold | self.evidence.everybody, _VALIDATION, 0.5) * gathered.examples[rows]
         samples = np.where(np.isnan(judged.samples[rows]), guessed, judged.samples[rows])
         clients = closing.participants.clients[gathered.rows[rows]]
         return Said(
@@ -204,6 +210,7 @@ class OnTrial:
             scores=judged.score[rows, :models],
             other_losses=by,
             other_scores=judged.other_score[rows, :models],
+            errors=judged.error[rows, :models],
             both=~is_untold & np.array(not self.evidence.everybody),
         )
 
@@ -248,7 +255,14 @@ class OnTrial:
         return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
 
     def _alpha(self, settings: TrialSettings) -> float:
+        if self.evidence.everybody:  # as long as others are kept out, trials bet what the one before has left
+            return share_of(settings.alpha, -(-self.resumes.bets // FIFTHS))
         return share_of(settings.alpha, self.resumes.trials) / len(self.shadows)
+
+    def given_up(self) -> Pooling:
+        """Return what the cohort goes on with if nothing came of it; samples that were bet on are not bet on again."""
+        is_last = self.resumes.bets % FIFTHS == 0
+        return replace(self.resumes, stake=1.0 if is_last else self.evidence.left)
 
     def _partition(
         self, candidate: int, own_server: ServerState, most: int, settings: TrialSettings
@@ -312,7 +326,10 @@ class OnTrial:
         """Return whether judges are sure that it pays although no partition is made: it will soon be looked at again.
 
         Early in training a smaller loss may come with more errors, and models that have trained longer are as sure.
+        Where everybody judges, it is enough that bets are being won: the next trial goes on with what they have left.
         """
+        if self.evidence.everybody:
+            return self.given_up().stake > 1
         alpha = self._alpha(settings)
         return any(self.evidence.is_sure(one, alpha) for one in range(len(self.shadows)))
 
