@@ -68,7 +68,7 @@ class Budget:
 
     def holds(self, releases: Releases) -> bool:
         """Return whether so many releases are within it."""
-        return epsilon_of(releases, self.delta) <= self.epsilon * (1 + _PRECISE)
+        return epsilon_of(releases, self.delta) <= self.epsilon
 
 
 def rho_of(release: Release) -> float:

@@ -1,0 +1,85 @@
+"""What a client has spent so far: a value, with the text that a ledger keeps of it."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field, replace
+from typing import Literal
+
+from auxo.privacy.accounting import Exponential, Gaussian, Pure, RandomisedResponse, Release, Releases
+
+Promise = Literal["client", "sample"]
+"""What looks alike: any two data sets of a client, or two of which one sample differs. They are never added up."""
+
+_MOST_REMEMBERED = 10_000  # answers; who forgets one pays for it again, so that nothing is lost but budget; our choice
+_VERSION = 1
+_KINDS: Mapping[str, type[Gaussian] | type[RandomisedResponse] | type[Exponential] | type[Pure]] = {
+    "gaussian": Gaussian,
+    "response": RandomisedResponse,
+    "exponential": Exponential,
+    "pure": Pure,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+class LedgerError(Exception):
+    """A ledger that cannot be relied on: nothing may leave the client."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What has been released under a promise, and which answers can be given again."""
+
+    promise: Promise
+    name: str  # of the ledger, by which it is known again
+    secret: str  # that its noise comes from; whoever has it can take the noise away
+    releases: Releases = field(default_factory=dict)
+    answered: tuple[str, ...] = ()  # keys of answers that are paid for, the newest last
+
+    @staticmethod
+    def nothing(promise: Promise) -> "Spent":
+        """Return that of a client which has released nothing, with a name and a secret from the system's entropy."""
+        return Spent(promise, secrets.token_hex(16), secrets.token_hex(32))
+
+    def after(self, key: str, releases: Releases) -> "Spent":
+        """Return what is spent once an answer has left; one that is paid for costs nothing."""
+        if key in self.answered:
+            return self
+        counts = dict(self.releases)
+        for release, count in releases.items():
+            counts[release] = counts.get(release, 0) + count
+        return replace(self, releases=counts, answered=(*self.answered, key)[-_MOST_REMEMBERED:])
+
+    def to_bytes(self) -> bytes:
+        """Return it as a ledger keeps it: JSON, with a checksum in its first line."""
+        content = json.dumps(
+            {
+                "version": _VERSION,
+                "promise": self.promise,
+                "name": self.name,
+                "secret": self.secret,
+                "releases": [[_NAMES[type(one)], *astuple(one), count] for one, count in self.releases.items()],
+                "answered": self.answered,
+            }
+        )
+        return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}\n".encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Spent":
+        """Return what a ledger says.
+
+        Raises:
+            LedgerError: it is damaged, or of another release.
+        """
+        try:
+            checksum, content, end = data.decode().split("\n")
+            if hashlib.sha256(content.encode()).hexdigest() != checksum or end:
+                raise LedgerError("its checksum does not fit")
+            said = json.loads(content)
+            if said["version"] != _VERSION:
+                raise LedgerError(f"expected version {_VERSION}, got {said['version']}")
+            releases: dict[Release, int] = {_KINDS[kind](*numbers): count for kind, *numbers, count in said["releases"]}
+            return Spent(said["promise"], said["name"], said["secret"], releases, tuple(said["answered"]))
+        except (ValueError, TypeError, LookupError) as error:
+            raise LedgerError("it is no ledger, or a part of one") from error
