@@ -32,7 +32,6 @@ class Job:
     """One answer of a client: it charges, and if it may, something leaves."""
 
     folder: str
-    key: str
     kill_at: int = 0  # the line, counted from 1; 0: it lives
 
     @property
@@ -104,7 +103,7 @@ def _answer(job: Job, left: int, words: int) -> None:
     if job.kill_at:
         _killed_at(job.kill_at)
     try:
-        refusal = job.ledger.charge(job.key, {RELEASE: 1}, BUDGET)
+        refusal = job.ledger.charge({RELEASE: 1}, BUDGET)
     except LedgerError as error:
         refusal = str(error)
     sys.settrace(None)

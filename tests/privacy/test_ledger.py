@@ -32,25 +32,17 @@ def clients() -> Iterator[Clients]:
 
 def test_a_ledger_counts_what_leaves_and_then_refuses(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    assert [ledger.charge(str(number), {RELEASE: 1}, BUDGET) for number in range(MOST)] == [""] * MOST
-    refusal = ledger.charge("one more", {RELEASE: 1}, BUDGET)
+    assert [ledger.charge({RELEASE: 1}, BUDGET) for number in range(MOST)] == [""] * MOST
+    refusal = ledger.charge({RELEASE: 1}, BUDGET)
     assert refusal.startswith("the privacy budget is spent: epsilon ")
     assert "of 4 at delta 1e-06" in refusal
     assert ledger.spent().releases == {RELEASE: MOST}
 
 
-def test_the_same_answer_is_paid_for_once_even_when_nothing_is_left(tmp_path: Path) -> None:
-    ledger = ledger_in(tmp_path)
-    for number in range(MOST):
-        ledger.charge(str(number), {RELEASE: 1}, BUDGET)
-    assert ledger.charge("0", {RELEASE: 1}, BUDGET) == ""
-    assert ledger.spent().releases == {RELEASE: MOST}
-
-
 def test_without_a_budget_it_only_counts(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    for number in range(MOST + 5):
-        assert ledger.charge(str(number), {RELEASE: 1}, None) == ""
+    for _ in range(MOST + 5):
+        assert ledger.charge({RELEASE: 1}, None) == ""
     assert ledger.spent().releases == {RELEASE: MOST + 5}
 
 
@@ -61,15 +53,8 @@ def test_all_kinds_of_releases_are_read_as_they_were_written() -> None:
         Exponential(0.1): 2,
         Pure(1 / 3): 9,
     }
-    spent = Spent.nothing("sample").after("a", releases)
+    spent = Spent.nothing("sample").after(releases)
     assert Spent.from_bytes(spent.to_bytes()) == spent
-
-
-def test_names_and_secrets_are_nobody_elses() -> None:
-    one, other = Spent.nothing("client"), Spent.nothing("client")
-    assert one.name != other.name
-    assert one.secret != other.secret
-    assert len(one.secret) == 64
 
 
 def test_only_the_owner_can_read_a_ledger(tmp_path: Path) -> None:
@@ -80,7 +65,7 @@ def test_only_the_owner_can_read_a_ledger(tmp_path: Path) -> None:
 
 def test_losing_the_record_and_its_mark_loses_nothing_of_the_account(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    ledger.charge("a", {RELEASE: 1}, BUDGET)
+    ledger.charge({RELEASE: 1}, BUDGET)
     shutil.rmtree(tmp_path / "record")
     assert ledger.spent().releases == {RELEASE: 1}
     assert ledger.mark.exists()
@@ -127,22 +112,22 @@ def _folder(ledger: Ledger) -> None:
 def test_a_ledger_that_is_lost_or_damaged_fails_closed(tmp_path: Path, harm: object, words: str) -> None:
     assert callable(harm)
     ledger = ledger_in(tmp_path)
-    ledger.charge("a", {RELEASE: 1}, BUDGET)
+    ledger.charge({RELEASE: 1}, BUDGET)
     harm(ledger)
     for _ in range(2):  # and it stays so
         with pytest.raises(LedgerError, match=words):
-            ledger.charge("a", {RELEASE: 1}, BUDGET)
+            ledger.charge({RELEASE: 1}, BUDGET)
 
 
 def test_a_ledger_that_cannot_be_written_fails_closed(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_text("a file where the folder should be")
     with pytest.raises(LedgerError, match="nothing leaves this client"):
-        ledger_in(tmp_path).charge("a", {RELEASE: 1}, BUDGET)
+        ledger_in(tmp_path).charge({RELEASE: 1}, BUDGET)
 
 
 def test_promises_are_never_mixed_up(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    ledger.charge("a", {RELEASE: 1}, BUDGET)
+    ledger.charge({RELEASE: 1}, BUDGET)
     with pytest.raises(LedgerError, match="counts what was released at client level, and sample level is promised"):
         Ledger(ledger.path, ledger.mark, "sample").spent()
 
@@ -161,10 +146,10 @@ def test_a_client_that_is_killed_at_any_line_never_counts_too_little(
     while fate.was_killed:
         points += 1
         folder = tmp_path / str(points)
-        left = sum(clients.do(Job(str(folder), str(number))).has_left for number in range(before))
+        left = sum(clients.do(Job(str(folder))).has_left for number in range(before))
         assert left == before
-        fate = clients.do(Job(str(folder), "killed", kill_at=points))
-        again = clients.do(Job(str(folder), "after"))  # a ledger that was being written is still one
+        fate = clients.do(Job(str(folder), kill_at=points))
+        again = clients.do(Job(str(folder)))  # a ledger that was being written is still one
         assert again.has_left
         counted = ledger_in(folder).spent().releases[RELEASE]
         assert before + fate.has_left + 1 <= counted <= before + 2
@@ -181,17 +166,15 @@ class Accounts(RuleBasedStateMachine):
     def starts(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.ledger = ledger_in(self.folder)
-        self.left: set[str] = set()
+        self.left = 0
         self.is_harmed = False
 
-    @rule(key=st.sampled_from("abcdefghijklmnop"), kill_at=st.integers(0, 120))
-    def answers(self, key: str, kill_at: int) -> None:
-        fate = self.forks.do(Job(str(self.folder), key, kill_at))
-        if fate.has_left:
-            assert not self.is_harmed
-            self.left.add(key)
-        else:
-            assert fate.was_killed or self.is_harmed or key not in self.left  # what was said can be said again
+    @rule(kill_at=st.integers(0, 120))
+    def answers(self, kill_at: int) -> None:
+        fate = self.forks.do(Job(str(self.folder), kill_at))
+        assert not (fate.has_left and self.is_harmed)
+        assert fate.has_left or fate.was_killed or fate.refusal
+        self.left += fate.has_left
 
     @precondition(lambda self: not self.is_harmed)
     @rule()
@@ -214,12 +197,9 @@ class Accounts(RuleBasedStateMachine):
 
     @invariant()
     def never_counts_too_little(self) -> None:
-        assert BUDGET.holds({RELEASE: len(self.left)})
+        assert self.left <= MOST
         if not self.is_harmed:
-            counted = self.ledger.spent()
-            assert counted.releases.get(RELEASE, 0) >= len(self.left)
-            assert self.left <= set(counted.answered)
-            assert BUDGET.holds(counted.releases)
+            assert self.left <= self.ledger.spent().releases.get(RELEASE, 0) <= MOST
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -236,13 +216,13 @@ def test_several_at_once_are_all_counted(tmp_path: Path, clients: Clients) -> No
     with forked_clients() as others:
         for number in range(10):
             folder = str(tmp_path / str(number))
-            for name, some in (("one", clients), ("other", others)):
-                some.begin(*(Job(folder, f"{name} {key}") for key in range(3)))
+            for some in (clients, others):
+                some.begin(*[Job(folder)] * 3)
             assert all(some.fate().has_left for some in (clients, others) for _ in range(3))
             assert ledger_in(Path(folder)).spent().releases == {RELEASE: 6}
 
 
 def test_a_larger_budget_has_room_again(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    assert ledger.charge("a", {Pure(3.0): 1}, Budget(2.0, 1e-6)) != ""
-    assert ledger.charge("a", {Pure(3.0): 1}, Budget(4.0, 1e-6)) == ""
+    assert ledger.charge({Pure(3.0): 1}, Budget(2.0, 1e-6)) != ""
+    assert ledger.charge({Pure(3.0): 1}, Budget(4.0, 1e-6)) == ""

@@ -49,11 +49,10 @@ class Ledger:
         with self._held():
             return self._read()
 
-    def charge(self, key: str, releases: Releases, budget: Budget | None) -> str:
+    def charge(self, releases: Releases, budget: Budget | None) -> str:
         """Write down what is about to leave, and return why it may not; nothing: it may.
 
         Args:
-            key: of the answer; one that is paid for is free.
             releases: that it consists of.
             budget: that must hold them all; None: they are counted only.
 
@@ -62,9 +61,7 @@ class Ledger:
         """
         with self._held():
             before = self._read()
-            after = before.after(key, releases)
-            if after is before:
-                return ""
+            after = before.after(releases)
             if budget is not None and not budget.holds(after.releases):
                 return spent_words(before.releases, budget)
             self._write(self.path, after.to_bytes())

@@ -12,7 +12,6 @@ from auxo.privacy.accounting import Exponential, Gaussian, Pure, RandomisedRespo
 Promise = Literal["client", "sample"]
 """What looks alike: any two data sets of a client, or two of which one sample differs. They are never added up."""
 
-_MOST_REMEMBERED = 10_000  # answers; who forgets one pays for it again, so that nothing is lost but budget; our choice
 _VERSION = 1
 _KINDS: Mapping[str, type[Gaussian] | type[RandomisedResponse] | type[Exponential] | type[Pure]] = {
     "gaussian": Gaussian,
@@ -29,27 +28,23 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True)
 class Spent:
-    """What has been released under a promise, and which answers can be given again."""
+    """What has been released under a promise."""
 
     promise: Promise
     name: str  # of the ledger, by which it is known again
-    secret: str  # that its noise comes from; whoever has it can take the noise away
     releases: Releases = field(default_factory=dict)
-    answered: tuple[str, ...] = ()  # keys of answers that are paid for, the newest last
 
     @staticmethod
     def nothing(promise: Promise) -> "Spent":
-        """Return that of a client which has released nothing, with a name and a secret from the system's entropy."""
-        return Spent(promise, secrets.token_hex(16), secrets.token_hex(32))
+        """Return that of a client which has released nothing, with a name that nobody else has."""
+        return Spent(promise, secrets.token_hex(16))
 
-    def after(self, key: str, releases: Releases) -> "Spent":
-        """Return what is spent once an answer has left; one that is paid for costs nothing."""
-        if key in self.answered:
-            return self
+    def after(self, releases: Releases) -> "Spent":
+        """Return what is spent once these have left, too."""
         counts = dict(self.releases)
         for release, count in releases.items():
             counts[release] = counts.get(release, 0) + count
-        return replace(self, releases=counts, answered=(*self.answered, key)[-_MOST_REMEMBERED:])
+        return replace(self, releases=counts)
 
     def to_bytes(self) -> bytes:
         """Return it as a ledger keeps it: JSON, with a checksum in its first line."""
@@ -58,9 +53,7 @@ class Spent:
                 "version": _VERSION,
                 "promise": self.promise,
                 "name": self.name,
-                "secret": self.secret,
                 "releases": [[_NAMES[type(one)], *astuple(one), count] for one, count in self.releases.items()],
-                "answered": self.answered,
             }
         )
         return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}\n".encode()
@@ -80,6 +73,6 @@ class Spent:
             if said["version"] != _VERSION:
                 raise LedgerError(f"expected version {_VERSION}, got {said['version']}")
             releases: dict[Release, int] = {_KINDS[kind](*numbers): count for kind, *numbers, count in said["releases"]}
-            return Spent(said["promise"], said["name"], said["secret"], releases, tuple(said["answered"]))
+            return Spent(said["promise"], said["name"], releases)
         except (ValueError, TypeError, LookupError) as error:
             raise LedgerError("it is no ledger, or a part of one") from error
