@@ -18,11 +18,11 @@ from typing import Any
 
 from auxo.files import atomic_write
 from auxo.privacy import ledger, spent
-from auxo.privacy.accounting import Budget, Pure, epsilon_of
+from auxo.privacy.accounting import PrivacyBudget, Pure, epsilon_of
 from auxo.privacy.ledger import Ledger
 from auxo.privacy.spent import LedgerError
 
-BUDGET = Budget(4.0, 1e-6)
+BUDGET = PrivacyBudget(4.0, 1e-6)
 RELEASE = Pure(0.5)
 _TRACED = {module.__file__ for module in (atomic_write, ledger, spent)}
 

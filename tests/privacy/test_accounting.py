@@ -5,18 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.privacy.accounting import (
-    Budget,
     Exponential,
     Gaussian,
+    PrivacyBudget,
     Pure,
     RandomisedResponse,
     Release,
     amplified_epsilon,
     epsilon_of,
     least_noise,
-    most_times,
     rho_for,
     rho_of,
+    times_within,
 )
 
 DELTA = 1e-6
@@ -29,9 +29,9 @@ CLOSE = 1e-2
 )
 def test_noise_in_clips_at_client_level(epsilon: float, times: int, noise: float) -> None:
     # Two clients' updates are up to two clips apart.
-    found = least_noise(Budget(epsilon, DELTA), lambda sigma: {Gaussian(sigma / 2): times})
+    found = least_noise(PrivacyBudget(epsilon, DELTA), lambda sigma: {Gaussian(sigma / 2): times})
     assert found == pytest.approx(noise, rel=CLOSE)
-    assert most_times(Budget(epsilon, DELTA), {Gaussian(found / 2): 1}) == times
+    assert times_within(PrivacyBudget(epsilon, DELTA), {Gaussian(found / 2): 1}) == times
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(0.1, 2.142), (0.5, 5.222), (1.0, 7.766)])
@@ -70,8 +70,8 @@ def test_one_pure_release_is_its_epsilon_and_nothing_costs_nothing() -> None:
 
 
 def test_where_no_noise_helps_there_is_none() -> None:
-    assert least_noise(Budget(1.0, DELTA), lambda noise: {Gaussian(noise): 1, Pure(3.0): 1}) == inf
-    assert most_times(Budget(1.0, DELTA), {Pure(3.0): 1}) == 0
+    assert least_noise(PrivacyBudget(1.0, DELTA), lambda noise: {Gaussian(noise): 1, Pure(3.0): 1}) == inf
+    assert times_within(PrivacyBudget(1.0, DELTA), {Pure(3.0): 1}) == 0
 
 
 releases = st.one_of(
@@ -94,7 +94,7 @@ def test_more_releases_never_cost_less(some: dict[Release, int], another: Releas
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.3, 20), st.integers(1, 50))
 def test_noise_for_a_budget_keeps_it_and_no_more(epsilon: float, times: int) -> None:
-    budget = Budget(epsilon, DELTA)
+    budget = PrivacyBudget(epsilon, DELTA)
     noise = least_noise(budget, lambda sigma: {Gaussian(sigma): times})
     assert budget.holds({Gaussian(noise): times})
     assert not budget.holds({Gaussian(noise * 0.99): times})
@@ -103,4 +103,4 @@ def test_noise_for_a_budget_keeps_it_and_no_more(epsilon: float, times: int) -> 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, DELTA), (-1.0, DELTA), (inf, DELTA), (1.0, 0.0), (1.0, 1.0)])
 def test_a_budget_that_cannot_be_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(ValueError, match="expected a"):
-        Budget(epsilon, delta)
+        PrivacyBudget(epsilon, delta)

@@ -16,12 +16,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from auxo.privacy.accounting import Budget, Exponential, Gaussian, Pure, RandomisedResponse, Release, most_times
+from auxo.privacy.accounting import (
+    Exponential,
+    Gaussian,
+    PrivacyBudget,
+    Pure,
+    RandomisedResponse,
+    Release,
+    times_within,
+)
 from auxo.privacy.ledger import Ledger
-from auxo.privacy.spent import LedgerError, Spent
+from auxo.privacy.spent import LedgerError, PrivacySpent
 from tests.privacy.killed_clients import BUDGET, RELEASE, Clients, Fate, Job, forked_clients, ledger_in
 
-MOST = most_times(BUDGET, {RELEASE: 1})
+MOST = times_within(BUDGET, {RELEASE: 1})
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +61,8 @@ def test_all_kinds_of_releases_are_read_as_they_were_written() -> None:
         Exponential(0.1): 2,
         Pure(1 / 3): 9,
     }
-    spent = Spent.nothing("sample").after(releases)
-    assert Spent.from_bytes(spent.to_bytes()) == spent
+    spent = PrivacySpent.nothing("sample").after(releases)
+    assert PrivacySpent.from_bytes(spent.to_bytes()) == spent
 
 
 def test_only_the_owner_can_read_a_ledger(tmp_path: Path) -> None:
@@ -90,7 +98,7 @@ def _flipped(ledger: Ledger) -> None:
 
 
 def _another(ledger: Ledger) -> None:
-    ledger.path.write_bytes(Spent.nothing("client").to_bytes())
+    ledger.path.write_bytes(PrivacySpent.nothing("client").to_bytes())
 
 
 def _folder(ledger: Ledger) -> None:
@@ -224,5 +232,5 @@ def test_several_at_once_are_all_counted(tmp_path: Path, clients: Clients) -> No
 
 def test_a_larger_budget_has_room_again(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
-    assert ledger.charge({Pure(3.0): 1}, Budget(2.0, 1e-6)) != ""
-    assert ledger.charge({Pure(3.0): 1}, Budget(4.0, 1e-6)) == ""
+    assert ledger.charge({Pure(3.0): 1}, PrivacyBudget(2.0, 1e-6)) != ""
+    assert ledger.charge({Pure(3.0): 1}, PrivacyBudget(4.0, 1e-6)) == ""

@@ -11,14 +11,14 @@ from auxo.core.asking import LEAST_LOSS, NEAREST, Answer, Ask, Device, Failure, 
 from auxo.core.client_mod import is_sealed, through
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import Float32Array, FloatArray, IntArray
-from auxo.privacy.accounting import Budget, Gaussian, RandomisedResponse
+from auxo.privacy.accounting import Gaussian, PrivacyBudget, RandomisedResponse
 from auxo.privacy.accounts import OnDevice
 from auxo.privacy.local_privacy import ANSWERED, REQUESTED, LocalPrivacy
 from auxo.privacy.terms import Terms, Wish, paper_terms, terms_of
 from auxo.testing import check_client_mod
 
 WIDTH = 2_000
-TERMS = Terms("client", Budget(8.0, 1e-6), clip=2.0, noise=4.0, choice_epsilon=1.0, participations=3)
+TERMS = Terms("client", PrivacyBudget(8.0, 1e-6), clip=2.0, noise=4.0, choice_epsilon=1.0, participations=3)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def test_who_is_refused_does_no_work(tmp_path: Path) -> None:
         def train(self, model: int, rows: Sequence[int], asks: Sequence[Ask]) -> Iterator[Answer | Failure]:
             raise AssertionError("trained")
 
-    mod = on_device(tmp_path, replace(TERMS, budget=Budget(0.1, 1e-6)))
+    mod = on_device(tmp_path, replace(TERMS, budget=PrivacyBudget(0.1, 1e-6)))
     (found,) = answers(mod, [Ask()], Idle(np.arange(1), np.zeros(1, dtype=np.int64)))
     assert isinstance(found, Failure)
 

@@ -54,7 +54,7 @@ Releases = Mapping[Release, int]
 
 
 @dataclass(frozen=True)
-class Budget:
+class PrivacyBudget:
     """What may be spent on a client, or on each of its samples."""
 
     epsilon: float
@@ -97,7 +97,7 @@ def rho_for(epsilon: float, delta: float) -> float:
     return _largest(lambda rho: _renyi([(accountant.ZCDpEvent(rho), 1)], delta) <= epsilon, epsilon)
 
 
-def least_noise(budget: Budget, releases: Callable[[float], Releases]) -> float:
+def least_noise(budget: PrivacyBudget, releases: Callable[[float], Releases]) -> float:
     """Return the least noise with which releases are within a budget; infinite: with none that could be used.
 
     Args:
@@ -109,7 +109,7 @@ def least_noise(budget: Budget, releases: Callable[[float], Releases]) -> float:
     return 1 / _largest(lambda inverse: budget.holds(releases(1 / inverse)), 1.0)
 
 
-def most_times(budget: Budget, releases: Releases) -> int:
+def times_within(budget: PrivacyBudget, releases: Releases) -> int:
     """Return how often releases can be repeated within a budget."""
 
     def holds(times: float) -> bool:

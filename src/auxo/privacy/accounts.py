@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from auxo.core.asking import Answer, Ask, Device
-from auxo.privacy.accounting import Budget, Releases
+from auxo.privacy.accounting import PrivacyBudget, Releases
 from auxo.privacy.draws import Draws, SecretDraws, SeededDraws
 from auxo.privacy.kept_answers import keep_answer, read_answer
 from auxo.privacy.ledger import Ledger, spent_words
@@ -44,7 +44,7 @@ class Visit:
 class Account(Protocol):
     """Pays for what leaves a client, gives the noise for it, and knows what has been said already."""
 
-    def refusal(self, visit: Visit, most: Releases, budget: Budget | None) -> str:
+    def refusal(self, visit: Visit, most: Releases, budget: PrivacyBudget | None) -> str:
         """Return why nothing can be said, before any work is done; nothing: there is room for this much."""
         ...
 
@@ -56,7 +56,7 @@ class Account(Protocol):
         """Return the chance for something that is about to leave."""
         ...
 
-    def charge(self, visit: Visit, releases: Releases, budget: Budget | None) -> str:
+    def charge(self, visit: Visit, releases: Releases, budget: PrivacyBudget | None) -> str:
         """Pay for an answer before it leaves, and return why it may not; nothing: it may."""
         ...
 
@@ -77,7 +77,7 @@ class OnDevice:
         """Return the account in a ledger; see `Ledger`."""
         return OnDevice(Ledger(ledger, mark, promise), data)
 
-    def refusal(self, visit: Visit, most: Releases, budget: Budget | None) -> str:
+    def refusal(self, visit: Visit, most: Releases, budget: PrivacyBudget | None) -> str:
         """Return why nothing can be said."""
         try:
             spent = self.ledger.spent()
@@ -99,7 +99,7 @@ class OnDevice:
         """Return chance that nobody has seen."""
         return SecretDraws()
 
-    def charge(self, visit: Visit, releases: Releases, budget: Budget | None) -> str:
+    def charge(self, visit: Visit, releases: Releases, budget: PrivacyBudget | None) -> str:
         """Write down what leaves."""
         try:
             return self.ledger.charge(releases, budget)
@@ -128,7 +128,7 @@ class Simulated:
     seed: int
     visits: int | None  # None: as many as they like
 
-    def refusal(self, visit: Visit, most: Releases, budget: Budget | None) -> str:
+    def refusal(self, visit: Visit, most: Releases, budget: PrivacyBudget | None) -> str:
         """Return that a client has been here too often."""
         if self.visits is None or visit.number < self.visits:
             return ""
@@ -141,7 +141,7 @@ class Simulated:
         """Return chance that follows from the seed, the client and its visit."""
         return SeededDraws(self.seed, (visit.client, visit.number, what))
 
-    def charge(self, visit: Visit, releases: Releases, budget: Budget | None) -> str:
+    def charge(self, visit: Visit, releases: Releases, budget: PrivacyBudget | None) -> str:
         """Return nothing: the next visit knows how many there were."""
         return ""
 

@@ -14,8 +14,8 @@ from threading import Lock
 
 from auxo.files.atomic_write import whole_file
 from auxo.files.errors import FileError
-from auxo.privacy.accounting import Budget, Releases, epsilon_of
-from auxo.privacy.spent import LedgerError, Promise, Spent
+from auxo.privacy.accounting import PrivacyBudget, Releases, epsilon_of
+from auxo.privacy.spent import LedgerError, PrivacySpent, Promise
 
 _PRIVATE = 0o600
 _within = Lock()  # the system's lock is between processes only
@@ -40,7 +40,7 @@ class Ledger:
             raise ValueError(f"mark: expected another file than the ledger, got {self.mark} for both; name one beside "
                              "the affinity record")  # fmt: skip
 
-    def spent(self) -> Spent:
+    def spent(self) -> PrivacySpent:
         """Return what is spent; a client that was never here enrols.
 
         Raises:
@@ -49,7 +49,7 @@ class Ledger:
         with self._held():
             return self._read()
 
-    def charge(self, releases: Releases, budget: Budget | None) -> str:
+    def charge(self, releases: Releases, budget: PrivacyBudget | None) -> str:
         """Write down what is about to leave, and return why it may not; nothing: it may.
 
         Args:
@@ -67,7 +67,7 @@ class Ledger:
             self._write(self.path, after.to_bytes())
             return ""
 
-    def _read(self) -> Spent:
+    def _read(self) -> PrivacySpent:
         marked = self._content(self.mark)
         content = self._content(self.path)
         if content is None:
@@ -76,7 +76,7 @@ class Ledger:
                     f"{self.path}: missing, but this client has enrolled ({self.mark}); bring the ledger back. Nobody "
                     "knows what is left without it, so nothing leaves this client"
                 )
-            found = Spent.nothing(self.promise)
+            found = PrivacySpent.nothing(self.promise)
             self._write(self.path, found.to_bytes())
         else:
             found = self._parsed(content)
@@ -89,9 +89,9 @@ class Ledger:
             )
         return found
 
-    def _parsed(self, content: bytes) -> Spent:
+    def _parsed(self, content: bytes) -> PrivacySpent:
         try:
-            found = Spent.from_bytes(content)
+            found = PrivacySpent.from_bytes(content)
         except LedgerError as error:
             raise LedgerError(
                 f"{self.path}: cannot be relied on ({error}); bring the ledger back. Nothing leaves this client"
@@ -136,7 +136,7 @@ class Ledger:
                 os.close(descriptor)
 
 
-def spent_words(releases: Releases, budget: Budget) -> str:
+def spent_words(releases: Releases, budget: PrivacyBudget) -> str:
     """Return that a budget has no room for one more answer."""
     spent = epsilon_of(releases, budget.delta)
     return (

@@ -27,7 +27,7 @@ class LedgerError(Exception):
 
 
 @dataclass(frozen=True)
-class Spent:
+class PrivacySpent:
     """What has been released under a promise."""
 
     promise: Promise
@@ -35,11 +35,11 @@ class Spent:
     releases: Releases = field(default_factory=dict)
 
     @staticmethod
-    def nothing(promise: Promise) -> "Spent":
+    def nothing(promise: Promise) -> "PrivacySpent":
         """Return that of a client which has released nothing, with a name that nobody else has."""
-        return Spent(promise, secrets.token_hex(16))
+        return PrivacySpent(promise, secrets.token_hex(16))
 
-    def after(self, releases: Releases) -> "Spent":
+    def after(self, releases: Releases) -> "PrivacySpent":
         """Return what is spent once these have left, too."""
         counts = dict(self.releases)
         for release, count in releases.items():
@@ -59,7 +59,7 @@ class Spent:
         return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}\n".encode()
 
     @staticmethod
-    def from_bytes(data: bytes) -> "Spent":
+    def from_bytes(data: bytes) -> "PrivacySpent":
         """Return what a ledger says.
 
         Raises:
@@ -73,6 +73,6 @@ class Spent:
             if said["version"] != _VERSION:
                 raise LedgerError(f"expected version {_VERSION}, got {said['version']}")
             releases: dict[Release, int] = {_KINDS[kind](*numbers): count for kind, *numbers, count in said["releases"]}
-            return Spent(said["promise"], said["name"], releases)
+            return PrivacySpent(said["promise"], said["name"], releases)
         except (ValueError, TypeError, LookupError) as error:
             raise LedgerError("it is no ledger, or a part of one") from error

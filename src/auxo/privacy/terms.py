@@ -12,10 +12,10 @@ from auxo.core.settings import (
     checked,
     setting,
 )
-from auxo.privacy.accounting import Budget, Exponential, Gaussian, Pure, Release, Releases, least_noise, rho_for
+from auxo.privacy.accounting import Exponential, Gaussian, PrivacyBudget, Pure, Release, Releases, least_noise, rho_for
 from auxo.privacy.spent import Promise
 
-APART = 2.0
+CLIPS_APART = 2.0
 """Clips that two updates, or the gradients of two samples, can lie apart."""
 
 
@@ -25,7 +25,7 @@ class Terms:
     """What a client's mod goes by."""
 
     promise: Promise
-    budget: Budget | None  # None: noise without a promise, as the paper's
+    budget: PrivacyBudget | None  # None: noise without a promise, as the paper's
     clip: PositiveFloat  # longest update, or at sample level longest gradient of a sample
     noise: PositiveFloat  # deviation over the clip
     choice_epsilon: NonNegativeFloat = 0.0  # of one choice among models; 0: nobody chooses
@@ -35,7 +35,7 @@ class Terms:
     @property
     def multiplier(self) -> float:
         """Return the deviation of the noise over how far apart two inputs can lie."""
-        return self.noise / APART
+        return self.noise / CLIPS_APART
 
     def a_visit(self, passes: int = 1) -> Releases:
         """Return the most that one visit releases, in which each sample is in so many steps."""
@@ -74,7 +74,7 @@ def terms_of(wish: Wish, passes: int = 1) -> Terms:
     Raises:
         ValueError: no noise is enough.
     """
-    budget = Budget(wish.epsilon, wish.delta)
+    budget = PrivacyBudget(wish.epsilon, wish.delta)
     choice = 0.0
     if wish.choice_share > 0:
         # Concentrated privacy adds up, so it can be shared out; the noise is then what the whole comes to.
@@ -83,7 +83,7 @@ def terms_of(wish: Wish, passes: int = 1) -> Terms:
     steps = wish.participations * (passes if wish.promise == "sample" else 1)
 
     def releases(noise: float) -> Releases:
-        some: dict[Release, int] = {Gaussian(noise / APART): steps}
+        some: dict[Release, int] = {Gaussian(noise / CLIPS_APART): steps}
         return {**some, _choice(wish.promise, choice): wish.participations} if choice else some
 
     noise = least_noise(budget, releases)
