@@ -91,3 +91,11 @@ def test_all_methods_of_cohorts_run_with_the_noise_of_the_paper() -> None:
 def test_the_mod_of_a_run_is_simulated_and_of_its_seed() -> None:
     (mod,) = privacy_mods(_config(protocol="paper", epsilon=8.0), 60)
     assert mod == LocalPrivacy.simulated(mod.terms, 100)  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_workers_give_the_bits_of_one_process() -> None:
+    config = _config(protocol="local", epsilon=8.0)
+    data = make_population(config)
+    many = config.model_copy(update={"run": config.run.model_copy(update={"workers": 2})})
+    assert run_method("base", many, data).final == run_method("base", config, data).final
