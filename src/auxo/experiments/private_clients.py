@@ -1,7 +1,6 @@
 """Private clients of an experiment: the mod that its section [privacy] describes."""
 
 from functools import lru_cache
-from math import ceil
 
 from auxo.core.aggregators import asks_for_loss
 from auxo.core.client_mod import ClientMod
@@ -9,9 +8,8 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.parts import AGGREGATORS, SELECTORS
 from auxo.privacy.local_privacy import LocalPrivacy
+from auxo.privacy.plan import Circumstances
 from auxo.privacy.terms import PAPER_FIGURES, Terms, Wish, paper_terms, terms_of
-
-_TIMES_THE_MEAN = 2  # visits that a budget lasts for: most clients have fewer, by chance; our choice
 
 
 def privacy_mods(config: Config, clients: int) -> tuple[ClientMod, ...]:
@@ -45,12 +43,12 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
     if privacy.protocol == "paper":
         sigma = PAPER_FIGURES[privacy.epsilon] if privacy.sigma is None else privacy.sigma
         return paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
-    mean = training.rounds * training.participants / clients
+    around = Circumstances(rounds=training.rounds, participants=training.participants, clients=clients)
     wish = Wish(
         promise=privacy.promise,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
-        participations=privacy.participations or ceil(_TIMES_THE_MEAN * mean),
+        participations=privacy.participations or around.visits,
         clip=privacy.clip,
         choice_share=privacy.choice_share,
         loss_bound=privacy.loss_bound,
