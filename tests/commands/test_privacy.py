@@ -31,7 +31,7 @@ def test_a_plan_says_what_is_hidden_from_whom_and_what_is_left() -> None:
 def test_a_noise_is_told_as_epsilon_and_the_papers_figure_is_no_promise() -> None:
     result = plan("--noise", 0.766, "--participations", 5, "--clients", 20_000, "--rounds", 500)
     words = " ".join(result.output.split())
-    assert "epsilon as papers count it 3.98: a trusted server" in words
+    assert "epsilon as papers count it 3.99: a trusted server" in words
     assert "no promise" in words
     told = json.loads(plan("--noise", 0.766, "--participations", 5, "--json").output)
     assert told["epsilon"] > 40

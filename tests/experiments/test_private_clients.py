@@ -6,18 +6,19 @@ import pytest
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.populations import make_population
-from auxo.experiments.private_clients import privacy_mods, privacy_terms
+from auxo.experiments.private_clients import privacy_mods, privacy_notes, privacy_terms
 from auxo.experiments.runner import run_method
 from auxo.privacy.local_privacy import LocalPrivacy
+from auxo.protocol.events import CohortEnded
 
 
-def _config(method: str = "base", **privacy: Any) -> Config:
+def _config(method: str = "base", rounds: int = 6, **privacy: Any) -> Config:
     return Config.model_validate(
         {
             "seed": 100,
             "methods": [method],
             "population": {"source": "synthetic", "clients": 60, "groups": 2, "features": 6, "classes": 3},
-            "training": {"rounds": 6, "participants": 20, "learning_rate": 0.1},
+            "training": {"rounds": rounds, "participants": 20, "learning_rate": 0.1},
             "devices": {"overcommit": 0.0},
             "privacy": privacy,
         }
@@ -70,14 +71,18 @@ def test_parts_that_need_losses_are_refused(key: str, name: str) -> None:
 
 @pytest.mark.parametrize("promise", ["client", "sample"])
 def test_a_private_run_trains_and_ends_when_budgets_are_spent(promise: str) -> None:
-    config = _config(protocol="local", promise=promise, epsilon=50.0, participations=1)
+    config = _config(rounds=40, protocol="local", promise=promise, epsilon=50.0, participations=1)
     data = make_population(config)
     events: list[object] = []
     result = run_method("base", config, data, lambda _, event: events.append(event))
     assert 0 < result.final.accuracy <= 1
+    (ended,) = (event for event in events if isinstance(event, CohortEnded))
+    assert 3 <= ended.round < 40  # everybody has said what it may, once; rounds went on with who had not
+    (trouble,) = result.troubles
+    assert "clients' privacy budgets are spent; raise privacy.participations" in trouble.words
     again = run_method("base", config, data)
     assert again.final.accuracy == result.final.accuracy  # noise from the seed
-    other = run_method("base", _config(protocol="none"), data)
+    other = run_method("base", _config(), data)
     assert other.final.accuracy != result.final.accuracy
 
 
@@ -91,6 +96,15 @@ def test_all_methods_of_cohorts_run_with_the_noise_of_the_paper() -> None:
 def test_the_mod_of_a_run_is_simulated_and_of_its_seed() -> None:
     (mod,) = privacy_mods(_config(protocol="paper", epsilon=8.0), 60)
     assert mod == LocalPrivacy.simulated(mod.terms, 100)  # type: ignore[union-attr]
+
+
+def test_a_run_says_first_what_is_promised_and_what_is_left() -> None:
+    (note,) = privacy_notes(_config(protocol="local", epsilon=2.0), 60, numbers=10_000)
+    assert "any two data sets of a client look alike to epsilon 2 at delta 1e-06, over 4 visits" in note
+    assert "Nothing is left that can be learned from." in note
+    (note,) = privacy_notes(_config(protocol="paper", epsilon=2.0), 60, numbers=10_000)
+    assert "no promise" in note
+    assert privacy_notes(_config(), 60, numbers=10) == ()
 
 
 @pytest.mark.slow

@@ -1,12 +1,12 @@
 import pytest
 
-from auxo.privacy.plan import LEARNABLE, Circumstances, Plan
+from auxo.privacy.plan import LEARNABLE, PlannedFederation, PrivacyPlan
 from auxo.privacy.terms import Terms, Wish, terms_of
 
 
-def _plan(epsilon: float, numbers: int, participations: int = 1) -> Plan:
+def _plan(epsilon: float, numbers: int, participations: int = 1) -> PrivacyPlan:
     wish = Wish(epsilon=epsilon, participations=participations, choice_share=0.0)
-    return Plan(terms_of(wish), Circumstances(numbers=numbers, participants=200))
+    return PrivacyPlan(terms_of(wish), PlannedFederation(numbers=numbers, participants=200))
 
 
 @pytest.mark.parametrize(
@@ -36,24 +36,24 @@ def test_what_is_needed_is_enough_and_no_more() -> None:
 
 
 def test_a_small_model_of_many_is_fine_and_nothing_is_advised() -> None:
-    plan = Plan(_plan(8.0, 100).terms, Circumstances(numbers=100, participants=20_000))
+    plan = PrivacyPlan(_plan(8.0, 100).terms, PlannedFederation(numbers=100, participants=20_000))
     assert "Training should go on" in plan.verdict()
     assert plan.remedies() == ()
 
 
 def test_budgets_and_noise_are_each_others_way_back() -> None:
     forth = _plan(4.0, 100, participations=10)
-    back = Plan(Terms("client", None, 1.0, forth.terms.noise, participations=10), forth.around)
+    back = PrivacyPlan(Terms("client", None, 1.0, forth.terms.noise, participations=10), forth.around)
     assert back.spent_after(10) == pytest.approx(4.0, rel=1e-2)
     assert back.spent_after(1) < 4.0
 
 
 def test_a_plan_lasts_for_twice_the_mean_visits() -> None:
-    assert Circumstances(rounds=200, participants=100, clients=2_000).visits == 20
+    assert PlannedFederation(rounds=200, participants=100, clients=2_000).visits == 20
 
 
 def test_larger_batches_help_at_sample_level() -> None:
     terms = terms_of(Wish(promise="sample", participations=10))
-    few, many = (Plan(terms, Circumstances(samples=200, batch_size=size)) for size in (5, 50))
+    few, many = (PrivacyPlan(terms, PlannedFederation(samples=200, batch_size=size)) for size in (5, 50))
     assert many.noise_in_mean() < few.noise_in_mean() / 2
     assert "larger batches" in " / ".join(few.remedies())

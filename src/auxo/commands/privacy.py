@@ -14,7 +14,7 @@ from auxo.commands.command_group import examples
 from auxo.commands.describing import bars
 from auxo.files.errors import FileError
 from auxo.privacy.accounting import PrivacyBudget, amplified_epsilon
-from auxo.privacy.plan import Circumstances, Plan
+from auxo.privacy.plan import PlannedFederation, PrivacyPlan
 from auxo.privacy.spent import Promise
 from auxo.privacy.terms import Terms, Wish, terms_of
 from auxo.reporting.number_format import number, percent
@@ -32,7 +32,7 @@ privacy_app = typer.Typer(
 
 _SIZES = (100, 1_000, 10_000, 100_000)
 _MODELS = (2, 4, 8)
-_AROUND, _WISH = Circumstances(), Wish()
+_AROUND, _WISH = PlannedFederation(), Wish()
 
 
 @privacy_app.callback()
@@ -85,14 +85,16 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     numbers gets noise of so many times the clip. It averages out over a round's participants, and adds up over the
     numbers of the model: hence large models and few participants leave nothing.
     """
-    around = Circumstances(numbers, rounds, participants, clients, samples, batch_size, epochs)
+    around = PlannedFederation(numbers, rounds, participants, clients, samples, batch_size, epochs)
     visits = participations or around.visits
     try:
         if noise is None:
             wish = Wish(promise, epsilon, delta, visits, choice_share=choice_share)
-            found = Plan(terms_of(wish, epochs), around)
+            found = PrivacyPlan(terms_of(wish, epochs), around)
         else:
-            found = Plan(Terms(promise, PrivacyBudget(epsilon, delta), 1.0, noise, participations=visits), around)
+            found = PrivacyPlan(
+                Terms(promise, PrivacyBudget(epsilon, delta), 1.0, noise, participations=visits), around
+            )
     except (ValueError, ImportError) as error:
         raise FileError(str(error)) from error
     if is_json:
@@ -107,7 +109,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
         console.print(f"  - {words}", highlight=False, markup=False)
 
 
-def _figures(found: Plan) -> dict[str, float | int | str | list[str]]:
+def _figures(found: PrivacyPlan) -> dict[str, float | int | str | list[str]]:
     terms, around = found.terms, found.around
     return {
         "promise": terms.promise,
@@ -126,7 +128,7 @@ def _figures(found: Plan) -> dict[str, float | int | str | list[str]]:
     }
 
 
-def _pictures(found: Plan, is_turned: bool, is_ascii: bool) -> Iterator[Table]:
+def _pictures(found: PrivacyPlan, is_turned: bool, is_ascii: bool) -> Iterator[Table]:
     """Yield what is promised, and how much of the updates is no noise for models of several sizes."""
     terms, around = found.terms, found.around
     table = Table("", box=box.SIMPLE_HEAD, show_header=False)
@@ -162,6 +164,6 @@ def _pictures(found: Plan, is_turned: bool, is_ascii: bool) -> Iterator[Table]:
     yield bars(title, headings, columns, lambda share: percent(share, 0), is_ascii)
 
 
-def _left(found: Plan, numbers: int, participants: int) -> float:
+def _left(found: PrivacyPlan, numbers: int, participants: int) -> float:
     """Return the share of the squared length of a mean update that is no noise, where updates are as long as may be."""
     return 1 / (1 + found.noise_in_mean(numbers, participants) ** 2)

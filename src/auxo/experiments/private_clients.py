@@ -8,7 +8,7 @@ from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
 from auxo.experiments.parts import AGGREGATORS, SELECTORS
 from auxo.privacy.local_privacy import LocalPrivacy
-from auxo.privacy.plan import Circumstances
+from auxo.privacy.plan import PlannedFederation, PrivacyPlan
 from auxo.privacy.terms import PAPER_FIGURES, Terms, Wish, paper_terms, terms_of
 
 
@@ -35,6 +35,36 @@ def privacy_mods(config: Config, clients: int) -> tuple[ClientMod, ...]:
     return (LocalPrivacy.simulated(terms, config.seed),)
 
 
+def privacy_notes(config: Config, clients: int, numbers: int) -> tuple[str, ...]:
+    """Return what is promised to so many clients who train so many numbers, and what that leaves of their updates."""
+    terms = privacy_terms(config, clients)
+    if terms is None:
+        return ()
+    plan = PrivacyPlan(terms, _around(config, clients, numbers))
+    if terms.budget is None:
+        return (
+            f"privacy: noise of {terms.noise:.3g} clips on updates, as the paper reads it; this is no promise to "
+            "clients (docs/privacy.md)",
+        )
+    hidden = "any two data sets of a client" if terms.promise == "client" else "two that differ in one sample"
+    return (
+        f"privacy: {hidden} look alike to epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g}, over "
+        f"{terms.participations:,} visits of a client. {plan.verdict()}",
+    )
+
+
+def _around(config: Config, clients: int, numbers: int = 1) -> PlannedFederation:
+    training = config.training
+    return PlannedFederation(
+        numbers=numbers,
+        rounds=training.rounds,
+        participants=training.participants,
+        clients=clients,
+        batch_size=training.batch_size,
+        epochs=training.epochs,
+    )
+
+
 def privacy_terms(config: Config, clients: int) -> Terms | None:
     """Return the terms of this many clients; None: they keep nothing to themselves."""
     privacy, training = config.privacy, config.training
@@ -43,12 +73,11 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
     if privacy.protocol == "paper":
         sigma = PAPER_FIGURES[privacy.epsilon] if privacy.sigma is None else privacy.sigma
         return paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
-    around = Circumstances(rounds=training.rounds, participants=training.participants, clients=clients)
     wish = Wish(
         promise=privacy.promise,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
-        participations=privacy.participations or around.visits,
+        participations=privacy.participations or _around(config, clients).visits,
         clip=privacy.clip,
         choice_share=privacy.choice_share,
         loss_bound=privacy.loss_bound,

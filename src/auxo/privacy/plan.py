@@ -20,7 +20,7 @@ _TIMES_THE_MEAN = 2  # visits that a budget lasts for: by chance most clients ha
 
 @dataclass(frozen=True)
 @checked
-class Circumstances:
+class PlannedFederation:
     """What a plan is for."""
 
     numbers: PositiveInt = 10_000  # that are trained: the size of the model
@@ -48,11 +48,11 @@ class Circumstances:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PrivacyPlan:
     """Terms where they are to be kept."""
 
     terms: Terms
-    around: Circumstances
+    around: PlannedFederation
 
     def spent_after(self, visits: int) -> float:
         """Return the epsilon that a client has come to after so many visits."""
