@@ -106,7 +106,7 @@ def test_a_ledger_counts_on_a_node_and_the_same_task_has_the_same_answer(tmp_pat
     (tmp_path / "a" / "ledger").write_bytes(b"")
     refused = app(training(), where)
     assert refused.has_error()
-    assert "cannot be relied on" in str(refused.error.reason)
+    assert "the privacy ledger cannot be relied on" in str(refused.error.reason)
 
 
 def test_a_node_chooses_among_models_before_it_trains(tmp_path: Path) -> None:

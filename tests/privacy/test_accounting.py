@@ -104,3 +104,11 @@ def test_noise_for_a_budget_keeps_it_and_no_more(epsilon: float, times: int) -> 
 def test_a_budget_that_cannot_be_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(ValueError, match="expected a"):
         PrivacyBudget(epsilon, delta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-3, 1e6), st.integers(1, 1_000_000))
+def test_any_noise_has_an_epsilon(multiplier: float, times: int) -> None:
+    found = epsilon_of({Gaussian(multiplier): times}, DELTA)
+    assert 0 <= found < inf
+    assert found <= epsilon_of({Gaussian(multiplier): times + 1}, DELTA) * (1 + 1e-9) + 1e-9

@@ -201,13 +201,17 @@ def test_an_answer_that_is_damaged_is_made_and_paid_for_anew(tmp_path: Path) -> 
     assert mod.account.ledger.spent().releases == {Gaussian(2.0): 2}
 
 
-def test_without_its_ledger_a_device_says_nothing_not_even_again(tmp_path: Path) -> None:
+def test_without_its_ledger_a_device_says_nothing_not_even_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     mod = on_device(tmp_path)
     answered(mod, Ask())
     (tmp_path / "a" / "ledger").unlink()
     (found,) = answers(mod, [Ask()], device())
     assert isinstance(found, Failure)
-    assert "missing, but this client has enrolled" in found.reason
+    assert found.reason.startswith("the privacy ledger cannot be relied on")
+    assert str(tmp_path) not in found.reason  # it is sent
+    assert "missing, but this client has enrolled" in caplog.text
 
 
 def test_who_is_refused_does_no_work(tmp_path: Path) -> None:

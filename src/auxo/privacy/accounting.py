@@ -11,6 +11,8 @@ from functools import lru_cache
 from math import inf, sqrt
 from types import ModuleType
 
+import numpy as np
+
 from auxo.privacy.mechanisms import any_of
 
 _MOST_NOISE = 1e9  # deviations over clips; who needs more is promised nothing useful; our choice
@@ -146,7 +148,8 @@ def _epsilon(releases: frozenset[tuple[Release, int]], delta: float) -> float:
     if not releases:
         return 0.0
     spread = sum(count / release.multiplier**2 for release, count in releases if isinstance(release, Gaussian))
-    exact = float(_dp_accounting().get_epsilon_gaussian(1 / sqrt(spread), delta)) if spread else 0.0
+    with np.errstate(divide="ignore"):  # where there is so much noise that nothing is left to be told
+        exact = float(_dp_accounting().get_epsilon_gaussian(1 / sqrt(spread), delta)) if spread else 0.0
     pure = [(release.epsilon, count) for release, count in releases if not isinstance(release, Gaussian)]
     added = exact + sum(epsilon * count for epsilon, count in pure)
     if not pure:

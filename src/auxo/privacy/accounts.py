@@ -1,6 +1,7 @@
 """Who keeps account of what a client says: its ledger, or in a simulation the number of its visits."""
 
 import hashlib
+import logging
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +12,8 @@ from auxo.privacy.draws import Draws, SecretDraws, SeededDraws
 from auxo.privacy.kept_answers import keep_answer, read_answer
 from auxo.privacy.ledger import Ledger, spent_words
 from auxo.privacy.spent import LedgerError, Promise
+
+_LOG = logging.getLogger("auxo.privacy")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class OnDevice:
         try:
             spent = self.ledger.spent()
         except LedgerError as error:
-            return str(error)
+            return _unreliable(error)
         if budget is None or budget.holds(spent.after(most).releases):
             return ""
         return spent_words(spent.releases, budget)
@@ -104,7 +107,7 @@ class OnDevice:
         try:
             return self.ledger.charge(releases, budget)
         except LedgerError as error:
-            return str(error)
+            return _unreliable(error)
 
     def remember(self, visit: Visit, answer: Answer) -> None:
         """Keep an answer; where that fails it would be made, and paid for, anew."""
@@ -116,6 +119,12 @@ class OnDevice:
 
     def _name(self, visit: Visit) -> str:
         return hashlib.blake2b(visit.question, key=self.data.encode()[:64], digest_size=16).hexdigest()
+
+
+def _unreliable(error: LedgerError) -> str:
+    """Log what is wrong with a ledger, and return what may be told: the server has no business with paths."""
+    _LOG.warning("%s", error)
+    return "the privacy ledger cannot be relied on, and nothing leaves this client; its own log says why"
 
 
 @dataclass(frozen=True)

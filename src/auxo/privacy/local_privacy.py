@@ -164,16 +164,16 @@ class LocalPrivacy:
         asks = [visit.ask for visit in visits]
         looks = [row for row, visit in enumerate(visits) if visit.ask.named(device.models) is None]
         said: list[tuple[Ask, int | None]] = [(ask, None) for ask in asks]
-        is_free = self.terms.choice_epsilon == 0
-        best: list[int | None] = [] if is_free or self.terms.promise == "sample" else chosen_models(asks, device)
+        is_silent = self.terms.choice_epsilon == 0
+        best: list[int | None] = [] if is_silent or self.terms.promise == "sample" else chosen_models(asks, device)
         for row in looks:
             visit, offered = visits[row], asks[row].offered(device.models)
             choice: int | None = None
             if visit.row in before:
                 choice = before[visit.row].model
-            elif not is_free and self.terms.promise == "sample":
+            elif not is_silent and self.terms.promise == "sample":
                 choice = offered[self._exponential(visit, offered)]
-            elif not is_free and (clean := best[row]) is not None:
+            elif not is_silent and (clean := best[row]) is not None:
                 rng = self.account.draws(visit, "model").rng
                 choice = offered[
                     randomised_response(offered.index(clean), len(offered), self.terms.choice_epsilon, rng)
