@@ -15,7 +15,6 @@ from auxo.privacy.accounting import Gaussian, PrivacyBudget, RandomisedResponse
 from auxo.privacy.accounts import OnDevice
 from auxo.privacy.local_privacy import ANSWERED, REQUESTED, LocalPrivacy
 from auxo.privacy.terms import Terms, Wish, paper_terms, terms_of
-from auxo.testing import check_client_mod
 
 WIDTH = 2_000
 TERMS = Terms("client", PrivacyBudget(8.0, 1e-6), clip=2.0, noise=4.0, choice_epsilon=1.0, participations=3)
@@ -272,10 +271,6 @@ def test_the_paper_has_noise_of_its_own_in_two_readings() -> None:
     assert each.choice_epsilon == 0
     found = answered(LocalPrivacy.simulated(each, seed=100), Ask(), device(visit=10_000))
     assert found.update.std() == pytest.approx(0.77, rel=0.1)
-
-
-def test_the_mod_keeps_the_contract_of_mods() -> None:
-    check_client_mod(LocalPrivacy.simulated(replace(TERMS, participations=2), seed=100))
 
 
 def test_a_mod_inside_sees_what_is_asked_in_private() -> None:
