@@ -99,12 +99,12 @@ def test_the_mod_of_a_run_is_simulated_and_of_its_seed() -> None:
 
 
 def test_a_run_says_first_what_is_promised_and_what_is_left() -> None:
-    (note,) = privacy_notes(_config(protocol="local", epsilon=2.0), 60, numbers=10_000)
+    (note,) = privacy_notes(_config(protocol="local", epsilon=2.0), 60, numbers=10_000, samples=40)
     assert "any two data sets of a client look alike to epsilon 2 at delta 1e-06, over 4 visits" in note
     assert "Nothing is left that can be learned from." in note
-    (note,) = privacy_notes(_config(protocol="paper", epsilon=2.0), 60, numbers=10_000)
+    (note,) = privacy_notes(_config(protocol="paper", epsilon=2.0), 60, numbers=10_000, samples=40)
     assert "no promise" in note
-    assert privacy_notes(_config(), 60, numbers=10) == ()
+    assert privacy_notes(_config(), 60, numbers=10, samples=40) == ()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Private clients of an experiment: the mod that its section [privacy] describes."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from auxo.core.aggregators import asks_for_loss
@@ -35,28 +36,32 @@ def privacy_mods(config: Config, clients: int) -> tuple[ClientMod, ...]:
     return (LocalPrivacy.simulated(terms, config.seed),)
 
 
-def privacy_notes(config: Config, clients: int, numbers: int) -> tuple[str, ...]:
-    """Return what is promised to so many clients who train so many numbers, and what that leaves of their updates."""
+def privacy_notes(config: Config, clients: int, numbers: int, samples: int) -> tuple[str, ...]:
+    """Return what is promised to so many clients who train so many numbers, and what that leaves of their updates.
+
+    A client has about so many samples.
+    """
     terms = privacy_terms(config, clients)
     if terms is None:
         return ()
-    plan = PrivacyPlan(terms, _around(config, clients, numbers))
+    plan = PrivacyPlan(terms, replace(_around(config, clients), numbers=numbers, samples=max(1, samples)))
     if terms.budget is None:
         return (
             f"privacy: noise of {terms.noise:.3g} clips on updates, as the paper reads it; this is no promise to "
             "clients (docs/privacy.md)",
         )
-    hidden = "any two data sets of a client" if terms.promise == "client" else "two that differ in one sample"
+    hidden = (
+        "any two data sets of a client" if terms.promise == "client" else "two data sets of which one sample differs"
+    )
     return (
         f"privacy: {hidden} look alike to epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g}, over "
         f"{terms.participations:,} visits of a client. {plan.verdict()}",
     )
 
 
-def _around(config: Config, clients: int, numbers: int = 1) -> PlannedFederation:
+def _around(config: Config, clients: int) -> PlannedFederation:
     training = config.training
     return PlannedFederation(
-        numbers=numbers,
         rounds=training.rounds,
         participants=training.participants,
         clients=clients,

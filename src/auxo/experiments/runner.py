@@ -134,7 +134,7 @@ def _run_all(
     for note in (
         *_about_data(config, data, inner.trainer),
         *_refused_words(refused),
-        *privacy_notes(config, data.n_clients, inner.trainer.n_params),
+        *privacy_notes(config, data.n_clients, inner.trainer.n_params, int(data.train.counts().mean())),
     ):
         on_note(note)
     why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config, data)) is not None}

@@ -104,7 +104,7 @@ class PrivacyPlan:
         left = (
             "Training should go on, at first a little more slowly."
             if noise <= LEARNABLE
-            else "Little is left of them."
+            else "Little is left of updates."
             if noise <= HOPELESS
             else "Nothing is left that can be learned from."
         )
