@@ -12,6 +12,7 @@
     python benchmarks/bench_tables.py build/flower_overhead.json docs/flower.md
     python benchmarks/bench_tables.py benchmarks/results/methods.json docs/methods.md docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
+    python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -293,6 +294,32 @@ def looking(records: Records) -> str:
     return _table(["", *(record["run"] for record in records)], rows)
 
 
+def privacy(records: Records) -> str:
+    """Return a row for each promise, with the mean accuracy and the noise for each budget."""
+    promises = dict.fromkeys(record["promise"] for record in records)
+    epsilons = sorted({record["epsilon"] for record in records})
+    seeds = len({record["seed"] for record in records})
+
+    def cell(promise: str, epsilon: float) -> str:
+        found = [one for one in records if one["promise"] == promise and one["epsilon"] == epsilon]
+        if not found:
+            return ""
+        accuracy = f"{np.mean([one['accuracy'] for one in found]):.3f}"
+        return accuracy if found[0]["noise"] is None else f"{accuracy} ({found[0]['noise']:.2g})"
+
+    rows = [[promise, *(cell(promise, epsilon) for epsilon in epsilons)] for promise in promises]
+    return _table(
+        [f"accuracy, mean of {seeds} seeds (noise in clips)", *(f"epsilon {one:g}" for one in epsilons)], rows
+    )
+
+
+def privacy_time(records: Records) -> str:
+    """Return a row for each size of a model."""
+    columns = ("noise_ms", "accounting_ms", "ledger_ms")
+    rows = [[f"{one['numbers']:,}", *(f"{one[column]:.1f} ms" for column in columns)] for one in records]
+    return _table(["numbers", "noise", "accounting", "ledger, with the disk"], rows)
+
+
 def methods(records: Records) -> str:
     """Return a row for each clustered-FL method on each population, under FedAvg."""
     return _methods(
@@ -415,6 +442,8 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "judging": judging,
     "looking": looking,
     "checkpoints": checkpoints,
+    "privacy": privacy,
+    "privacytime": privacy_time,
 }
 
 

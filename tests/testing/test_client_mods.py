@@ -8,6 +8,9 @@ from auxo.core.affinity import Requests
 from auxo.core.asking import Answer, Ask, Device, Failure
 from auxo.core.client_mod import ClientMod, Do
 from auxo.core.types import IntArray
+from auxo.privacy.accounting import PrivacyBudget
+from auxo.privacy.local_privacy import LocalPrivacy
+from auxo.privacy.terms import Terms
 from auxo.testing import ContractBroken, check_client_mod, client_mods
 from auxo.testing.contract import Check
 from tests.core.made_mods import Careful
@@ -22,7 +25,8 @@ class Silent:
         return Requests.silent(requests.tree, requests.participations)
 
 
-CONTRACT: Mapping[str, ClientMod] = {"careful": Careful(), "silent": Silent()}
+PRIVATE = LocalPrivacy.simulated(Terms("client", PrivacyBudget(8.0, 1e-6), 1.0, 4.0, 1.0, participations=2), seed=100)
+CONTRACT: Mapping[str, ClientMod] = {"careful": Careful(), "silent": Silent(), "private": PRIVATE}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from auxo.experiments.method_runs import (
 from auxo.experiments.model_inputs import ModelInputs
 from auxo.experiments.outcome_files import losers_of, write_client_tables, write_outcome
 from auxo.experiments.populations import make_population, trainer_for
+from auxo.experiments.private_clients import privacy_notes
 from auxo.experiments.refusals import refusal, refusals
 from auxo.experiments.run_checkpoints import Found, RunCheckpoints
 from auxo.experiments.run_directory import ClientScores, RunDirectory
@@ -131,7 +132,11 @@ def _run_all(
     runs = {short_name(method): method_runs(method, config, data, inner.trainer.layers) for method in methods}
     every_run = [run for some in runs.values() for run in some]
     _check_cohorts(config, every_run, inner.trainer, data.client_names)
-    for note in (*_about_data(config, data, inner.trainer), *_refused_words(refused)):
+    for note in (
+        *_about_data(config, data, inner.trainer),
+        *_refused_words(refused),
+        *privacy_notes(config, data.n_clients, inner.trainer.n_params, int(data.train.counts().mean())),
+    ):
         on_note(note)
     why_not = {run.label: words for run in every_run if (words := _why_no_partition(run, config, data)) is not None}
     for label, words in why_not.items():  # before hours of training

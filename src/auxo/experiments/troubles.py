@@ -139,6 +139,12 @@ def _given_up(short: Sequence[CohortEnded], events: Sequence[Event], look: Look,
     what = f"cohort {names} of {look.config.training.rounds} was given up, with {closed} rounds closed in all: "
     if refused and any(last.get(cohort) == _NEVER_REFUSED for cohort in cohorts):
         return Trouble(f"{what}{len(refused)} updates were refused, {cause_of(refused, look)}", is_failure)
+    if look.config.privacy.protocol == "local" and any(last.get(cohort) == _NEVER_REFUSED for cohort in cohorts):
+        return Trouble(
+            f"{what}clients' privacy budgets are spent; raise privacy.participations, for more noise, or lower "
+            "training.rounds",
+            is_failure,
+        )
     if any(last.get(cohort) == _NEVER_REFUSED for cohort in cohorts):
         return Trouble(
             f"{what}no participant was in time; raise devices.deadline_s or lower devices.dropout", is_failure
