@@ -26,12 +26,12 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 OWN = 0
 """Place of the cohort's own model among those that are judged; branches follow."""
 
-_BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
+BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
 _CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
 _DEVIATIONS = 2.0  # of their mean, by which gains have to be clear of zero; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
-_MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
+MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 
 
@@ -114,7 +114,7 @@ class Evidence:
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
         room = (len(branches), models)
-        return Evidence(Said.none(models), places, everybody, np.zeros((*room, len(_BETS))), np.zeros(room))
+        return Evidence(Said.none(models), places, everybody, np.zeros((*room, len(BETS))), np.zeros(room))
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
@@ -134,10 +134,10 @@ class Evidence:
         # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
         # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
         scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
-        won = np.log1p(_BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
+        won = np.log1p(BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
         return replace(
             heard,
-            log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG),
+            log_stakes=np.minimum(self.log_stakes + won, MOST_LOG),
             widest=np.maximum(self.widest, np.abs(gains).max(axis=2)),
         )
 
@@ -182,8 +182,8 @@ class Evidence:
         )
         # As good as so many samples of one client would be (Hoeffding, for gains of samples within one usual loss).
         samples = len(gains) ** 2 / float((1 / held_out).sum())
-        of_samples = samples * (_BETS * gains.mean() - _BETS**2 / 2)
-        of_clients = np.log1p(_BETS[:, None] * gains[None, :]).sum(axis=1)
+        of_samples = samples * (BETS * gains.mean() - BETS**2 / 2)
+        of_clients = np.log1p(BETS[:, None] * gains[None, :]).sum(axis=1)
         stake = (_mean_of_exp(of_samples) + _mean_of_exp(of_clients)) / 2
         return bool(stake >= self.looks**2 / (_ALL_LOOKS * alpha))
 
@@ -269,4 +269,4 @@ def _or_infinite(losses: FloatArray) -> FloatArray:
 
 
 def _mean_of_exp(logs: FloatArray) -> float:
-    return float(np.exp(np.minimum(logs, _MOST_LOG)).mean())
+    return float(np.exp(np.minimum(logs, MOST_LOG)).mean())
