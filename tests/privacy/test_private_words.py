@@ -1,5 +1,7 @@
 """Private words: their chances are those of their epsilon, and what is said of many is right on average."""
 
+from dataclasses import replace
+from functools import partial
 from math import exp
 
 import numpy as np
@@ -7,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auxo.core.asking import Answer
 from auxo.core.rng import stream
-from auxo.privacy.private_words import private_bit, private_label, private_sketch, shortened_by
+from auxo.core.words import Words, bound_of
+from auxo.privacy.priv_unit import PrivUnit
+from auxo.privacy.private_words import private_gain, private_label, private_sketch, said_privately
 
 _SAID = 20_000
 
@@ -27,18 +32,45 @@ def test_a_label_is_the_true_one_as_often_as_epsilon_allows(k: int, truth: float
     assert truth / ((1 - truth) / (k - 1)) == pytest.approx(exp(2.0), rel=1e-3)
 
 
-@pytest.mark.parametrize(("gain", "epsilon"), [(0.3, 1.0), (-0.8, 4.0), (0.0, 2.0), (1.0, 1.0)])
-def test_bits_say_the_gain_on_average_once_their_shortening_is_made_up_for(gain: float, epsilon: float) -> None:
-    rng = stream(1, "bits")
-    said = np.array([private_bit(gain, epsilon, rng) for _ in range(_SAID)])
-    assert set(said.tolist()) <= {-1.0, 1.0}
-    assert said.mean() / shortened_by(epsilon) == pytest.approx(gain, abs=4 / shortened_by(epsilon) / np.sqrt(_SAID))
+@pytest.mark.parametrize(("gain", "epsilon"), [(0.3, 1.0), (-0.8, 4.0), (0.0, 2.0), (1.0, 1.0), (-1.0, 8.0)])
+def test_a_gain_is_right_on_average_and_bounded(gain: float, epsilon: float) -> None:
+    rng = stream(1, "gains")
+    said = np.array([private_gain(gain, epsilon, rng) for _ in range(_SAID)])
+    assert np.abs(said).max() <= bound_of(epsilon) * (1 + 1e-9)
+    assert said.mean() == pytest.approx(gain, abs=4 * said.std() / np.sqrt(_SAID))
 
 
-def test_no_gain_makes_a_bit_likelier_by_more_than_e_to_the_epsilon() -> None:
-    rng = stream(2, "bits")
-    share = np.mean([private_bit(1.0, 1.0, rng) == 1 for _ in range(_SAID)])
-    assert share / (1 - share) == pytest.approx(exp(1.0), rel=0.06)
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_no_gain_makes_a_word_likelier_by_more_than_e_to_the_epsilon(epsilon: float) -> None:
+    rng, bound = stream(2, "gains"), bound_of(epsilon)
+    words = [np.array([private_gain(one, epsilon, rng) for _ in range(2 * _SAID)]) for one in (-1.0, 0.2, 1.0)]
+    counts = [np.histogram(one, bins=8, range=(-bound, bound))[0] for one in words]
+    for one in counts:
+        for other in counts:
+            likely = np.maximum(other, 1)
+            assert (one / likely <= exp(epsilon) * (1 + 4 / np.sqrt(likely))).all()
+    # What is near a gain of 1 is as much likelier as it may be: nothing of the price is wasted.
+    assert counts[2][-1] / counts[0][-1] == pytest.approx(exp(epsilon), rel=0.2)
+
+
+def test_words_bear_the_noise_of_their_price_and_no_price_is_no_noise() -> None:
+    words = Words("0#1", sketch=4.0, label=1.0, gain=2.0, centres=((1.0, 0.0), (0.0, 1.0)))
+    answer = Answer(np.zeros(3, dtype=np.float32), 5, sketch=(1.0, 0.0), label=1, gain=0.5)
+    free = replace(words, sketch=0.0, label=0.0, gain=0.0)
+
+    said = [said_privately(answer, words, partial(stream, seed)) for seed in range(200)]
+
+    lengths = [np.linalg.norm(one.sketch) for one in said]
+    np.testing.assert_allclose(lengths, 1 / PrivUnit(2, 4.0).bias, rtol=1e-9)
+    assert {one.label for one in said} == {0, 1}
+    assert len({one.gain for one in said}) == 200
+    assert said_privately(answer, free, partial(stream, 0)) == answer
+
+
+def test_a_client_that_cannot_say_a_word_says_none() -> None:
+    answer = Answer(np.zeros(3, dtype=np.float32), 5)
+    words = Words("0#1", sketch=4.0, label=1.0, gain=2.0, centres=((1.0, 0.0), (0.0, 1.0)))
+    assert said_privately(answer, words, partial(stream, 0)) == answer
 
 
 @given(st.integers(2, 64), st.floats(0.5, 16), st.integers(0, 2**32))
@@ -51,4 +83,4 @@ def test_what_cannot_be_said_is_refused() -> None:
     with pytest.raises(ValueError, match="label: expected a whole number from 0 to 3, got 4"):
         private_label(4, 4, 1.0, stream(0, "no"))
     with pytest.raises(ValueError, match="gain: expected a number from -1 to 1"):
-        private_bit(float("nan"), 1.0, stream(0, "no"))
+        private_gain(float("nan"), 1.0, stream(0, "no"))

@@ -43,8 +43,8 @@ def private_gain(gain: float, epsilon: float, rng: np.random.Generator) -> float
 
     The piecewise mechanism (Wang et al., Collecting and analyzing multidimensional data with local differential
     privacy, 2019): from a short range around the gain with most of the chance, else from beyond it. It stays bounded,
-    which is what bets need (`auxo.algorithms.auxo.evidence`), and at an epsilon of 4 bears a twelfth of the noise that a
-    bit by randomised response does.
+    which is what bets need (`auxo.algorithms.auxo.evidence`), and at an epsilon of 4 bears a twelfth of the noise that
+    a bit by randomised response does.
 
     Raises:
         ValueError: the gain is not one of -1 to 1.

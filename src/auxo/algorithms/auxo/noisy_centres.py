@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo.number_of_clusters import kmeans
+from auxo.algorithms.auxo.number_of_clusters import kmeans, squared_distances
 from auxo.core.types import FloatArray
 
 _QUANTILE = 0.98  # of Tracy and Widom's law: noise alone shows an axis in one look of twenty
@@ -95,20 +95,20 @@ def _best_mixture(points: FloatArray, clouds: int, floor: float, rng: np.random.
 
 def _mixture(points: FloatArray, clouds: int, floor: float, rng: np.random.Generator) -> Mixture:
     """Return a mixture by expectation and maximisation; no cloud is narrower than the noise."""
-    n, axes = points.shape
+    axes, energy = points.shape[1], (points**2).mean(axis=0)
     centres, _ = kmeans(points, clouds, 1, rng)
     shares, variances, total = np.full(clouds, 1 / clouds), np.full(axes, floor), -np.inf
     for _ in range(_MOST_STEPS):
-        squares = (points[:, None, :] - centres[None, :, :]) ** 2
-        logs = np.log(shares) - (squares / (2 * variances)).sum(axis=2) - np.log(2 * np.pi * variances).sum() / 2
+        widths = np.sqrt(variances)
+        squares = squared_distances(points / widths, centres / widths)
+        logs = np.log(shares) - squares / 2 - np.log(2 * np.pi * variances).sum() / 2
         largest = logs.max(axis=1, keepdims=True)
         odds = np.exp(logs - largest)
         sums = odds.sum(axis=1, keepdims=True)
         total, belongs = float((largest + np.log(sums)).sum()), odds / sums
         members = belongs.sum(axis=0) + np.finfo(np.float64).tiny
-        moved = belongs.T @ points / members[:, None]
-        spread = (belongs[:, :, None] * (points[:, None, :] - moved[None, :, :]) ** 2).sum(axis=(0, 1)) / n
-        shares, variances = members / members.sum(), np.maximum(spread, floor)
+        moved, shares = belongs.T @ points / members[:, None], members / members.sum()
+        variances = np.maximum(energy - shares @ moved**2, floor)
         far, centres = float(((moved - centres) ** 2).sum()), moved
         if far <= _STILL:
             break

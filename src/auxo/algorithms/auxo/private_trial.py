@@ -67,14 +67,17 @@ class PrivateTrial:
         return ()
 
     def plan(self, opening: Opening, plan: Plan, trial: TrialSettings, sketches: SketchSettings) -> Plan:
-        """Return who says its label, which it has not yet, and who judges: some of those who are here for the first time."""
+        """Return who says its label, if it has not yet, and who judges: some of those who are here for the first time.
+
+        What a judge chooses by is its samples; a label is found once it has trained.
+        """
         asks, clients, offered = plan.asks, opening.selected.clients[plan.rows], len(plan.offered)
         here = asks.model == OWN  # others are about to leave
         unlabelled = here & (self.claimed(own(Claims, plan.notes)) < 0)
         judges = np.zeros_like(here)
         if self.rounds >= FIRST_LOOK:
             fresh = here & ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
-            judges = first_of(clients, fresh, trial.judges, opening.state.round)
+            judges = first_of(clients, fresh, sketches.judges, opening.state.round)
             asked = np.array([OWN, *range(offered, offered + len(self.servers))])
             asks = replace(asks, judges=np.where(judges[:, None], asked[None, :], -1))
         references = self.evidence.open(self._alpha(trial))

@@ -68,9 +68,13 @@ class SketchSettings:
         4.0, "Price of a sketch, once for each question; 0: sketches are sent as they are. Our choice."
     )
     label_epsilon: NonNegativeFloat = setting(
-        4.0, "Price of the number of the nearest centre, once for each question; 0: as it is. Our choice."
+        2.0, "Price of the number of the nearest centre, once for each question; 0: as it is. Our choice."
     )
     gain_epsilon: NonNegativeFloat = setting(
-        2.0, "Price of a judge's one word, once for each question; 0: as it is. Our choice."
+        4.0, "Price of a judge's one word, once for each question; 0: as it is. Our choice."
+    )
+    judges: PositiveInt = setting(
+        200,
+        "Most judges of a round on trial; more than of those who tell losses, for one word says less. Our choice.",
     )
     pool_most: PositiveInt = setting(20_000, "Most sketches that are kept: 2.5 MB of them; our choice.")

@@ -1,8 +1,8 @@
 """A pool of sketches: what a cohort gathers where updates must not show what clients are like (`auxo.core.words`).
 
 Each client is asked once, and who comes again is not asked again: the same question, the same answer. So the pool
-grows by clients, and is looked at when there are as many sketches as their noise asks for, and again at twice as many,
-or when hardly anybody is left who has not been asked.
+grows by clients, and is looked at when there are as many sketches as their noise asks for, and again at half as many
+more, or when hardly anybody is left who has not been asked.
 """
 
 from dataclasses import dataclass, replace
@@ -102,8 +102,8 @@ class SketchPool:
         return same_length(np.concatenate([one.sketches for one in self.rounds]).astype(np.float64))
 
     def looked(self) -> "SketchPool":
-        """Return it after a look that has shown nothing: noise that hides groups is less in twice as many."""
-        return replace(self, needs=2 * len(self.asked))
+        """Return it after a look that has shown nothing: noise hides less in half as many again."""
+        return replace(self, needs=3 * len(self.asked) // 2)
 
     def rested(self, number: int) -> "SketchPool":
         """Return it after a trial or all that could be asked, in the round of this number; it asks something new later.
