@@ -53,6 +53,11 @@ COMMANDS = (
         "Traces of real devices: when they are on line and how fast they are.",
     ),
     Listed(
+        "privacy",
+        "auxo.commands.privacy:privacy_app",
+        "Local privacy: what a budget means in noise, and what noise leaves of the updates.",
+    ),
+    Listed(
         "flower",
         "auxo.commands.flower:flower_app",
         "Flower apps: run one in this process and its workers, without Ray and without a SuperLink.",

@@ -325,6 +325,11 @@ def _with_words(answer: Answer, words: Words) -> Answer:
     return replace(answer, sketch=() if words.sketch is None else tuple(sketch.tolist()), label=label, gain=gain)
 
 
+def chosen_models(asks: Sequence[Ask], device: Device) -> list[int | None]:
+    """Return the model that each would train, as `do` finds it; None where that takes losses that nobody can tell."""
+    return _chosen(_Look(asks, device))[0]
+
+
 class _Look:
     """What a batch of participants finds when it looks at its samples, model by model."""
 
