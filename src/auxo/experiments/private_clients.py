@@ -1,5 +1,6 @@
 """Private clients of an experiment: the mod that its section [privacy] describes."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from auxo.core.aggregators import asks_for_loss
@@ -42,7 +43,8 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
         return None
     if privacy.protocol == "paper":
         sigma = PAPER_FIGURES[privacy.epsilon] if privacy.sigma is None else privacy.sigma
-        return paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
+        terms = paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
+        return replace(terms, questions=privacy.questions, question_epsilon=privacy.question_epsilon)
     around = Circumstances(rounds=training.rounds, participants=training.participants, clients=clients)
     wish = Wish(
         promise=privacy.promise,
@@ -52,6 +54,8 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
         clip=privacy.clip,
         choice_share=privacy.choice_share,
         loss_bound=privacy.loss_bound,
+        questions=privacy.questions,
+        question_epsilon=privacy.question_epsilon,
     )
     try:
         return _terms(wish, training.epochs)

@@ -4,10 +4,10 @@ Each is for one question, and is said once: who answers the same question again 
 or its noise would average out. The mod that stands around all that leaves a client charges for them before they go.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import exp
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,26 +16,19 @@ from auxo.core.client_mod import Do
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
 from auxo.core.words import Words, bound_of
+from auxo.privacy.accounting import Pure, RandomisedResponse, Release
+from auxo.privacy.kept_words import Word
+from auxo.privacy.mechanisms import randomised_response
 from auxo.privacy.priv_unit import PrivUnit
+
+WordName = Literal["sketch", "label", "gain"]
+WORD_NAMES: tuple[WordName, ...] = get_args(WordName)
 
 
 def private_sketch(unit_vector: FloatArray, epsilon: float, rng: np.random.Generator) -> FloatArray:
     """Return a vector whose mean is the given one; its length tells how much noise there is in it (`PrivUnit`)."""
     (drawn,) = PrivUnit(len(unit_vector), epsilon).draw(unit_vector[None, :], rng)
     return np.asarray(drawn)
-
-
-def private_label(label: int, k: int, epsilon: float, rng: np.random.Generator) -> int:
-    """Return the label by k-ary randomised response: the true one, or with some chance any of the k.
-
-    Raises:
-        ValueError: the label is none of them.
-    """
-    if not 0 <= label < k:
-        raise ValueError(f"label: expected a whole number from 0 to {k - 1}, got {label}")
-    is_any = rng.random() < k / (exp(epsilon) + k - 1)
-    other = int(rng.integers(k))
-    return other if is_any else label
 
 
 def private_gain(gain: float, epsilon: float, rng: np.random.Generator) -> float:
@@ -61,31 +54,51 @@ def private_gain(gain: float, epsilon: float, rng: np.random.Generator) -> float
     return -bound + beyond if beyond < low + bound else high + beyond - (low + bound)
 
 
-def said_privately(answer: Answer, words: Words, rng: Callable[[str], np.random.Generator]) -> Answer:
-    """Return an answer whose words bear the noise that their prices ask for; a price of 0 leaves a word as it is.
+def private_word(name: WordName, answer: Answer, words: Words, rng: np.random.Generator) -> Word | None:
+    """Return one of an answer's words with the noise of its price; 0 leaves it as it is; None: there is none.
 
-    Args:
-        answer: with the words as they are.
-        words: that were asked for.
-        rng: for each word, by its name: "sketch", "label" or "gain".
+    A judge that cannot tell what it gains, as where losses have diverged, says that it gains nothing: silence would
+    tell of its samples.
     """
-    sketch, label, gain = answer.sketch, answer.label, answer.gain
-    if sketch and words.sketch:
-        sketch = tuple(private_sketch(np.array(sketch), words.sketch, rng("sketch")).tolist())
-    if label is not None and words.label:
-        label = private_label(label, len(words.centres), words.label, rng("label"))
-    if gain is not None and words.gain:
-        gain = private_gain(gain, words.gain, rng("gain"))
-    return replace(answer, sketch=sketch, label=label, gain=gain)
+    price = getattr(words, name) or 0.0
+    if name == "sketch":
+        is_private = price > 0 and len(answer.sketch) > 1  # of one number only the sign is left
+        noisy = private_sketch(np.array(answer.sketch), price, rng) if is_private else None
+        return answer.sketch or None if price == 0 else None if noisy is None else tuple(noisy.tolist())
+    if name == "label":
+        is_private = price > 0 and answer.label is not None
+        k = len(words.centres)
+        return randomised_response(answer.label or 0, k, price, rng) if is_private else answer.label
+    return private_gain(answer.gain or 0.0, price, rng) if price > 0 else answer.gain
+
+
+def with_word(answer: Answer, name: WordName, word: Word | None) -> Answer:
+    """Return an answer with another word in its place; None: without it."""
+    return replace(answer, **{name: () if word is None and name == "sketch" else word})  # type: ignore[arg-type]  # its kind
+
+
+def wanted_words(words: Words) -> tuple[WordName, ...]:
+    """Return the words that are asked for.
+
+    >>> wanted_words(Words("0#1", label=2.0, gain=4.0))
+    ('label', 'gain')
+    """
+    return tuple(name for name in WORD_NAMES if getattr(words, name) is not None)
 
 
 def price_of(words: Words) -> float:
     """Return what the words cost together: the sum of their prices.
 
-    >>> price_of(Words("0#1", label=4.0, gain=2.0))
+    >>> price_of(Words("0#1", label=2.0, gain=4.0))
     6.0
     """
-    return sum(price for price in (words.sketch, words.label, words.gain) if price is not None)
+    return float(sum(getattr(words, name) for name in wanted_words(words)))
+
+
+def release_of(name: WordName, words: Words) -> Release:
+    """Return what is charged for a word."""
+    price = getattr(words, name)
+    return RandomisedResponse(price, len(words.centres)) if name == "label" else Pure(price)
 
 
 @dataclass(frozen=True)
@@ -104,5 +117,8 @@ class PrivateWords:
             if ask.words is None or isinstance(answer, Failure):
                 yield answer
                 continue
-            named = partial(stream, self.seed, "words", client, ask.words.about)
-            yield said_privately(answer, ask.words, named)
+            clean, words = answer, ask.words
+            for name in wanted_words(words):
+                rng = stream(self.seed, "words", client, words.about, name)
+                answer = with_word(answer, name, private_word(name, clean, words, rng))  # noqa: PLW2901 - the same one
+            yield answer
