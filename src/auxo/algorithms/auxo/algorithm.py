@@ -142,7 +142,8 @@ class Auxo:
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
         gated: Admission = AdmitAll()
-        if not self.admit_misfits and closing.outlook.cohorts > 1:
+        reads_updates = self.clustering.reads == "updates"  # else nothing is told from them, nor who fits
+        if reads_updates and not self.admit_misfits and closing.outlook.cohorts > 1:
             gated = Gate(self.rewards, own(Claims, closing.participants.notes).known)
         if isinstance(phase, OnTrial):
             return IntoShadows(phase, len(closing.models), gated)
@@ -252,7 +253,7 @@ class Auxo:
 
     @property
     def _private(self) -> PrivateSearch:
-        return PrivateSearch(self.clustering, self.trial, self.sketches, self.rewards)
+        return PrivateSearch(self.clustering, self.trial, self.sketches)
 
     def _rate_scale(self, closing: Closing) -> float:
         return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)

@@ -12,13 +12,12 @@ from auxo.algorithms.auxo.private_trial import IntoBranches, PrivateTrial
 from auxo.algorithms.auxo.settings import ClusteringSettings, SketchSettings, TrialSettings
 from auxo.algorithms.auxo.sketch_pool import SketchPool
 from auxo.core.aggregators import Aggregator
-from auxo.core.claims import claims_of, round_rewards
+from auxo.core.claims import claims_of
 from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, RoundNotes, stepped
 from auxo.core.cohort_state import CohortState
 from auxo.core.gathering import Admission, Gathered
 from auxo.core.own_state import own
 from auxo.core.partition import Keep
-from auxo.core.rewards import RewardSettings
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,6 @@ class PrivateSearch:
     clustering: ClusteringSettings
     trial: TrialSettings
     sketches: SketchSettings
-    rewards: RewardSettings
 
     def memory(self, parent: CohortState | None) -> SketchPool:
         """Return that nothing is known of a new cohort; a child rests, and asks something new."""
@@ -61,7 +59,8 @@ class PrivateSearch:
         pool = own(SketchPool, phase)
         return Outcome(
             states=(replace(state, memory=self._looked(closing, gathered, pool, state, rng)),),
-            affinities=Affinities(round_rewards(closing, gathered, self.rewards), nothing, pool.generation),
+            # Rewards would be read from updates, and lead clients astray where these are mostly noise.
+            affinities=Affinities(np.full(len(gathered.rows), np.nan), nothing, pool.generation),
             notes=RoundNotes(known=int((claims.known & ~gathered.late).sum())),
         )
 
