@@ -36,9 +36,11 @@ class ChangesAnswers:
             yield answer if isinstance(answer, Failure) else self.change(client, ask, answer)
 
 
-def small(*, groups: bool, seed: int, algorithm: Auxo = PRIVATE, mods: tuple[ClientMod, ...] = ()) -> Small:
+def small(
+    *, groups: bool, seed: int, algorithm: Auxo = PRIVATE, mods: tuple[ClientMod, ...] = (), rounds: int = ROUNDS
+) -> Small:
     data = population(CLIENTS, seed, groups=groups)
-    made = Small.of(data, ROUNDS, PARTICIPANTS, seed, algorithm)
+    made = Small.of(data, rounds, PARTICIPANTS, seed, algorithm)
     world = replace(made.simulation.world, mods=(*mods, PrivateWords(seed)))
     return replace(made, simulation=replace(made.simulation, world=world))
 
@@ -55,8 +57,12 @@ def test_two_groups_are_found_by_what_clients_say_privately(seed: int) -> None:
 
 
 def test_labels_alone_lead_clients_to_their_cohorts() -> None:
-    alone = replace(PRIVATE, affinity=AffinitySettings(confirmations=0, exploration=0.0))
-    found = small(groups=True, seed=100, algorithm=alone)
+    alone = replace(
+        PRIVATE,
+        affinity=AffinitySettings(confirmations=0, exploration=0.0),
+        sketches=replace(PRIVATE.sketches, label_epsilon=6.0),
+    )
+    found = small(groups=True, seed=100, algorithm=alone, rounds=12)
     last = found.end()
 
     groups, placed = population(CLIENTS, 100, groups=True).groups, found.simulation.placement(last)
@@ -91,11 +97,12 @@ def test_nobody_is_asked_the_same_question_twice_and_judges_tell_no_losses() -> 
 
 @pytest.mark.parametrize("kind", [SketchPool, PrivateTrial])
 def test_a_run_resumed_in_the_middle_gives_the_same_bits(kind: type) -> None:
-    made = small(groups=True, seed=100)
+    many = replace(PRIVATE, sketches=replace(PRIVATE.sketches, epsilon=4.0))  # sketches, so that they take some rounds
+    made = small(groups=True, seed=100, algorithm=many)
     state, stored = made.start(), list[bytes]()
     while not made.simulation.is_over(state):
         phase = phase_of(state) if state.coordinator.tree.leaves == (ROOT,) else None
-        is_under_way = (isinstance(phase, SketchPool) and len(phase.rounds) == 1) or (
+        is_under_way = (isinstance(phase, SketchPool) and len(phase.rounds) == 2) or (
             isinstance(phase, PrivateTrial) and phase.rounds == 2
         )
         if isinstance(phase, kind) and is_under_way and not stored:
