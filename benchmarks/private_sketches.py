@@ -43,15 +43,16 @@ def run(name: str, seed: int, arguments: argparse.Namespace) -> str:
         terms = paper_terms(PAPER_FIGURES[4.0], 1.0, "shared", training.participants)
         words = replace(terms, choice_epsilon=arguments.choice_epsilon, questions=4, question_epsilon=20.0)
         mod = LocalPrivacy.simulated(words, seed)
-    inner, told = _in_process(config, data), []
+    inner = _in_process(config, data)
     with make_engine(config, inner, lambda note: None) as engine:
         stage = Stage(inner.trainer, replace(_world(config, data, engine), mods=(mod,)))
-        for method in ("base", "auxo"):
-            result = run_method(method, config, data, stage=stage)
-            parted = [event.round for event in result.events if isinstance(event, Partitioned)]
-            told.append(f"{method} {result.final.accuracy:.3f}")
-    leaves = len(result.state.coordinator.tree.leaves)
-    return f"{name} seed {seed}: {', '.join(told)}, ARI {result.final.ari}, parted in rounds {parted}, {leaves} cohorts"
+        base, ours = (run_method(method, config, data, stage=stage) for method in ("base", "auxo"))
+    parted = [event.round for event in ours.events if isinstance(event, Partitioned)]
+    leaves = len(ours.state.coordinator.tree.leaves)
+    return (
+        f"{name} seed {seed}: base {base.final.accuracy:.3f}, auxo {ours.final.accuracy:.3f}, ARI {ours.final.ari}, "
+        f"parted in rounds {parted}, {leaves} cohorts"
+    )
 
 
 def main(argv: Sequence[str]) -> None:
