@@ -22,6 +22,7 @@ from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer, Ask, Judgement
 from auxo.core.types import ROOT as ROOT_COHORT
 from auxo.core.types import CohortId
+from auxo.core.words import Words
 from auxo.experiments.config import Config, Section
 from auxo.experiments.config_file import parse_config
 from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, SELECTORS
@@ -227,6 +228,7 @@ def test_every_word_of_the_glossary_has_a_meaning_and_a_place() -> None:
         Ask,
         TaskResult,
         Answer,
+        Words,
         Judgement,
         TaskFailure,
         AffinityFeedback,

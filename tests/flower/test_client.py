@@ -18,6 +18,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.asking import Ask
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import CohortId, Float32Array
+from auxo.core.words import Words
 from auxo.flower.affinity_file import keep_client, load_client
 from auxo.flower.client import AuxoClientApp, half_of, third_of
 from auxo.flower.model_arrays import ModelArrays
@@ -210,9 +211,9 @@ def _federation(where: Context) -> str:
     return str(where.state.config_records[KEY]["federation"])
 
 
-def training(judges: tuple[int, ...] = ()) -> Message:
+def training(judges: tuple[int, ...] = (), words: Words | None = None) -> Message:
     """Return a task to train the model of zeros, and to judge it and another."""
-    task = Task(0, CohortId("0"), 1, (CohortId("0"), CohortId("0~0")), Ask(choices=1, judges=judges))
+    task = Task(0, CohortId("0"), 1, (CohortId("0"), CohortId("0~0")), Ask(choices=1, judges=judges, words=words))
     other = ArrayRecord({name: Array(array.numpy() + 0.5) for name, array in initial().items()})
     content = RecordDict({"arrays": initial(), "config": ConfigRecord()})
     whole = ask(content, HEAD, task, Trying({CohortId("0~0"): other}, ConfigRecord()))
@@ -235,6 +236,22 @@ def test_a_client_mod_has_its_hand_on_the_update_and_on_all_that_is_said_beside_
     np.testing.assert_allclose(flat(careful), mod.clipped(flat(plain)), rtol=1e-5)
     assert [one.loss for one in after.answer.judged] == [round(one.loss, 2) for one in before.answer.judged]
     assert careful.content["metrics"] == plain.content["metrics"]
+
+
+def test_words_travel_beside_an_update_that_stays_as_it_is() -> None:
+    plain = flat(auxo_app()(training(), context()))
+    centres = tuple(tuple(row) for row in np.eye(len(plain))[:2].tolist())
+    words = Words("0#1", 1, 32, sketch=0.0, label=0.0, gain=0.0, centres=centres)
+
+    reply = auxo_app()(training((0, 1), words), context())
+    said = take_said(reply).result
+
+    assert said is not None
+    np.testing.assert_allclose(said.answer.sketch, plain / np.linalg.norm(plain), rtol=1e-5)
+    assert said.answer.label in {0, 1}
+    assert said.answer.gain is not None
+    assert said.answer.judged == ()
+    np.testing.assert_array_equal(flat(reply), plain)
 
 
 def test_a_client_mod_that_changes_nothing_leaves_the_apps_reply_as_it_is() -> None:

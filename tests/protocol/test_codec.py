@@ -1,7 +1,7 @@
 import dataclasses
 import struct
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
 from auxo.core.rng import stream
 from auxo.core.types import ROOT, BoolArray, ClientId, CohortId, Float32Array, FloatArray, IntArray
+from auxo.core.words import Words
 from auxo.protocol import codec
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
@@ -579,8 +580,9 @@ def test_a_state_of_a_part_that_cannot_be_stored_is_refused_with_its_path() -> N
             Asks(np.zeros(1, dtype=np.int64), np.full(1, -1)),
             notes=Claims(np.ones(1, bool), np.zeros(1, bool), np.zeros(1, int), np.ones(1, int)),
         ),
+        Participants(np.arange(2), (ROOT,), replace(Asks.plain(2), words=(None, Words("0#1", sketch=4.0)))),
     ],
-    ids=["without notes", "with notes"],
+    ids=["without notes", "with notes", "with words"],
 )
 def test_a_rounds_participants_come_back(participants: Participants) -> None:
     assert is_same(from_bytes(Participants, to_bytes(participants), own=(Claims,)), participants)
@@ -597,6 +599,10 @@ def test_a_rounds_participants_come_back(participants: Participants) -> None:
             Answer(np.ones(2, dtype=np.float32), 5, model=1, loss=0.25, judged=(Judgement(0.5), Judgement(0.25, 1.0))),
         ),
         TaskResult(3, ROOT, 7, Answer(np.ones(2, dtype=np.float32), 5)),
+        Task(
+            3, ROOT, 7, (ROOT,), Ask(words=Words("0#1", 1, 32, label=2.0, centres=((0.5, 1.0), (0.0, -1.0)), gain=4.0))
+        ),
+        TaskResult(3, ROOT, 7, Answer(np.ones(2, dtype=np.float32), 5, sketch=(0.5, -2.0), label=1, gain=-0.25)),
         TaskFailure(3, ROOT, 7, "battery"),
         CheckIn(3, AffinityRequest(ROOT, 0.5, 1, 2, True), 4),
         AffinityFeedback(3, ROOT, a_tree(), None, (0.5, None), 1, 2),

@@ -512,6 +512,20 @@ def test_where_updates_are_weighed_by_losses_a_result_without_one_is_refused() -
     assert server.rejections == ()
 
 
+@pytest.mark.parametrize(
+    "lie", [{"sketch": "x"}, {"sketch": (np.nan,)}, {"label": -7}, {"label": "1"}, {"gain": np.inf}, {"gain": None}]
+)
+def test_words_that_cannot_be_or_that_nobody_asked_for_change_nothing(lie: dict[str, Any]) -> None:
+    servers = new_server(), new_server()
+    for server, said in zip(servers, ({}, lie), strict=True):
+        tasks = server.open_round(ROOT, [CheckIn(client) for client in range(30)])
+        results = [replace(one, answer=replace(one.answer, **said)) for one in everybody(tasks)]
+        server.close_round(ROOT, results)
+        assert server.rejections == ()
+
+    assert servers[0].to_bytes() == servers[1].to_bytes()
+
+
 def test_the_result_of_a_client_that_was_not_selected_is_listed_and_takes_part_in_nothing() -> None:
     cohort = GROWN.server.cohorts[0]
     server, tasks = GROWN.opened(cohort)

@@ -12,6 +12,7 @@ import numpy as np
 
 from auxo.core.folds import FOLDS, kept_out_by
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
+from auxo.core.words import Words, gain_of, label_of, sketch_of
 
 LEAST_LOSS = -1
 """In place of a model: the participant trains whichever of the offered ones has the least loss on its samples."""
@@ -62,6 +63,7 @@ class Ask:
     centres: int | None = None  # of its samples that it sends, and then it does nothing else
     pre_training: PreTraining | None = None  # where ``model`` is `NEAREST`: what it does to find the one it trains
     margin: float = 0.0  # share of the first model's loss by which another has to be better to be taken
+    words: Words | None = None  # that it says of itself, in place of losses where it judges; None: none
 
     def named(self, models: int) -> int | None:
         """Return the model that it trains without a look at its samples, as an only one of so many; None: it looks."""
@@ -115,6 +117,7 @@ class Asks:
     pre_training: PreTraining | None = None  # of those whose model is `NEAREST`
     centres: int | None = None  # of their samples that all send instead of training; None: they train
     margin: FloatArray | None = None  # see `Ask`, of each; None: none
+    words: tuple[Words | None, ...] = ()  # see `Ask`, of each; (): of nobody
 
     @staticmethod
     def plain(n: int) -> "Asks":
@@ -142,6 +145,7 @@ class Asks:
             self.centres,
             self.pre_training if model == NEAREST else None,
             0.0 if self.margin is None else float(self.margin[row]),
+            self.words[row] if self.words else None,
         )
 
     def compared(self, offered: int) -> IntArray:
@@ -169,6 +173,8 @@ class Asks:
                 f"asks.judges: expected {n} rows of places among the {models} models of the round, or -1, got "
                 f"{len(self.judges)} rows of {np.unique(self.judges).tolist()}"
             )
+        if self.words and len(self.words) != n:
+            raise ValueError(f"asks.words: expected {n} entries or none, got {len(self.words)}")
         self._check_steps(offered, models)
 
     def _check_steps(self, offered: int, models: int) -> None:
@@ -213,6 +219,9 @@ class Answer:
     on_all: bool = False  # it has trained on all its samples, although it was asked for one half
     took_s: float | None = None  # seconds from the ask to the answer; None: nobody has measured
     training_s: float | None = None  # of these, local training; None: nobody has measured
+    sketch: tuple[float, ...] = ()  # of its update, see `Words`, and so below; (): nobody asked
+    label: int | None = None
+    gain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -286,7 +295,9 @@ def do(asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
     nobody's choice, and of equals the first is taken; where losses cannot be told, the first model is trained. A client
     with a single sample, which would be both halves, judges nothing.
     """
-    is_plain = all(one.named(device.models) == 0 and not one.reports_loss and not one.judges for one in asks)
+    is_plain = all(
+        one.named(device.models) == 0 and not one.reports_loss and not one.judges and one.words is None for one in asks
+    )
     if is_plain or any(one.centres is not None for one in asks):  # centres are asked of all or of nobody
         yield from device.train(0, range(len(asks)), asks)
         return
@@ -304,7 +315,21 @@ def do(asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
         model = None if ask.named(device.models) == 0 else choice  # as where nobody in the batch is asked for more
         said = judged.get(row, ())
         by = look.judged_by.get(row) if said else None
-        yield replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=said, judged_by=by)
+        answer = replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=said, judged_by=by)
+        yield answer if ask.words is None else _with_words(answer, ask.words)
+
+
+def _with_words(answer: Answer, words: Words) -> Answer:
+    """Return an answer with the words that are asked for; who says a gain tells no losses of what it has judged."""
+    sketch = sketch_of(answer.update, words)
+    label = None if words.label is None else label_of(sketch, words.centres)
+    gain = None
+    if words.gain is not None:
+        others = [one.other_loss for one in answer.judged if one.other_loss is not None]
+        losses = [one.loss for one in answer.judged]
+        gain = gain_of(losses, others or None, words.reference, label)
+        answer = replace(answer, judged=(), judged_by=None)
+    return replace(answer, sketch=() if words.sketch is None else tuple(sketch.tolist()), label=label, gain=gain)
 
 
 def chosen_models(asks: Sequence[Ask], device: Device) -> list[int | None]:

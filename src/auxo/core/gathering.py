@@ -13,6 +13,7 @@ from auxo.core.rewards import relative_length
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.core.usual_updates import FEWEST_TIMES, Move, UsualOnly, UsualUpdates
 from auxo.core.validation import Reason, check_update
+from auxo.core.words import SaidWords
 
 _NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which is not kept
 
@@ -149,6 +150,7 @@ class Gathered:
     centres: tuple[FloatArray | None, ...] = ()  # (len(rows),) of samples, where participants were asked for them
     updates: Float32Array | None = None  # (len(rows), parameters) where the admission keeps them, see `KeepsUpdates`
     weights: tuple[float, ...] = ()  # of what is behind each movement that is a mean; 0: it is none
+    words: SaidWords = field(default_factory=SaidWords.none)  # (len(rows),)
 
     def take(self, mine: BoolArray) -> "Gathered":
         """Return what some of the participants with a valid update have answered; what moves models stays as it is."""
@@ -168,6 +170,7 @@ class Gathered:
             placed=None if self.placed is None else self.placed[mine],
             centres=tuple(one for one, is_mine in zip(self.centres, mine.tolist(), strict=False) if is_mine),
             updates=None if self.updates is None else self.updates[mine],
+            words=self.words.take(mine) if self.words.sketches else self.words,
         )
 
     @property
@@ -288,6 +291,9 @@ def gather(
         centres=tuple(one.centres for one in answers),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),
         weights=tuple(one.weight if isinstance(one, WeightedMean) else 0.0 for one in sums),
+        words=SaidWords.of(
+            [one.sketch for one in answers], [one.label for one in answers], [one.gain for one in answers]
+        ),
     )
 
 

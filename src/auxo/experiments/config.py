@@ -378,6 +378,16 @@ class PrivacyConfig(Section):
         default=_WISH.loss_bound,
         description="That a sample's loss counts for at most where models are compared, at sample level. Our choice.",
     )
+    questions: int = Field(
+        default=_WISH.questions,
+        ge=0,
+        description="Questions of a cohort that a client says private words to, with auxo.clustering.reads = sketches; "
+        "more have no answer.",
+    )
+    question_epsilon: _PositiveFloat = Field(
+        default=_WISH.question_epsilon,
+        description="Most that the words to one question may cost together: those that cost more are not said.",
+    )
     sigma: _PositiveFloat | None = Field(
         default=None,
         description="Noise over clip. Not set: 1.0, .77 and .6, as the paper prints for epsilon 2, 4 and 8. "

@@ -77,7 +77,8 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
         return None
     if privacy.protocol == "paper":
         sigma = PAPER_FIGURES[privacy.epsilon] if privacy.sigma is None else privacy.sigma
-        return paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
+        terms = paper_terms(sigma, privacy.clip, privacy.noise, training.participants)
+        return replace(terms, questions=privacy.questions, question_epsilon=privacy.question_epsilon)
     wish = Wish(
         promise=privacy.promise,
         epsilon=privacy.epsilon,
@@ -86,6 +87,8 @@ def privacy_terms(config: Config, clients: int) -> Terms | None:
         clip=privacy.clip,
         choice_share=privacy.choice_share,
         loss_bound=privacy.loss_bound,
+        questions=privacy.questions,
+        question_epsilon=privacy.question_epsilon,
     )
     try:
         return _terms(wish, training.epochs)

@@ -251,10 +251,13 @@ class _AppDevice(OneClient):
         if not isinstance(returned, Message) or reply.has_error():
             yield Failure(_FAILED)
             return
-        if not self.half.mods:
+        if not self.half.mods and asks[0].words is None:
             yield Answer(NO_UPDATE, 0, on_all=on_all)
             return
         self._trained = _Trained.of(reply, begin)
+        if self._trained.answer is None and not self.half.mods:
+            yield Answer(NO_UPDATE, 0, on_all=on_all)  # of which there are no words
+            return
         if self._trained.answer is None:
             yield Failure("client_mods: expected a reply with the arrays of the model, and num-examples, got another")
             return

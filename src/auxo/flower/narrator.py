@@ -186,7 +186,7 @@ class Narrator:
         replies = exchange.replies
         answers = [reply.said.result.answer for reply in replies.values() if reply.said.result is not None]
         asked = [node for node, task in tasks.items() if task.ask.judges and node in replies]
-        judged = [one for one in answers if one.judged]
+        judged = [one for one in answers if one.judged or one.gain is not None]
         if judged and any(one.on_all for one in answers):
             self._once(
                 "halves",

@@ -10,6 +10,7 @@ from auxo.core.asking import Answer, Ask, Device
 from auxo.privacy.accounting import PrivacyBudget, Releases
 from auxo.privacy.draws import Draws, SecretDraws, SeededDraws
 from auxo.privacy.kept_answers import keep_answer, read_answer
+from auxo.privacy.kept_words import Word, keep_word, read_word
 from auxo.privacy.ledger import Ledger, spent_words
 from auxo.privacy.spent import LedgerError, Promise
 
@@ -67,6 +68,14 @@ class Account(Protocol):
         """Keep a private answer that is paid for."""
         ...
 
+    def word(self, visit: Visit, name: str) -> Word | None:
+        """Return the word that was said to the same question, see `Words.about`; None: none was."""
+        ...
+
+    def remember_word(self, visit: Visit, name: str, word: Word) -> None:
+        """Keep a private word that is paid for."""
+        ...
+
 
 @dataclass(frozen=True)
 class OnDevice:
@@ -113,6 +122,19 @@ class OnDevice:
         """Keep an answer; where that fails it would be made, and paid for, anew."""
         keep_answer(self._folder / self._name(visit), answer)
 
+    def word(self, visit: Visit, name: str) -> Word | None:
+        """Return the word that was said to the same question with the same samples."""
+        return read_word(self._word_path(visit, name), name)
+
+    def remember_word(self, visit: Visit, name: str, word: Word) -> None:
+        """Keep a word."""
+        keep_word(self._word_path(visit, name), word)
+
+    def _word_path(self, visit: Visit, name: str) -> Path:
+        about = "" if visit.ask.words is None else visit.ask.words.about
+        named = hashlib.blake2b(f"{name} {about}".encode(), key=self.data.encode()[:64], digest_size=16).hexdigest()
+        return self.ledger.path.with_name(f"{self.ledger.path.name}-words") / named
+
     @property
     def _folder(self) -> Path:
         return self.ledger.path.with_name(f"{self.ledger.path.name}-answers")
@@ -155,4 +177,10 @@ class Simulated:
         return ""
 
     def remember(self, visit: Visit, answer: Answer) -> None:
+        """Do nothing."""
+
+    def word(self, visit: Visit, name: str) -> None:
+        """Return nothing: a simulation asks nothing twice but where feedback is lost."""
+
+    def remember_word(self, visit: Visit, name: str, word: Word) -> None:
         """Do nothing."""

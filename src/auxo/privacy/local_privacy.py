@@ -15,9 +15,11 @@ from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, chosen_
 from auxo.core.client_mod import Do
 from auxo.core.sample_clipping import ClipsSamples, SampleClipping
 from auxo.core.types import Float32Array, FloatArray, IntArray
+from auxo.core.words import Words
 from auxo.privacy.accounting import Exponential, Gaussian, RandomisedResponse, Release
 from auxo.privacy.accounts import Account, OnDevice, Simulated, Visit
 from auxo.privacy.mechanisms import exponential, gaussian, randomised_response
+from auxo.privacy.private_words import price_of, private_word, release_of, wanted_words, with_word
 from auxo.privacy.terms import Terms
 
 ANSWERED: Mapping[str, str] = {
@@ -33,6 +35,9 @@ ANSWERED: Mapping[str, str] = {
     "on_all": "free: what the app can do, not what the samples are",
     "took_s": "left out: the size of the data",
     "training_s": "left out: the size of the data",
+    "sketch": "charged: PrivUnit, once for each question, and the same again where it is asked again",
+    "label": "charged: randomised response, likewise; requests that follow it are made of feedback",
+    "gain": "charged: the piecewise mechanism, likewise; no other loss leaves",
 }
 """What becomes of each field of an answer."""
 
@@ -100,7 +105,7 @@ class LocalPrivacy:
             ValueError: sample level is promised, and the device cannot train so.
         """
         at_level = self._at_level(device)
-        visits = [Visit(at_level, row, _quiet(ask)) for row, ask in enumerate(asks)]
+        visits = [Visit(at_level, row, self._quiet(ask)) for row, ask in enumerate(asks)]
         before = {visit.row: kept for visit in visits if (kept := self.account.said(visit)) is not None}
         refused = {visit.row: words for visit in visits if visit.row not in before and (words := self._refusal(visit))}
         able = [visit for visit in visits if visit.row not in refused]
@@ -113,7 +118,8 @@ class LocalPrivacy:
                 continue
             answer, (_, choice) = next(answers), said.pop(0)
             if isinstance(answer, Answer):
-                answer = before.get(visit.row) or self._private(visit, answer, choice)
+                private = before.get(visit.row) or self._private(visit, answer, choice)
+                answer = self._with_words(visit, answer, private)
             yield answer
         if able:
             next(answers, None)  # what is inside comes to its end, too
@@ -131,6 +137,35 @@ class LocalPrivacy:
         private = Answer(update, examples, answer.model if choice is None else choice, on_all=answer.on_all)
         self.account.remember(visit, private)
         return private
+
+    def _with_words(self, visit: Visit, clean: Answer, private: Answer | Failure) -> Answer | Failure:
+        """Return a private answer with the words that are asked for, as they were said before or once paid for.
+
+        Who has no budget left for a word leaves it out.
+        """
+        words = visit.ask.words
+        if words is None or isinstance(private, Failure):
+            return private
+        for name in wanted_words(words):
+            said = self.account.word(visit, name)
+            if said is None and not self.account.charge(visit, {release_of(name, words): 1}, self.terms.budget):
+                said = private_word(name, clean, words, self.account.draws(visit, name).rng)
+                if said is not None:
+                    self.account.remember_word(visit, name, said)
+            private = with_word(private, name, said)
+        return private
+
+    def _quiet(self, ask: Ask) -> Ask:
+        """Return an ask without what would not leave in any case; for a gain models are judged, on the client alone."""
+        words = ask.words if ask.words is not None and self._answers(ask.words) else None
+        judges = ask.judges if words is not None and words.gain is not None else ()
+        return replace(ask, judges=judges, reports_loss=False, words=words)
+
+    def _answers(self, words: Words) -> bool:
+        """Return whether the price is one that a client pays: of no question too many, and no word for nothing."""
+        terms, prices = self.terms, [getattr(words, name) for name in wanted_words(words)]
+        is_due = words.seed <= terms.questions and all(price > 0 for price in prices)
+        return is_due and price_of(words) <= terms.question_epsilon
 
     def _refusal(self, visit: Visit) -> str:
         if visit.ask.centres is not None:
@@ -204,11 +239,6 @@ class LocalPrivacy:
                 'that cannot; promise "client" level there. In simulations every model of Auxo can'
             )
         return clipping
-
-
-def _quiet(ask: Ask) -> Ask:
-    """Return an ask without what would not leave in any case."""
-    return replace(ask, judges=(), reports_loss=False)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from auxo.core.settings import (
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ProperFraction,
@@ -31,6 +32,8 @@ class Terms:
     choice_epsilon: NonNegativeFloat = 0.0  # of one choice among models; 0: nobody chooses
     loss_bound: PositiveFloat = 4.0  # that a sample's loss counts for at most where models are compared
     participations: PositiveInt = 1  # visits that the budget lasts for
+    questions: NonNegativeInt = 0  # that private words are said to, see `auxo.core.words`; 0: to none
+    question_epsilon: NonNegativeFloat = 0.0  # that one of them may cost at most
 
     @property
     def multiplier(self) -> float:
@@ -59,6 +62,8 @@ class Wish:
         0.2, "Share of it for choices among models; 0: nobody compares them. Our choice."
     )
     loss_bound: PositiveFloat = setting(4.0, "That a sample's loss counts for at most in comparisons. Our choice.")
+    questions: NonNegativeInt = setting(0, "Questions of a cohort that a client says private words to.")
+    question_epsilon: NonNegativeFloat = setting(10.0, "Most that the words to one question may cost together.")
 
 
 PaperNoise = Literal["per_client", "shared"]
@@ -84,12 +89,20 @@ def terms_of(wish: Wish, passes: int = 1) -> Terms:
 
     def releases(noise: float) -> Releases:
         some: dict[Release, int] = {Gaussian(noise / CLIPS_APART): steps}
+        if wish.questions > 0:
+            some[Pure(wish.question_epsilon)] = wish.questions
         return {**some, _choice(wish.promise, choice): wish.participations} if choice else some
 
     noise = least_noise(budget, releases)
     if noise == float("inf"):
-        raise ValueError(f"choice_share: expected a share that leaves something for updates, got {wish.choice_share}")
-    return Terms(wish.promise, budget, wish.clip, noise, choice, wish.loss_bound, wish.participations)
+        raise ValueError(
+            f"choice_share, questions: expected what leaves something for updates, got {wish.choice_share} and "
+            f"{wish.questions} of {wish.question_epsilon:g} each; take less, or a larger epsilon"
+        )
+    return Terms(
+        wish.promise, budget, wish.clip, noise, choice, wish.loss_bound, wish.participations, wish.questions,
+        wish.question_epsilon,
+    )  # fmt: skip
 
 
 def paper_terms(sigma: float, clip: float, noise: PaperNoise, participants: int) -> Terms:

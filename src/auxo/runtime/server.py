@@ -24,6 +24,7 @@ from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.core.validation import Reason
+from auxo.core.words import possible_gain, possible_label, possible_sketch
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
 from auxo.protocol.notes import NO_JUDGEMENT, TrialsSeen, renamed, why_no_partition
@@ -492,6 +493,9 @@ def _possible(task: Task, answer: Answer, names: Sequence[CohortId], n_params: i
         judged=_judged(task.ask, answer.judged),
         judged_by=_count(answer.judged_by),
         centres=None,
+        sketch=possible_sketch(answer.sketch),
+        label=possible_label(answer.label),
+        gain=possible_gain(answer.gain),
     )
 
 
@@ -536,9 +540,8 @@ def _said(answer: Answer) -> tuple[object, ...]:
     """Return all that an answer says, so that what is no number equals itself; what is no array equals nothing."""
     update: object = answer.update
     array = (update.dtype, update.tobytes()) if isinstance(update, np.ndarray) else (object(),)
-    return *array, repr(
-        (answer.examples, answer.model, answer.loss, answer.squared_loss, answer.judged, answer.judged_by)
-    )
+    judged, words = (answer.judged, answer.judged_by), (answer.sketch, answer.label, answer.gain)
+    return *array, repr((answer.examples, answer.model, answer.loss, answer.squared_loss, judged, words))
 
 
 def _names(offered: tuple[CohortId, ...], state: CohortState) -> tuple[CohortId, ...]:

@@ -2,7 +2,8 @@
 
 A round goes aggregate -> cluster -> reward -> verdict. A cohort is `Pooling`: it trains its model, gathers fingerprints
 and looks at them; or it is `OnTrial`: branches move in the shadow of its model, and judges decide. Of clients nothing
-outlives a round but marks of who has taken part in a pool or a trial. docs/departures.md says where and why this
+outlives a round but marks of who has taken part in a pool or a trial. Where updates must not tell who is alike, clients
+say a few private words instead, and private_search.py has these two phases. docs/departures.md says where and why this
 departs from the paper, rule by rule; algorithms/paper.py has the rules as they are printed.
 """
 
@@ -13,7 +14,10 @@ import numpy as np
 from auxo.algorithms.auxo.gate import Gate
 from auxo.algorithms.auxo.judges import seals
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling, first_look
-from auxo.algorithms.auxo.settings import ClusteringSettings, TrialSettings
+from auxo.algorithms.auxo.private_search import PrivateSearch
+from auxo.algorithms.auxo.private_trial import PrivateTrial
+from auxo.algorithms.auxo.settings import ClusteringSettings, SketchSettings, TrialSettings
+from auxo.algorithms.auxo.sketch_pool import SketchPool
 from auxo.algorithms.auxo.trial import IntoShadows, OnTrial, labelled
 from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import AffinitySettings
@@ -36,7 +40,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Admission, AdmitAll, Gathered
 from auxo.core.lost_clients import all_have_left, compare_leaves, of_own_model, own_answers, tell_places
 from auxo.core.matching import ByRequest, Matching
-from auxo.core.own_state import own
+from auxo.core.own_state import OwnState, own
 from auxo.core.partition import Keep
 from auxo.core.rewards import RewardSettings
 from auxo.core.settings import checked, setting
@@ -55,6 +59,7 @@ class Auxo:
     clustering: ClusteringSettings = field(default_factory=ClusteringSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     trial: TrialSettings = field(default_factory=TrialSettings)
+    sketches: SketchSettings = field(default_factory=SketchSettings)
     late_feedback: bool = setting(
         True,
         "Participants that finish after the round has closed still learn how they fitted.",
@@ -74,7 +79,7 @@ class Auxo:
         "Participants of a cohort: in proportion to its believed members, or equal for all (the paper's rule).",
     )
 
-    own_states = (Pooling, OnTrial, Claims)
+    own_states = (Pooling, OnTrial, Claims, SketchPool, PrivateTrial)
 
     def why_no_partition(self, participants: int, rounds: int) -> str | None:
         """Return what is missing: participants for two cohorts, or rounds for a pool and a trial."""
@@ -105,8 +110,10 @@ class Auxo:
         """Return one model for everybody."""
         return Start((initial(0),))
 
-    def memory(self, parent: CohortState | None) -> Pooling:
+    def memory(self, parent: CohortState | None) -> Pooling | SketchPool:
         """Return that nothing is known of a new cohort; a child rests, for what it comes from was on trial."""
+        if self.clustering.reads == "sketches":
+            return self._private.memory(parent)
         if parent is None:
             return Pooling()
         return Pooling.of_child(own(Pooling, parent.memory), parent.round)
@@ -126,7 +133,7 @@ class Auxo:
         phase = opening.state.memory
         if isinstance(phase, OnTrial):
             return phase.plan(opening, plan, self.trial)
-        return plan
+        return self._private.plan(opening, plan)
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
@@ -135,9 +142,12 @@ class Auxo:
     def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
         gated: Admission = AdmitAll()
-        if not self.admit_misfits and closing.outlook.cohorts > 1:
+        reads_updates = self.clustering.reads == "updates"  # else nothing is told from them, nor who fits
+        if reads_updates and not self.admit_misfits and closing.outlook.cohorts > 1:
             gated = Gate(self.rewards, own(Claims, closing.participants.notes).known)
-        return IntoShadows(phase, len(closing.models), gated) if isinstance(phase, OnTrial) else gated
+        if isinstance(phase, OnTrial):
+            return IntoShadows(phase, len(closing.models), gated)
+        return self._private.admission(closing, gated)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -149,16 +159,19 @@ class Auxo:
         if any(movement is not None for movement in own_movements):
             if isinstance(phase, OnTrial):
                 outcome = self._close_trial(closing, mine, aggregator, phase)
+            elif isinstance(phase, SketchPool | PrivateTrial):
+                outcome = self._private.close(closing, mine, aggregator, self._rate_scale(closing), rng)
             else:
                 outcome = self._close_pooling(closing, mine, aggregator, own(Pooling, phase), rng)
         if outcome is None:
-            generation = phase.generation if isinstance(phase, OnTrial) else own(Pooling, phase).trials
-            outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, generation)
+            outcome = all_have_left(closing, gathered, aggregator, self.clustering.clusters, _generation(phase))
         return None if outcome is None else tell_places(closing, gathered, outcome, self._sorted(closing, gathered))
 
     def _sorted(self, closing: Closing, gathered: Gathered) -> IntArray | None:
         """Return the place that each answer's update names, see `Sorting`; None: updates do not tell places here."""
         phase = closing.states[0].memory
+        if isinstance(phase, SketchPool | PrivateTrial):
+            return None
         sorting = (phase.resumes if isinstance(phase, OnTrial) else own(Pooling, phase)).sorting
         if sorting is None:
             return None
@@ -238,8 +251,19 @@ class Auxo:
             ),
         )
 
+    @property
+    def _private(self) -> PrivateSearch:
+        return PrivateSearch(self.clustering, self.trial, self.sketches)
+
     def _rate_scale(self, closing: Closing) -> float:
         return rate_scale(self.rate_scaling, closing.share, closing.outlook.total_participants)
+
+
+def _generation(phase: OwnState) -> int:
+    """Return what labels that are given now are of."""
+    if isinstance(phase, OnTrial | SketchPool | PrivateTrial):
+        return phase.generation
+    return own(Pooling, phase).trials
 
 
 def _prints(gathered: Gathered, rows: IntArray) -> Prints:

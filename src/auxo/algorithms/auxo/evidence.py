@@ -27,12 +27,12 @@ from auxo.core.types import BoolArray, FloatArray, IntArray
 OWN = 0
 """Place of the cohort's own model among those that are judged; branches follow."""
 
-_BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
+BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
 _CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
 _DEVIATIONS = 2.0  # of their mean, by which gains have to be clear of zero; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
-_MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
+MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 _ABOUT_ONE = 0.999  # a chance from which on a bet on all gains is taken to be lost by half: there its sum cancels out
 
@@ -135,7 +135,7 @@ class Evidence:
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
         room = (len(branches), models)
-        log_stakes, widest = np.zeros((*room, len(_BETS))), np.zeros(room)
+        log_stakes, widest = np.zeros((*room, len(BETS))), np.zeros(room)
         return Evidence(Said.none(models), places, everybody, log_stakes, widest, stake=stake)
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
@@ -158,10 +158,10 @@ class Evidence:
         # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
         # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
         scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
-        won = np.log1p(_BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
+        won = np.log1p(BETS[:, None] * np.clip(gains / scale, -1.0, 1.0)[:, :, None, :]).sum(axis=3)
         return replace(
             heard,
-            log_stakes=np.minimum(self.log_stakes + won, _MOST_LOG),
+            log_stakes=np.minimum(self.log_stakes + won, MOST_LOG),
             widest=np.maximum(self.widest, np.abs(gains).max(axis=2)),
         )
 
@@ -211,8 +211,8 @@ class Evidence:
         gains = heard.gains(self.usual, models, self.single)
         # As good as so many samples of one client would be.
         samples = len(gains) ** 2 / float((1 / np.maximum(heard.samples, 1.0)).sum())
-        of_samples = samples * (_BETS * gains.mean() - _BETS**2 / 2)
-        of_clients = np.log1p(_BETS[:, None] * gains[None, :]).sum(axis=1)
+        of_samples = samples * (BETS * gains.mean() - BETS**2 / 2)
+        of_clients = np.log1p(BETS[:, None] * gains[None, :]).sum(axis=1)
         spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
         errors = (spread, heard.error(self.usual, models, self.single))
         by_errors = [_calibrated(_chance(gains.mean(), error, len(gains) - 1)) for error in errors]
@@ -278,7 +278,7 @@ def _calibrated(chance: float) -> float:
 
     It is the mean of all bets ``k * chance ** (k - 1)`` with k between 0 and 1.
     """
-    least = max(chance, float(np.exp(-_MOST_LOG)))
+    least = max(chance, float(np.exp(-MOST_LOG)))
     log = np.log(least)
     return 0.5 if least > _ABOUT_ONE else float((1 - least + least * log) / (least * log**2))
 
@@ -320,4 +320,4 @@ def _or_infinite(losses: FloatArray) -> FloatArray:
 
 
 def _mean_of_exp(logs: FloatArray) -> float:
-    return float(np.exp(np.minimum(logs, _MOST_LOG)).mean())
+    return float(np.exp(np.minimum(logs, MOST_LOG)).mean())

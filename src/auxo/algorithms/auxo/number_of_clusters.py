@@ -77,11 +77,11 @@ def kmeans(points: FloatArray, number: int, starts: int, rng: np.random.Generato
 def _spread_out(points: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
     """Return some of the points, each drawn by its squared distance from those before."""
     chosen = [int(rng.integers(len(points)))]
-    apart = _squares(points, points[chosen])[:, 0]
+    apart = squared_distances(points, points[chosen])[:, 0]
     while len(chosen) < number:
         drawn = int(np.searchsorted(np.cumsum(apart), rng.random() * apart.sum()))
         chosen.append(min(drawn, len(points) - 1))
-        apart = np.minimum(apart, _squares(points, points[chosen[-1:]])[:, 0])
+        apart = np.minimum(apart, squared_distances(points, points[chosen[-1:]])[:, 0])
     return points[chosen]
 
 
@@ -89,18 +89,18 @@ def _kmeans(points: FloatArray, centres: FloatArray) -> tuple[FloatArray, IntArr
     """Return centres, labels and the squared distances that are left, from these centres on."""
     enough = _TOLERANCE * float(points.var(axis=0).mean())
     for _ in range(_MOST_STEPS):
-        belongs = _squares(points, centres).argmin(axis=1)[:, None] == np.arange(len(centres))[None, :]
+        belongs = squared_distances(points, centres).argmin(axis=1)[:, None] == np.arange(len(centres))[None, :]
         members = belongs.sum(axis=0)[:, None]
         moved = np.where(members > 0, belongs.T.astype(np.float64) @ points / np.maximum(members, 1), centres)
         far = float(((moved - centres) ** 2).sum())
         centres = moved
         if far <= enough:
             break
-    squares = _squares(points, centres)
+    squares = squared_distances(points, centres)
     return centres, squares.argmin(axis=1), float(squares.min(axis=1).sum())
 
 
-def _squares(points: FloatArray, centres: FloatArray) -> FloatArray:
+def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
     """Return (points, centres) squared distances."""
     within = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
     return np.asarray(np.maximum(within - 2 * points @ centres.T, 0.0))
@@ -151,4 +151,4 @@ def _explained(points: FloatArray, first: BoolArray, clusters: int, rng: np.rand
     known, others = points[first], points[~first]
     centres, _ = kmeans(known, clusters, _STARTS, rng)
     total = ((others - known.mean(axis=0)) ** 2).sum()
-    return float(1 - _squares(others, centres).min(axis=1).sum() / total) if total > 0 else 0.0
+    return float(1 - squared_distances(others, centres).min(axis=1).sum() / total) if total > 0 else 0.0

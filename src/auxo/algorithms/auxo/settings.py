@@ -5,9 +5,9 @@
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
-from auxo.core.settings import Bounds, PositiveInt, ProperFraction, checked, setting
+from auxo.core.settings import Bounds, NonNegativeFloat, PositiveInt, ProperFraction, checked, setting
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class ClusteringSettings:
         3,
         "Rounds whose updates are looked at for the first time; twice as many each time that nothing came of it. "
         "The paper looks at one. Our choice.",
+    )
+    reads: Literal["updates", "sketches"] = setting(
+        "updates",
+        "What groups are looked for in: clients' updates, or the private sketches of these that they send besides.",
     )
     pool_most: PositiveInt = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
 
@@ -50,3 +54,27 @@ class TrialSettings:
         "Most judges of a round on trial. Where fewer than twice as many clients would be new to a trial by then, "
         "everybody judges, by one half of its samples, and trains on the other half meanwhile. Our choice.",
     )
+
+
+@dataclass(frozen=True)
+@checked
+class SketchSettings:
+    """What clients are asked to say of themselves, and at what price, where groups are looked for in sketches."""
+
+    width: Annotated[int, Bounds(ge=2)] = setting(
+        32, "Numbers in a sketch: fewer bear less noise, more tell clients better apart."
+    )
+    epsilon: NonNegativeFloat = setting(
+        4.0, "Price of a sketch, once for each question; 0: sketches are sent as they are. Our choice."
+    )
+    label_epsilon: NonNegativeFloat = setting(
+        2.0, "Price of the number of the nearest centre, once for each question; 0: as it is. Our choice."
+    )
+    gain_epsilon: NonNegativeFloat = setting(
+        4.0, "Price of a judge's one word, once for each question; 0: as it is. Our choice."
+    )
+    judges: PositiveInt = setting(
+        200,
+        "Most judges of a round on trial; more than of those who tell losses, for one word says less. Our choice.",
+    )
+    pool_most: PositiveInt = setting(20_000, "Most sketches that are kept: 2.5 MB of them; our choice.")
