@@ -13,12 +13,12 @@ from auxo.core.affinity import (
     FeedbackColumns,
     Requests,
     learn,
-    observe,
     request,
 )
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
 from auxo.core.client_mod import ClientMod, said_through, through
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.proofs import observe
 from auxo.core.rng import stream
 from auxo.core.types import ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
