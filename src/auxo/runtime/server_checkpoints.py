@@ -98,9 +98,9 @@ class ServerCheckpoints:
             more = {name.removeprefix(_MORE): array for name, array in kept.arrays.items() if name.startswith(_MORE)}
             return RestoredWith(kept.about, more)
 
+        found = self._recorder.find(read)
         if self.signed:
             server.sign_with(keys_in(self.folder))
-        found = self._recorder.find(read)
         self._bans.update(server)
         return found
 
