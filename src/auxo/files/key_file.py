@@ -45,7 +45,7 @@ def keys_in(directory: Path) -> tuple[Key, ...]:
     if mode & ~_OWNER_ONLY:
         raise FileError(
             f"{path}: expected that its owner alone can read it (mode 0600), got {mode:04o}: whoever has read it can "
-            "sign; rotate the key (`auxo bans rotate-key`), then chmod 600 it"
+            "sign; delete it, or rotate the keys and chmod 600 it"
         )
     return _parsed(path, text)
 

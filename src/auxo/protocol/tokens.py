@@ -179,7 +179,7 @@ class UsedTokens:
 
     def after(self, used: Iterable[tuple[int, int]], now: int) -> "UsedTokens":
         """Return these and some more, each with the round in which it expires, without those that have expired."""
-        held = dict(zip(self.digests.tolist(), self.expires.tolist(), strict=True)) | dict(used)
-        stay = sorted((digest, expires) for digest, expires in held.items() if expires > now)
-        digests, expires = zip(*stay, strict=True) if stay else ((), ())
-        return UsedTokens(np.array(digests, dtype=np.int64), np.array(expires, dtype=np.int64))
+        more = np.array(list(dict(used).items()), dtype=np.int64).reshape(-1, 2)
+        digests, first = np.unique(np.concatenate((more[:, 0], self.digests)), return_index=True)
+        expires = np.concatenate((more[:, 1], self.expires))[first]
+        return UsedTokens(digests[expires > now], expires[expires > now])
