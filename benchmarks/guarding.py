@@ -109,7 +109,7 @@ def main() -> None:
             results = [
                 devices[int(task.client)].do(
                     task, server.weights, loss, train, x[int(task.client)], y[int(task.client)]
-                )  # type: ignore[misc]
+                )
                 for task in tasks
             ]
             training_s += (time.perf_counter() - began_s) / max(len(tasks), 1)
@@ -121,8 +121,8 @@ def main() -> None:
                 devices[int(feedback.client)].receive(feedback)
     whole_s = server_s + training_s
     print(
-        f"{answered} participations in {len(server.tree.leaves)} cohorts: signing and guarding {clock.took_s:.2f} s, the "
-        f"server {server_s:.2f} s, one client's training in each round {training_s:.2f} s; "
+        f"{answered} participations in {len(server.tree.leaves)} cohorts: signing and guarding {clock.took_s:.2f} s, "
+        f"the server {server_s:.2f} s, one client's training in each round {training_s:.2f} s; "
         f"{100 * clock.took_s / whole_s:.1f} % of a round where all else is instant, "
         f"{1e6 * clock.took_s / answered:.0f} microseconds for each participation"
     )

@@ -12,19 +12,18 @@ from auxo.core.guard import Shown
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState, own
 from auxo.core.rng import stream
-from auxo.core.types import CohortId, FloatArray
+from auxo.core.types import CohortId
+from auxo.core.validation import Reason
 from auxo.core.watchful import Watched, Watchful
 
 COHORT, MEMBERS, LIAR = CohortId("0.1"), 20, 99
 GUARD = Watchful()
 
 
-def shown(
-    number: int, claimed: float, observed: float, *, forged: bool = False, rewards: FloatArray | None = None
-) -> Shown:
+def shown(number: int, claimed: float, observed: float, *, forged: bool = False) -> Shown:
     """Return a round of members that claim about what is observed of them, and of one more."""
     rng = stream(0, "round", number)
-    seen = 0.15 + 0.1 * rng.standard_normal(MEMBERS) if rewards is None else rewards
+    seen = 0.15 + 0.1 * rng.standard_normal(MEMBERS)
     clients = np.append(np.arange(MEMBERS), LIAR)
     return Shown(
         cohort=COHORT,
@@ -49,7 +48,7 @@ def after(rounds: int, claimed: float, observed: float, guard: Watchful = GUARD,
 def refused(state: OwnState, guard: Watchful = GUARD) -> list[int]:
     clients = np.array([3, LIAR])
     asked = CheckIns(clients, Requests.silent(CohortTree(), np.zeros(2, dtype=np.int64)))
-    return clients[guard.admit(state, asked).rows].tolist()
+    return [int(client) for client in clients[guard.admit(state, asked).rows]]
 
 
 def test_who_claims_what_is_not_observed_is_banned_at_the_third_time_with_evidence() -> None:
@@ -94,7 +93,7 @@ def test_who_is_suspect_vouches_for_nobody() -> None:
 def test_no_updates_are_strikes_unless_it_is_everybody() -> None:
     """Fault 11: who sends no numbers gets a strike, and is not banned at once."""
     some = replace(shown(1, np.nan, np.nan), rejected=((2, "NON_FINITE"),))
-    everybody = tuple((row, "NON_FINITE") for row in range(MEMBERS))
+    everybody: tuple[tuple[int, Reason], ...] = tuple((row, "NON_FINITE") for row in range(MEMBERS))
     nobody = np.zeros(MEMBERS + 1, dtype=np.bool_)
     all_bad = replace(some, rejected=everybody, answered=nobody)
     long = replace(some, rejected=((2, "UNUSUAL_LENGTH"),))

@@ -35,11 +35,11 @@ def played(loops: int = 8) -> Loop:
 
 def proofs_of(server: Server, check_ins: list[CheckIn]) -> list[int]:
     """Return what the server finds proved of check-ins, by client."""
-    found = {
-        int(one.client): int(proof)
-        for here in server.match(check_ins).values()
-        for one, proof in zip(here, here.columns.requests.proof if len(here) else (), strict=True)
-    }
+    found = dict[int, int]()
+    for here in server.match(check_ins).values():
+        proof = here.columns.requests.proof
+        assert proof is not None
+        found |= {int(one.client): value for one, value in zip(here, proof.tolist(), strict=True)}
     return [found[number] for number in sorted(found)]
 
 
