@@ -19,7 +19,7 @@ EXAMPLES = examples(
     "auxo list aggregators --json",
 )
 
-PartKind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "models", "populations"]
+PartKind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "guards", "models", "populations"]
 
 _WHERE = {
     **{kind: registry.set_by for kind, registry in KINDS.items()},
@@ -51,8 +51,8 @@ def list_parts(
 ) -> None:
     """List what a configuration can name: methods and other parts, models, populations.
 
-    KIND is one of methods, aggregators, selectors, clients, personalisers, models and populations; without it all are
-    listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
+    KIND is one of methods, aggregators, selectors, clients, personalisers, guards, models and populations; without it
+    all are listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
     settings are the section of their name.
     """
     kinds = list(_WHERE) if kind is None else [kind]

@@ -2,15 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, Requests, learn, request
+from auxo.core.affinity import (
+    FOLDS,
+    AffinityRecords,
+    AffinitySettings,
+    FeedbackColumns,
+    Requests,
+    learn,
+    request,
+)
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
 from auxo.core.client_mod import ClientMod, said_through, through
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.folds import part_of
+from auxo.core.proofs import observe
 from auxo.core.rng import stream
 from auxo.core.types import ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
@@ -32,6 +41,7 @@ class ClientRecord:
     federation: str = ""  # whose feedback it has had; "": nobody's, or of one that does not say
     rounds: Mapping[CohortId, int] = field(default_factory=dict)  # the last of each cohort that it has had feedback to
     token: str = ""  # the last that it was given
+    observed: AffinityRecords | None = None  # one row, what the token says; None: the server signs nothing
 
     def __post_init__(self) -> None:
         if self.affinity is not None and len(self.affinity.heard) != 1:
@@ -54,6 +64,19 @@ def check_in_of(client: ClientId, asked: Requests) -> CheckIn:
 
 
 _PARTS = 32  # of what a client judges by, which tell how much its samples differ; our choice
+
+
+def feedback_columns(feedback: AffinityFeedback) -> FeedbackColumns:
+    """Return feedback to a client, in one row."""
+    return FeedbackColumns(
+        cohort=feedback.cohort,
+        tree=feedback.tree,
+        instant_reward=np.array([np.nan if feedback.instant_reward is None else feedback.instant_reward]),
+        similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
+        fold=np.array([-1 if feedback.fold is None else feedback.fold]),
+        generation=feedback.generation,
+        placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
+    )
 
 
 class Column(Protocol):
@@ -121,13 +144,11 @@ class _OwnDevice(OneClient):
         if found is None or part != "kept out":
             return None if found is None else Losses(found)
         by = list(self.validation) or self._some(asks[0].half(part))
-        samples = len(by[0])  # type: ignore[arg-type]  # a part of a column has a length, too
+        samples = len(by[0])
         size = max(1, samples // _PARTS)
-        parts = [
-            [_taken(column, np.arange(at, at + size)) for column in by] for at in range(0, samples - size + 1, size)
-        ]  # type: ignore[arg-type]
-        each = np.array([float(self.loss(self._model(model), *one)) for one in parts])
-        return Losses(found, samples=np.array([samples]), each=[each])
+        starts = range(0, samples - size + 1, size)
+        each = [float(self.loss(self._model(model), *(column[at : at + size] for column in by))) for at in starts]
+        return Losses(found, samples=np.array([samples]), each=[np.array(each)])
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray | None:
         """Return the mean score likewise."""
@@ -164,18 +185,19 @@ class _OwnDevice(OneClient):
         some = self.validation if self.validation and part == "kept out" else self._some(ask.half(part))
         return np.array([float(function(self._model(model), *some))])
 
-    def _some(self, fold: int | None) -> list[object]:
+    def _some(self, fold: int | None) -> list[Column]:
         """Return a part of the samples, see `auxo.core.folds`; None: all of them."""
         if fold is None:
-            return [column[:] for column in self.columns]
+            return list(self.columns)
         mine = part_of(fold, len(self.columns[0]))
         return [_taken(column, mine) for column in self.columns]
 
 
-def _taken(column: Column, rows: IntArray) -> object:
+def _taken(column: Column, rows: IntArray) -> Column:
     """Return some samples of a column: of a table by its rows, of a list one by one."""
-    by_row = getattr(column, "iloc", column)
-    return by_row[rows] if hasattr(column, "shape") else [column[row] for row in rows.tolist()]
+    by_row: Any = getattr(column, "iloc", column)
+    some: Column = by_row[rows] if hasattr(column, "shape") else [by_row[row] for row in rows.tolist()]
+    return some
 
 
 class Client:
@@ -221,7 +243,7 @@ class Client:
         affinity, asked = self._record.affinity, Requests.silent(CohortTree(), np.zeros(1, dtype=np.int64))
         if affinity is not None:
             rng = stream(self._seed, "client", self.client, self._record.check_ins) if explore else None
-            asked = request(affinity, self._settings, rng)
+            asked = self._as_signed(request(affinity, self._settings, rng))
         number = np.array([client_number(self.client)], dtype=np.int64)
         check_in = check_in_of(self.client, said_through(self._mods, number, asked))
         if check_in.request is None or not self._record.token:
@@ -295,22 +317,30 @@ class Client:
             return
         affinity = self._record.affinity or AffinityRecords.empty(1, len(feedback.similarity))
         self._check(feedback, affinity)
-        columns = FeedbackColumns(
-            cohort=feedback.cohort,
-            tree=feedback.tree,
-            instant_reward=np.array([np.nan if feedback.instant_reward is None else feedback.instant_reward]),
-            similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
-            fold=np.array([-1 if feedback.fold is None else feedback.fold]),
-            generation=feedback.generation,
-            placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
-        )
+        columns = feedback_columns(feedback)
         self._record = replace(
             self._record,
             affinity=learn(affinity, columns, self._settings),
             federation=feedback.federation,
             rounds={**self._record.rounds, feedback.cohort: feedback.round},
             token=feedback.token or self._record.token,
+            observed=self._observed(feedback, columns),
         )
+
+    def _observed(self, feedback: AffinityFeedback, columns: FeedbackColumns) -> AffinityRecords | None:
+        """Return what a new token says: the server has made it of the one that this client has brought along."""
+        if not feedback.token:
+            return self._record.observed
+        before = self._record.observed or AffinityRecords.empty(1, len(feedback.similarity))
+        return observe(before, columns, self._settings)
+
+    def _as_signed(self, asked: Requests) -> Requests:
+        """Return a request that claims the reward which the token says, and not what this client has made of it."""
+        observed, place = self._record.observed, int(asked.cohort[0])
+        if observed is None or place < 0:
+            return asked
+        known = place < len(observed.tree.cohorts)
+        return replace(asked, reward=observed.reward[:, place] if known else np.zeros(1))
 
     def record_to_bytes(self) -> bytes:
         """Return the record for the device to keep."""

@@ -27,7 +27,8 @@ def local_positions(data: FederatedData, job: Job) -> IntArray:
     """
     _check(job.ask.fold)
     owned = data.train.of(job.client_row)
-    return owned.start + part_of(job.ask.fold, owned.stop - owned.start)
+    places = part_of(job.ask.fold, owned.stop - owned.start)
+    return np.asarray(owned.start + places)
 
 
 def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTraining, seed: int) -> list[IntArray]:

@@ -1,0 +1,132 @@
+"""What do signed claims and a guard cost a server, as a share of the rounds of the same run?
+
+    python benchmarks/guarding.py --participants 200 --rounds 30
+
+A federation in one process: every client trains a softmax regression on its own samples, and a `Server` signs, verifies
+and guards. The time that a round takes is that of the server's functions and of one client's training: clients train
+side by side, and what they wait for on the network is left out, so that the share is larger than it is anywhere.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from auxo import Auxo, Client, Server
+from auxo.core.rng import stream
+from auxo.core.watchful import Watchful
+from auxo.files.key_file import Key
+from auxo.protocol.messages import Task, TaskFailure, TaskResult
+from auxo.runtime.signing import Signing
+
+_FEATURES, _CLASSES, _SAMPLES, _EPOCHS = 784, 10, 100, 5
+
+
+class Clock:
+    """Adds up how long some functions take."""
+
+    def __init__(self) -> None:
+        self.took_s = 0.0
+
+    def timed(self, kind: type, *names: str) -> None:
+        """Have the methods of a class take note of their time."""
+        for name in names:
+            setattr(kind, name, self._around(getattr(kind, name)))
+
+    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def around(*given: Any, **named: Any) -> Any:
+            began_s = time.perf_counter()
+            try:
+                return function(*given, **named)
+            finally:
+                self.took_s += time.perf_counter() - began_s
+
+        return around
+
+
+def train(weights: Any, x: Any, y: Any) -> Any:
+    """Return what some epochs of SGD in batches of ten change."""
+    model = np.asarray(weights, dtype=np.float32).reshape(_FEATURES, _CLASSES).copy()
+    for _ in range(_EPOCHS):
+        for begin in range(0, len(x), 10):
+            some, labels = x[begin : begin + 10], y[begin : begin + 10]
+            scores = some @ model
+            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
+            shares[np.arange(len(labels)), labels] -= 1
+            model -= 0.1 * some.T @ shares / len(labels)
+    return model.ravel() - np.asarray(weights).ravel()
+
+
+def loss(weights: Any, x: Any, y: Any) -> float:
+    """Return the mean cross entropy."""
+    scores = x @ np.asarray(weights).reshape(_FEATURES, _CLASSES)
+    scores -= scores.max(axis=1, keepdims=True)
+    return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]))
+
+
+def done(client: Client, task: Task, server: Server, x: Any, y: Any) -> TaskResult | TaskFailure:
+    """Return what a client answers."""
+    row = int(task.client)
+    return client.do(task, server.weights, loss, train, x[row], y[row])
+
+
+def main() -> None:
+    """Run it, and print the shares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--participants", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=30)
+    arguments = parser.parse_args()
+    clients = 3 * arguments.participants
+    rng = stream(0, "samples")
+    x = rng.standard_normal((clients, _SAMPLES, _FEATURES)).astype(np.float32)
+    y = (x[..., :_CLASSES].argmax(axis=2) + (np.arange(clients) % 2)[:, None] * 5) % _CLASSES
+    server = Server(
+        np.zeros(_FEATURES * _CLASSES),
+        participants=arguments.participants,
+        rounds=arguments.rounds,
+        method=Auxo(),
+        guard=Watchful(),
+    )
+    server.sign_with([Key("5c" * 32)])
+    clock = Clock()
+    clock.timed(Signing, "with_proofs", "given")
+    clock.timed(Watchful, "admit", "strike", "are_suspect")
+    devices = [Client(number) for number in range(clients)]
+    server_s, training_s, answered = 0.0, 0.0, 0
+    while not server.is_over:
+        check_ins = [client.check_in() for client in devices]
+        began_s = time.perf_counter()
+        matched = server.match(check_ins)
+        server_s += time.perf_counter() - began_s
+        for cohort, here in matched.items():
+            began_s = time.perf_counter()
+            tasks: list[Task] = server.open_round(cohort, here)
+            server_s += time.perf_counter() - began_s
+            began_s = time.perf_counter()
+            results = [
+                devices[int(task.client)].do(
+                    task, server.weights, loss, train, x[int(task.client)], y[int(task.client)]
+                )
+                for task in tasks
+            ]
+            training_s += (time.perf_counter() - began_s) / max(len(tasks), 1)
+            answered += len(tasks)
+            began_s = time.perf_counter()
+            told = server.close_round(cohort, results)
+            server_s += time.perf_counter() - began_s
+            for feedback in told:
+                devices[int(feedback.client)].receive(feedback)
+    whole_s = server_s + training_s
+    print(
+        f"{answered} participations in {len(server.tree.leaves)} cohorts: signing and guarding {clock.took_s:.2f} s, "
+        f"the server {server_s:.2f} s, one client's training in each round {training_s:.2f} s; "
+        f"{100 * clock.took_s / whole_s:.1f} % of a round where all else is instant, "
+        f"{1e6 * clock.took_s / answered:.0f} microseconds for each participation"
+    )
+
+
+if __name__ == "__main__":
+    main()
