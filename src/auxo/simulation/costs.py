@@ -46,7 +46,7 @@ def work_of(
     compared = asks.compared(len(participants.offered))
     tries = np.where(compared > 1, compared, int(asks_for_loss))
     judged = np.where(samples > 1, samples, 0)  # by one part and chosen by the other, see `auxo.core.asking.Part`
-    tried: IntArray = own * tries + judged * _judged(participants)
+    tried = (own * tries + judged * _judged(participants)).astype(np.int64)
     return Work(trained, tried, downloads, uploads)
 
 
