@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +77,8 @@ def _corrupted(share: float) -> Condition:
 
 
 def _lost(share: float) -> Condition:
-    return Condition(f"{share:.0%} lost", (f"devices.forgets={share}",), methods=METHODS if share == 0 else ("auxo",))
+    settings = (f"devices.forgets={share}",) if share else ()
+    return Condition(f"{share:.0%} lost", settings, methods=("auxo",) if share else METHODS)
 
 
 def _attack(name: str, kinds: str, *settings: str, target: str = "own") -> Iterator[Condition]:
@@ -118,7 +119,7 @@ def _liars(share: float) -> Iterator[Condition]:
 FIGURES: Mapping[str, Figure] = {
     "corrupted": Figure(tuple(map(_corrupted, (0.0, 0.05, 0.1, 0.15))), ("concept", "writers")),
     "affinity-loss": Figure(tuple(map(_lost, (0.0, 0.05, 0.1, 0.2))), ("concept", "writers")),
-    "attackers": Figure(tuple(_attacks()), ("concept",)),
+    "attackers": Figure(tuple(_attacks()), ("rotation-skew",)),
     "judges": Figure(
         tuple(one for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4) for one in _liars(share)),
         (*NOTHING_TO_PART, *SOMETHING_TO_PART),
@@ -140,6 +141,11 @@ class Cell:
     def key(self) -> tuple[str, str, str, str, str, int]:
         """Return what a record of it is known by."""
         return self.figure, self.condition.name, self.condition.defence, self.population, self.method, self.seed
+
+    @property
+    def run(self) -> tuple[tuple[str, ...], float, str, str, int]:
+        """Return what it follows from: two figures may have the same run."""
+        return self.condition.settings, self.condition.share, self.population, self.method, self.seed
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only on these populations")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="run only these methods")
     parser.add_argument("--conditions", nargs="+", metavar="NAME", help="run only conditions of these names")
+    parser.add_argument("--defences", nargs="+", choices=DEFENCES, metavar="NAME", help='only with these; "": none')
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many (default: {SEEDS})")
     parser.add_argument(
         "--first-seed", type=int, default=0, help="the first of them; from 100 on to choose settings by"
@@ -300,18 +307,32 @@ def main(argv: Sequence[str]) -> None:
     cells = cells_of(arguments.figure, populations, arguments.methods, seeds)
     if arguments.conditions:
         cells = [cell for cell in cells if cell.condition.name in arguments.conditions]
+    if arguments.defences is not None:
+        cells = [cell for cell in cells if cell.condition.defence in arguments.defences]
     read = json_reader(tuple[Record, ...])
     done = {one.key: one for one in read(path.read_bytes())} if arguments.update and path.is_file() else {}
+    every = [cell for name in FIGURES for cell in cells_of(name, populations, METHODS, seeds)]
+    runs = {cell.run: done[cell.key] for cell in every if cell.key in done}
+    for cell in cells:
+        if cell.key not in done and cell.run in runs:  # of another figure
+            done[cell.key] = replace(
+                runs[cell.run],
+                figure=cell.figure,
+                condition=cell.condition.name,
+                defence=cell.condition.defence,
+            )
     missing = [cell for cell in cells if cell.key not in done]
     path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write() -> None:
+        text = json.dumps([asdict(done[key]) for key in sorted(done, key=_place)], indent=1)
+        write_whole(path, f"{text}\n".encode())
+
     try:
+        write()
         for record in run_cells(missing, folder, arguments.jobs, console):
             done[record.key] = record
-            # Others may have written meanwhile what they have run.
-            if arguments.update and path.is_file():
-                done = {one.key: one for one in read(path.read_bytes())} | done
-            text = json.dumps([asdict(done[key]) for key in sorted(done, key=_place)], indent=1)
-            write_whole(path, f"{text}\n".encode())
+            write()
     except ConfigError as error:
         raise SystemExit(f"error: {error}") from error
     except KeyboardInterrupt:
