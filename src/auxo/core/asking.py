@@ -300,6 +300,11 @@ def do(asks: Sequence[Ask], device: Device) -> Iterator[Answer | Failure]:
         yield replace(answer, model=model, loss=losses.get(row), squared_loss=square, judged=said, judged_by=by)
 
 
+def chosen_models(asks: Sequence[Ask], device: Device) -> list[int | None]:
+    """Return the model that each would train, as `do` finds it; None where that takes losses that nobody can tell."""
+    return _chosen(_Look(asks, device))[0]
+
+
 class _Look:
     """What a batch of participants finds when it looks at its samples, model by model."""
 

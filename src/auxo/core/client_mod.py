@@ -48,6 +48,16 @@ class ModsRequests(Protocol):
         ...
 
 
+@runtime_checkable
+class AnswersOnly(Protocol):
+    """A mod that lets nothing leave a client beside answers and requests: who carries them sends nothing of its own."""
+
+    @property
+    def answers_only(self) -> bool:
+        """Return whether it is so."""
+        ...
+
+
 ClientMod = ModsAnswers | ModsRequests
 """A mod of either kind, or of both."""
 
@@ -58,6 +68,11 @@ def through(mods: Sequence[ClientMod], inner: Do = do) -> Do:
         if isinstance(mod, ModsAnswers):
             inner = partial(mod.answers, do=inner)
     return inner
+
+
+def is_sealed(mods: Sequence[ClientMod]) -> bool:
+    """Return whether nothing may leave the client beside what passes through its mods."""
+    return any(isinstance(mod, AnswersOnly) and mod.answers_only for mod in mods)
 
 
 def said_through(mods: Sequence[ClientMod], clients: IntArray, requests: Requests) -> Requests:

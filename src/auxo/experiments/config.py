@@ -27,6 +27,8 @@ from auxo.experiments.parts import (
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.models.catalogue import MODELS, ModelArgument, check_model, inputs_of
 from auxo.population.preparation import Missing
+from auxo.privacy.spent import Promise
+from auxo.privacy.terms import PAPER_FIGURES, PaperNoise, Wish
 from auxo.registry.expectation import nearest
 from auxo.registry.import_path import is_import_path
 from auxo.registry.part_settings import PartMaker
@@ -40,7 +42,7 @@ _PositiveInt = Annotated[int, Field(ge=1)]
 _PositiveFloat = Annotated[float, Field(gt=0)]
 _Fraction = Annotated[float, Field(ge=0, le=1)]
 
-_LOCAL = LocalTraining()  # it owns its defaults; a copy here would part from them
+_LOCAL, _WISH = LocalTraining(), Wish()  # they own their defaults; a copy here would part from them
 
 
 def _known_model(name: str) -> str:
@@ -348,6 +350,69 @@ class TrainingConfig(Section):
         return self
 
 
+class PrivacyConfig(Section):
+    """What clients keep to themselves: noise on all that they say, and a budget (docs/privacy.md)."""
+
+    protocol: Literal["none", "local", "paper"] = Field(
+        default="none",
+        description="local: all that a client says is charged to its budget; paper: noise on updates as in the paper, "
+        "which is no promise.",
+    )
+    promise: Promise = Field(
+        default=_WISH.promise,
+        description="What looks alike: any two data sets of a client, or two that differ in one sample. "
+        "Only with protocol = local.",
+    )
+    epsilon: _PositiveFloat = Field(
+        default=_WISH.epsilon,
+        description="Budget of a client over all its visits; with protocol = paper the figure that the paper prints.",
+    )
+    delta: float = Field(default=_WISH.delta, gt=0, lt=1, description="Chance that the budget leaves out.")
+    participations: _PositiveInt | None = Field(
+        default=None,
+        description="Visits that the budget lasts for; then a client says nothing more. Not set: twice the mean. "
+        "Only with protocol = local.",
+    )
+    clip: _PositiveFloat = Field(
+        default=_WISH.clip,
+        description="Longest update; at sample level longest gradient of a sample. Our choice.",
+    )
+    choice_share: float = Field(
+        default=_WISH.choice_share,
+        ge=0,
+        lt=1,
+        description="Share of the budget for choices among models; 0: nobody compares models. Our choice.",
+    )
+    loss_bound: _PositiveFloat = Field(
+        default=_WISH.loss_bound,
+        description="That a sample's loss counts for at most where models are compared, at sample level. Our choice.",
+    )
+    sigma: _PositiveFloat | None = Field(
+        default=None,
+        description="Noise over clip. Not set: 1.0, .77 and .6, as the paper prints for epsilon 2, 4 and 8. "
+        "Only with protocol = paper.",
+    )
+    noise: PaperNoise = Field(
+        default="per_client",
+        description="Each client adds all of the noise, or its part of what a round's participants add up to. "
+        "Only with protocol = paper.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.protocol == "paper" and self.sigma is None and self.epsilon not in PAPER_FIGURES:
+            raise ValueError(
+                "privacy.sigma: expected a number because the paper prints none for privacy.epsilon = "
+                f"{self.epsilon:g}; set it, or take an epsilon of {', '.join(f'{one:g}' for one in PAPER_FIGURES)}"
+            )
+        if self.protocol != "paper" and self.sigma is not None:
+            raise ValueError(
+                f'privacy.sigma: {self.sigma:g} is given, but privacy.protocol = "{self.protocol}"; the noise follows '
+                'from the budget: remove it, or set privacy.protocol = "paper"'
+            )
+        return self
+
+
 class AttackConfig(Section):
     """Who of the clients attacks, and how; what is reported is then how honest clients fare."""
 
@@ -434,6 +499,7 @@ class Config(Section):
     training: TrainingConfig = Field(
         default=TrainingConfig(), description="What is learned; the same for every method."
     )
+    privacy: PrivacyConfig = Field(default=PrivacyConfig(), description="What clients keep to themselves.")
     attack: AttackConfig = Field(default=AttackConfig(), description="Who of the clients attacks, and how.")
     run: RunConfig = Field(default=RunConfig(), description="How the run is carried out.")
     parts: dict[str, Any] = Field(

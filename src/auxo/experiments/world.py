@@ -5,6 +5,7 @@ from pathlib import Path
 
 from auxo.experiments.config import Config, DevicesConfig
 from auxo.experiments.config_file import ConfigError
+from auxo.experiments.private_clients import privacy_mods
 from auxo.files.errors import FileError
 from auxo.population.federated_data import FederatedData
 from auxo.runtime.engine import Engine
@@ -37,6 +38,7 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
         forgets=devices.forgets,
         sends_partial_work=sends_partial_work,
         batch_size=config.training.batch_size,
+        mods=privacy_mods(config, clients),
     )
 
 

@@ -15,7 +15,7 @@ from flwr.clientapp.typing import ClientAppCallable, Mod
 from flwr.common.constant import ErrorCode
 
 from auxo.core.asking import Answer, Ask, Failure, Losses, Part
-from auxo.core.client_mod import ClientMod, through
+from auxo.core.client_mod import ClientMod, is_sealed, through
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client, note_cohort
 from auxo.flower.legacy import how_to_migrate
@@ -43,7 +43,10 @@ LOSSES = ("eval_loss", "val_loss", "test_loss", "loss", "eval-loss", "val-loss",
 SCORES = ("eval_accuracy", "val_accuracy", "test_accuracy", "accuracy", "eval_acc", "val_acc", "test_acc")
 """Metrics that are taken for its score, where there is one: a partition has to better it as well as the loss."""
 
+_FAILED = "the app gives no reply, or an error"
+_PRIVATE = "this client is private: it answers check-ins and tasks of Auxo, and evaluates nothing for the server"
 _CHECK_IN = f"{MessageType.QUERY}.{CHECK_IN_ACTION}"
+_LOCAL_DP = "LocalDpMod"
 _HIDING = ("secaggplus_mod", "secagg_mod")
 _EXAMPLES = "num-examples"  # what Flower's strategies call them
 _PARTS = 3  # of the samples of an evaluation, one of them for the report; our choice
@@ -70,8 +73,10 @@ class NodeHalf:
             app: handles evaluations.
         """
         if not message.has_content():
-            return train(message, context)
+            return _refused(message, _PRIVATE) if self.is_sealed else train(message, context)
         asked = take_asked(message)
+        if self.is_sealed and not self._passes_mods(message, asked):
+            return _refused(message, _PRIVATE)
         is_report = self.thirds and message.metadata.message_type == MessageType.EVALUATE
         if is_report:
             message.content = RecordDict({**message.content})
@@ -81,6 +86,15 @@ class NodeHalf:
         if is_report and isinstance(returned, Message):
             reply.metadata.group_id += APART
         return reply
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether nothing may leave the node that has not passed through its mods."""
+        return is_sealed(self.mods)
+
+    def _passes_mods(self, message: Message, asked: AskedOfNode | None) -> bool:
+        """Return whether all of the reply to a message does: a check-in, or what is said of a task."""
+        return asked is not None and (message.metadata.message_type == _CHECK_IN or asked.task is not None)
 
     def _answer(
         self,
@@ -119,7 +133,8 @@ class NodeHalf:
         returned: object = reply  # as above
         if isinstance(returned, Message) and not reply.has_error():
             is_evaluation = reply.metadata.message_type == MessageType.EVALUATE
-            say_here(reply, self.trouble_in(reply) if is_evaluation else trouble)
+            words = self.trouble_in(reply) if is_evaluation else trouble
+            say_here(reply, "" if self.is_sealed else words)
         return reply
 
     def _learn(self, client: Client, asked: AskedOfNode) -> bool:
@@ -223,11 +238,18 @@ class _AppDevice(OneClient):
             self.message.content = RecordDict({**self._content, self._key: begin})
         if half is not None:
             _name(self.message.content, HALF, half)
-        reply = self.app_train(self.message, self.context)
+        try:
+            reply = self.app_train(self.message, self.context)
+        except Exception:  # the app's own code, and what it says of its samples does not leave a node that is sealed
+            if not self.half.is_sealed:
+                raise
+            LOG.exception("the app's training failed")
+            yield Failure(_FAILED)
+            return
         self._trained = _Trained(reply)
         returned: object = reply
         if not isinstance(returned, Message) or reply.has_error():
-            yield Failure("the app gives no reply, or an error")
+            yield Failure(_FAILED)
             return
         if not self.half.mods:
             yield Answer(NO_UPDATE, 0, on_all=on_all)
@@ -240,16 +262,16 @@ class _AppDevice(OneClient):
 
     def failed(self, reason: str) -> Message:
         """Return the app's reply where it says so itself, else an error."""
-        if self._trained is not None and self._trained.answer is None:
+        if self._trained is not None and self._trained.answer is None and not self.half.is_sealed:
             returned: object = self._trained.reply
             if not isinstance(returned, Message) or returned.has_error():
                 return self._trained.reply
-        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=self.message)
+        return _refused(self.message, reason)
 
     def sent(self, answer: Answer) -> Message:
         """Return the app's reply with the update and the examples of an answer."""
         assert self._trained is not None  # noqa: S101 - there is an answer
-        return self._trained.with_answer(answer)
+        return self._trained.with_answer(answer) if not self.half.is_sealed else self._trained.only(answer)
 
     def _arrays(self, place: int) -> ArrayRecord | None:
         """Return a model's arrays: the first is in the app's own record; None: it did not come."""
@@ -306,6 +328,7 @@ class _Trained:
     reply: Message
     answer: Answer | None = None  # None: nobody looks, or there is none
     before: FloatArray | None = None  # the model that it began from
+    begin: ArrayRecord | None = None  # the same as it came
 
     @staticmethod
     def of(reply: Message, begin: ArrayRecord | None) -> "_Trained":
@@ -320,7 +343,7 @@ class _Trained:
             return _Trained(reply)
         before = model.flat(begin)
         update = model.flat32([new - old for new, old in zip(floats, model.floats(begin) or [], strict=True)])
-        return _Trained(reply, Answer(update, examples), before)
+        return _Trained(reply, Answer(update, examples), before, begin)
 
     def with_answer(self, answer: Answer) -> Message:
         """Return the reply, with what the mods have made of its update and its examples."""
@@ -331,6 +354,17 @@ class _Trained:
             self.reply.content[key] = ModelArrays.of(arrays).record(self.before + answer.update, arrays)
         for record, _ in _counts(self.reply):
             record[_EXAMPLES] = answer.examples
+        return self.reply
+
+    def only(self, answer: Answer) -> Message:
+        """Return the reply with nothing in it but an answer: whole numbers among the arrays are those that came."""
+        assert self.before is not None  # noqa: S101 - a node with mods has looked
+        assert self.begin is not None  # noqa: S101
+        (key,) = self.reply.content.array_records
+        arrays = ModelArrays.of(self.begin).record(self.before + answer.update, self.begin)
+        counted = {name for name, one in self.reply.content.metric_records.items() if _EXAMPLES in one}
+        metrics = {name: MetricRecord({_EXAMPLES: answer.examples}) for name in counted}
+        self.reply.content = RecordDict({key: arrays, **metrics})
         return self.reply
 
 
@@ -355,7 +389,8 @@ class AuxoClientApp(ClientApp):
             decides nothing, and is what metrics are of; otherwise the same samples do both, and gains look too good.
         losses: names of the metric that is the mean loss, in the order in which they are looked for.
         client_mods: see `ClientMod`; they stand around all mods of Flower's, which see messages and not answers. What
-            the app's metrics say besides ``num-examples`` is the app's own, and does not pass through them.
+            the app's metrics say besides ``num-examples`` is the app's own, and does not pass through them; with
+            `auxo.privacy.local_privacy.LocalPrivacy` it does not leave, and evaluations are refused.
 
     Raises:
         TypeError: there is a ``client_fn``; the message says how to move on from it.
@@ -376,6 +411,7 @@ class AuxoClientApp(ClientApp):
         if given is not None:
             raise TypeError(how_to_migrate("client_fn"))
         _refuse_hiding(mods or [])
+        _warn_of_local_dp(mods or [], client_mods)
         super().__init__(None, mods)
         self._half = NodeHalf(halves, losses, tuple(client_mods), thirds)
 
@@ -411,6 +447,7 @@ class AuxoMod:
         """
         if app._call is not None:  # nothing else tells that it has a client_fn
             raise TypeError(how_to_migrate("client_fn"))
+        _warn_of_local_dp(getattr(app, "_mods", []), self._half.mods)
         self._app = app
 
         @app.query(CHECK_IN_ACTION)
@@ -457,6 +494,20 @@ def _name(content: RecordDict, key: str, part: int | str) -> None:
     records = content.config_records
     name = next(iter(records), "config")
     content[name] = ConfigRecord({**records.get(name, {}), key: part})
+
+
+def _refused(message: Message, reason: str) -> Message:
+    return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
+
+
+def _warn_of_local_dp(mods: list[Mod], client_mods: Sequence[ClientMod]) -> None:
+    if any(type(mod).__name__ == _LOCAL_DP for mod in mods) and not is_sealed(client_mods):
+        LOG.warning(
+            "mods: %s has noise for the update alone: the model that this client chooses, its losses, its number of "
+            "examples and the app's metrics leave it as they are, and no visits are counted. For a promise about all "
+            "that leaves, give AuxoClientApp(client_mods=[LocalPrivacy(...)]) (auxo.privacy)",
+            _LOCAL_DP,
+        )
 
 
 def _refuse_hiding(mods: list[Mod]) -> None:

@@ -68,6 +68,13 @@ def local_batches(data: FederatedData, jobs: Sequence[Job], settings: LocalTrain
     return [of_job[:limit] for of_job, limit in zip(found, most.tolist(), strict=True)]
 
 
+def most_passes(data: FederatedData, job: Job, settings: LocalTraining) -> int:
+    """Return in how many steps of a job one of its samples can be: once in each pass over them."""
+    if job.ask.steps is None:
+        return round(settings.epochs * job.ask.work)
+    return -(-job.ask.steps // max(1, -(-int(sample_counts(data, [job])[0]) // settings.batch_size)))
+
+
 def sample_counts(data: FederatedData, jobs: Sequence[Job]) -> IntArray:
     """Return the number of samples each job trains on, as `local_positions` lists them."""
     clients, folds = _clients_and_folds(jobs)

@@ -8,6 +8,7 @@ import safetensors.numpy
 
 from auxo.core.asking import Answer
 from auxo.core.layers import Layer
+from auxo.core.rng import stream
 from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -19,6 +20,7 @@ from auxo.training.stacked_batches import StackedBatches
 from auxo.training.stored_models import tensors_in
 from auxo.training.trainer import NO_CLASS, Job, LocalTraining
 
+_ROUNDING = 1e-5  # of lengths: many more than float32 is wrong by
 _MANY_PARAMETERS = 8192  # from here on weights that move at every step no longer stay in the cache; our choice
 
 
@@ -35,6 +37,11 @@ class SoftmaxTrainer:
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
         return (self.n_features + 1) * self.n_classes
+
+    @property
+    def clips_gradients(self) -> bool:
+        """Return that it can: the gradient of a sample is the product of two vectors, and so is its length."""
+        return True
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -64,7 +71,14 @@ class SoftmaxTrainer:
         def train_some(some: Sequence[Job], updates: Float32Array) -> list[FloatArray]:
             batches = local_batches(data, some, settings, seed)
             asked = asked_samples(data, some, batches)
-            return self._train_some(weights, data, StackedBatches.of(data, batches), settings, updates, asked)
+            stacked = StackedBatches.of(data, batches)
+            if settings.samples is not None:
+                chance = [
+                    stream(seed, "sample noise", some[row].client_row, some[row].visit) for row in stacked.job_rows
+                ]
+                updates[stacked.job_rows] = self._descend(weights, data, stacked, settings, chance) - weights
+                return [np.zeros(0)] * len(some)
+            return self._train_some(weights, data, stacked, settings, updates, asked)
 
         room = self.n_params if out is None else out
         return answers_in_chunks(data, jobs, self.participants_at_once, room, train_some)
@@ -121,9 +135,17 @@ class SoftmaxTrainer:
         return np.concatenate([found["weight"].T.ravel(), found["bias"]]).astype(np.float32)
 
     def _descend(
-        self, weights: Float32Array, data: FederatedData, batches: StackedBatches, settings: LocalTraining
+        self,
+        weights: Float32Array,
+        data: FederatedData,
+        batches: StackedBatches,
+        settings: LocalTraining,
+        chance: Sequence[np.random.Generator] = (),
     ) -> Float32Array:
-        """Return each participant's weights after its local SGD, (participants, parameters)."""
+        """Return each participant's weights after its local SGD, (participants, parameters).
+
+        Where no sample is to show, ``chance`` has a generator for each participant's noise.
+        """
         params = np.tile(weights, (len(batches.job_rows), 1))
         gradients = np.empty_like(params)
         velocities = np.zeros_like(params) if settings.momentum else gradients
@@ -131,7 +153,13 @@ class SoftmaxTrainer:
             here, gradient, velocity = params[:active], gradients[:active], velocities[:active]
             rows = batches.x_rows[step, :active]
             batch_x = data.numbers(rows).reshape(*rows.shape, -1)
-            self._gradient(here, batch_x, batches.y[step, :active], batches.shares[step, :active], gradient)
+            shares, samples = batches.shares[step, :active], settings.samples
+            longest = np.inf if samples is None else samples.clip
+            self._gradient(here, batch_x, batches.y[step, :active], shares, gradient, longest)
+            if samples is not None:
+                deviations = samples.noise * samples.clip * shares.max(axis=1)
+                for row in range(active):
+                    gradient[row] += deviations[row] * chance[row].standard_normal(self.n_params, dtype=np.float32)
             if settings.weight_decay:
                 gradient += settings.weight_decay * here
             if settings.proximal:
@@ -143,16 +171,29 @@ class SoftmaxTrainer:
         return params
 
     def _gradient(
-        self, params: Float32Array, x: Float32Array, y: IntArray, shares: Float32Array, out: Float32Array
+        self,
+        params: Float32Array,
+        x: Float32Array,
+        y: IntArray,
+        shares: Float32Array,
+        out: Float32Array,
+        longest: float = np.inf,
     ) -> None:
         """Write the gradient of the mean cross entropy of each participant's batch to ``out``.
 
-        The stacked products are one product of the same shape for each participant, so none sees the others.
+        That of a sample counts for no more than so long a vector. The stacked products are one product of the same
+        shape for each participant, so none sees the others.
         """
         matrix, bias = self._unpack(params)
         errors = np.matmul(x, matrix)
         errors += bias[:, np.newaxis]
         turn_into_gradient(errors, y, shares)
+        if longest < np.inf:
+            # What one sample adds: its inputs, and 1 for the bias, times its errors; those are its share of the mean.
+            lengths = np.linalg.norm(errors, axis=2) * np.sqrt(np.square(x).sum(axis=2) + 1)
+            bounds = longest * (1 - _ROUNDING) * shares
+            errors *= np.nan_to_num(bounds / np.maximum(lengths, bounds + np.finfo(np.float32).tiny))[:, :, np.newaxis]
+            np.nan_to_num(errors, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
         matrix_gradient, bias_gradient = self._unpack(out)
         np.matmul(x.transpose(0, 2, 1), errors, out=matrix_gradient)
         np.sum(errors, axis=1, out=bias_gradient)

@@ -17,6 +17,7 @@ from auxo.core.asking import Answer
 from auxo.core.layers import Layer
 from auxo.core.metric import Metric
 from auxo.core.rng import stream
+from auxo.core.sample_clipping import SampleClipping
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.training.batching import ONE_BY_ONE, BatchingPlan, TrainsTogether, choose_batching
@@ -96,6 +97,11 @@ class TorchTrainer:
             return replace(self, batching=choose_batching(self._module, weights, data, alone, batching, self.objective))
 
     @property
+    def clips_gradients(self) -> bool:
+        """Return that it can, sample by sample: slower by about the size of a batch."""
+        return True
+
+    @property
     def n_params(self) -> int:
         """Return the length of the flat weight vector."""
         return sum(parameter.numel() for _, parameter in _trainable(self._module))
@@ -128,13 +134,14 @@ class TorchTrainer:
 
         def train_some(some: Sequence[Job], updates: Float32Array) -> list[FloatArray]:
             batches = local_batches(data, some, settings, seed)
-            if self._together is not None:
+            if self._together is not None and settings.samples is None:
                 asked = asked_samples(data, some, batches)
                 with _one_thread():
                     return self._together.train(weights, data, batches, settings, updates, asked)
             for job, of_job, update in zip(some, batches, updates, strict=True):
                 rng = stream(seed, "torch", job.client_row, job.visit)
-                trained = self._descend(weights, data, of_job, settings, rng)
+                chance = stream(seed, "sample noise", job.client_row, job.visit)
+                trained = self._descend(weights, data, of_job, settings, rng, chance)
                 # NaN or infinity in an update is the validator's to find; numpy need not warn of it as well.
                 with np.errstate(over="ignore", invalid="ignore"):
                     np.subtract(trained, weights, out=update)
@@ -259,8 +266,9 @@ class TorchTrainer:
         batches: IntArray,
         settings: LocalTraining,
         rng: np.random.Generator,
+        chance: np.random.Generator | None = None,
     ) -> Float32Array:
-        """Return the flat weights after SGD over the batches."""
+        """Return the flat weights after SGD over the batches; ``chance`` is for noise, where no sample is to show."""
         _load(self._module, weights)
         self._module.train()
         parameters = [parameter for _, parameter in _trainable(self._module)]
@@ -269,9 +277,11 @@ class TorchTrainer:
         with _one_thread(), _lent_generator(rng):
             for batch in batches:
                 positions = batch[batch != PADDING]
-                logits = self._module(torch.from_numpy(data.inputs(data.train.x_rows[positions])))
-                loss = self.objective.mean_loss(logits, torch.from_numpy(data.answers(data.train.y[positions])))
-                gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+                if settings.samples is None or chance is None:
+                    gradients = self._gradients(data, positions, parameters)
+                else:
+                    one_by_one = (self._gradients(data, one, parameters) for one in positions[:, np.newaxis])
+                    gradients = _noised_mean(one_by_one, len(positions), settings.samples, chance)
                 with torch.no_grad():
                     if settings.weight_decay:
                         gradients = tuple(
@@ -290,9 +300,33 @@ class TorchTrainer:
                         parameter.sub_(gradient, alpha=settings.learning_rate)
         return _flatten(self._module)
 
+    def _gradients(
+        self, data: FederatedData, positions: IntArray, parameters: Sequence[nn.Parameter]
+    ) -> tuple[torch.Tensor, ...]:
+        """Return the gradients of the mean loss of some samples."""
+        logits = self._module(torch.from_numpy(data.inputs(data.train.x_rows[positions])))
+        loss = self.objective.mean_loss(logits, torch.from_numpy(data.answers(data.train.y[positions])))
+        return torch.autograd.grad(loss, parameters, materialize_grads=True)
+
     def _check_weights(self, weights: Float32Array) -> None:
         if weights.shape != (self.n_params,):
             raise ValueError(f"weights: expected shape ({self.n_params},), got {weights.shape}")
+
+
+def _noised_mean(
+    of_samples: Iterator[tuple[torch.Tensor, ...]], n: int, samples: SampleClipping, chance: np.random.Generator
+) -> tuple[torch.Tensor, ...]:
+    """Return the mean of so many samples' gradients, each no longer than the clip, with noise; see `SampleClipping`."""
+    total: list[torch.Tensor] = []
+    for gradients in of_samples:
+        length = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one.double()) for one in gradients]))
+        scale = min(1.0, samples.clip / max(float(length), samples.clip)) if bool(length.isfinite()) else 0.0
+        clipped = [one * scale if scale else torch.zeros_like(one) for one in gradients]
+        total = [left + right for left, right in zip(total, clipped, strict=True)] if total else clipped
+    return tuple(
+        (one + samples.noise * samples.clip * torch.from_numpy(chance.standard_normal(tuple(one.shape))).float()) / n
+        for one in total
+    )
 
 
 def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

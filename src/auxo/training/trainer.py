@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from auxo.core.asking import Answer, Ask
 from auxo.core.layers import Layer
 from auxo.core.metric import ACCURACY, Metric
+from auxo.core.sample_clipping import SampleClipping
 from auxo.core.settings import Bounds, NonNegativeFloat, PositiveFloat, PositiveInt, ProperFraction, checked
 from auxo.core.types import Float32Array, FloatArray, InputArray, IntArray
 from auxo.population.federated_data import FederatedData
@@ -44,6 +45,7 @@ class LocalTraining:
     momentum: ProperFraction = 0.0
     weight_decay: NonNegativeFloat = 0.0
     proximal: NonNegativeFloat = 0.0  # FedProx's mu
+    samples: SampleClipping | None = None  # keeps each sample from showing; only trainers that `ClipsGradients` can
 
     def fitting(self, data: FederatedData) -> "LocalTraining":
         """Return what comes to the same for these clients without batches far wider than any has samples."""
@@ -114,6 +116,16 @@ class Trainer(Protocol):
 
         A trainer for other tasks is given their targets instead (`FederatedData.answers`).
         """
+        ...
+
+
+@runtime_checkable
+class ClipsGradients(Protocol):
+    """A trainer that can clip the gradient of each sample, and have noise in each step (`LocalTraining.samples`)."""
+
+    @property
+    def clips_gradients(self) -> bool:
+        """Return whether it can."""
         ...
 
 

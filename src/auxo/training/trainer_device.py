@@ -8,13 +8,14 @@ import numpy as np
 from auxo.core.asking import Answer, Ask, Losses, Part
 from auxo.core.partial_uploads import without
 from auxo.core.rng import random_bits
+from auxo.core.sample_clipping import SampleClipping
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
 from auxo.population.wrong_labels import mislabelled
 from auxo.training.job_losses import job_losses, mean, mean_square
 from auxo.training.local_centres import local_centres
-from auxo.training.local_samples import local_positions
-from auxo.training.trainer import Job, LocalTraining, Trainer, scoring
+from auxo.training.local_samples import local_positions, most_passes
+from auxo.training.trainer import ClipsGradients, Job, LocalTraining, Trainer, scoring
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class TrainerDevice:
     def losses(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> Losses:
         """Return the losses of a part of each row's samples."""
         some = job_losses(self.trainer, self.weights[model], self.data, self._looking(rows, asks, part))
+        samples = self.settings.samples
+        if samples is not None:  # one of them counts for so much at most, a loss that is no number as well
+            some = [np.fmin(one, samples.loss_bound) for one in some]
         return Losses(np.array([mean(one) for one in some]), np.array([mean_square(one) for one in some]))
 
     def scores(self, model: int, rows: Sequence[int], asks: Sequence[Ask], part: Part) -> FloatArray:
@@ -80,6 +84,16 @@ class TrainerDevice:
                 self.out[row] = answer.update
                 answer = replace(answer, update=self.out[row])  # noqa: PLW2901 - the same answer, in its place
             yield answer
+
+    def clipping(self, samples: SampleClipping) -> "TrainerDevice | None":
+        """Return the same device, whose trainer keeps each sample from showing; see `ClipsSamples`."""
+        if not isinstance(self.trainer, ClipsGradients) or not self.trainer.clips_gradients:
+            return None
+        return replace(self, settings=replace(self.settings, samples=samples))
+
+    def passes(self, row: int, ask: Ask) -> int:
+        """Return how many steps of a row's training a sample is in, at most."""
+        return most_passes(self.data, self._job(row, ask), self.settings)
 
     def mislabelled(self, rows: Sequence[int]) -> "TrainerDevice":
         """Return the same with wrong labels on the samples of these rows' clients: for attacks that are simulated."""
