@@ -20,7 +20,7 @@ EXAMPLES = examples(
 )
 
 PartKind = Literal[
-    "methods", "aggregators", "selectors", "clients", "personalisers", "attacks", "models", "populations"
+    "methods", "aggregators", "selectors", "clients", "personalisers", "guards", "attacks", "models", "populations"
 ]
 
 _WHERE = {
@@ -54,8 +54,8 @@ def list_parts(
 ) -> None:
     """List what a configuration can name: methods and other parts, models, populations.
 
-    KIND is one of methods, aggregators, selectors, clients, personalisers, attacks, models and
-    populations; without it all are listed. Methods and other parts of your own go in by their import path, such as
+    KIND is one of methods, aggregators, selectors, clients, personalisers, guards, attacks, models and populations;
+    without it all are listed. Methods and other parts of your own go in by their import path, such as
     my_file.py:MyMethod; their settings are the section of their name.
     """
     kinds = list(_WHERE) if kind is None else [kind]

@@ -16,6 +16,7 @@ from auxo.core.settings import Bounds, Fraction, NonNegativeFloat, checked, sett
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
 Int8Array = NDArray[np.int8]
+Int32Array = NDArray[np.int32]
 
 _TIE_BREAK = 1e-9
 _CHUNK_ROWS = 8192  # check-ins worked on at a time, so that intermediate columns stay in the processor's cache
@@ -75,6 +76,7 @@ class AffinityRecords:
     reward: FloatArray  # (clients, cohorts)
     explored: BoolArray  # (clients, cohorts)
     confirmed: Int8Array  # (clients, cohorts) how often a comparison of models has named the cohort
+    rewarded: Int32Array  # (clients, cohorts) how often the cohort has given a reward
     similarity: FloatArray  # (clients, cohorts, FOLDS, clusters); NaN where there is none
     generation: IntArray  # (clients, cohorts); -1 where no similarity is held
     participations: IntArray  # (clients,) that ended with feedback
@@ -90,6 +92,7 @@ class AffinityRecords:
             reward=np.zeros((n_clients, 1)),
             explored=np.zeros((n_clients, 1), dtype=np.bool_),
             confirmed=np.zeros((n_clients, 1), dtype=np.int8),
+            rewarded=np.zeros((n_clients, 1), dtype=np.int32),
             similarity=np.full((n_clients, 1, FOLDS, n_clusters), np.nan),
             generation=np.full((n_clients, 1), -1, dtype=np.int64),
             participations=np.zeros(n_clients, dtype=np.int64),
@@ -148,6 +151,9 @@ class Requests:
     supported: BoolArray  # by a positive reward the cohort itself gave or by the cluster index, not by a prediction
     confirmed: IntArray  # how often a comparison of models has named the cohort; 0: never, or it wants to compare
     participations: IntArray
+    proof: IntArray | None = (
+        None  # what is proved of a claim, see `auxo.core.proofs`; None: nobody signs, and all counts
+    )
 
     @staticmethod
     def silent(tree: CohortTree, participations: IntArray) -> "Requests":
@@ -304,6 +310,12 @@ def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: Affinit
 
     A row that has compared models and trained another leaf's learns nothing from the cohort but that.
     """
+    learnt = learn_round(records, feedback, settings)
+    return learnt if feedback.placed is None else _learn_place(learnt, feedback.placed, settings)
+
+
+def learn_round(records: AffinityRecords, feedback: FeedbackColumns, settings: AffinitySettings) -> AffinityRecords:
+    """Return the records after what the cohort says of a round, without what clients have found when they compared."""
     records = widen(records, feedback.tree)
     at = records.tree.index[feedback.cohort]
     placed = np.full(len(records.heard), -1) if feedback.placed is None else feedback.placed
@@ -314,13 +326,15 @@ def learn(records: AffinityRecords, feedback: FeedbackColumns, settings: Affinit
     explored = records.explored.copy()
     explored[has_trained_it, at] = True
     instant_reward = np.where(has_trained_it, feedback.instant_reward, np.nan)
-    learnt = replace(
+    rewarded = records.rewarded.copy()
+    rewarded[:, at] += ~np.isnan(instant_reward)
+    return replace(
         records,
+        rewarded=rewarded,
         reward=_learn_reward(records, at, instant_reward, settings),
         explored=explored,
         participations=records.participations + 1,
     )
-    return learnt if feedback.placed is None else _learn_place(learnt, placed, settings)
 
 
 def hear(records: AffinityRecords, tree: CohortTree, settings: AffinitySettings) -> AffinityRecords:
@@ -359,6 +373,7 @@ def widen(records: AffinityRecords, tree: CohortTree) -> AffinityRecords:
         reward=pad(records.reward, 0.0),
         explored=np.pad(records.explored, [(0, 0), (0, extra)]),
         confirmed=np.pad(records.confirmed, [(0, 0), (0, extra)]),
+        rewarded=np.pad(records.rewarded, [(0, 0), (0, extra)]),
         similarity=pad(records.similarity, np.nan),
         generation=np.pad(records.generation, [(0, 0), (0, extra)], constant_values=-1),
     )

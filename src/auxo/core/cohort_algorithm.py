@@ -16,6 +16,7 @@ from auxo.core.aggregators import Aggregator, ServerState
 from auxo.core.asking import Ask, Asks
 from auxo.core.cohort_state import CohortState, Credit
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.concentration import beside
 from auxo.core.gathering import Admission, Gathered
 from auxo.core.matching import CheckIns, Matching
 from auxo.core.own_state import NOTHING, OwnState
@@ -108,6 +109,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Claimed:
+    """What a round's participants have claimed when they checked in, one row each; forgotten when the round closes."""
+
+    reward: FloatArray  # for this cohort; NaN: nothing was claimed
+    unproved: BoolArray | None = None  # newcomers, and who has no proof of belonging here; None: nobody signs
+    forged: BoolArray | None = None  # who came with a signature that is not ours; None: nobody signs
+
+
+@dataclass(frozen=True)
 class Participants:
     """A round's participants between its opening and its closing, in the order in which updates are gathered."""
 
@@ -115,6 +125,7 @@ class Participants:
     offered: tuple[CohortId, ...]
     asks: Asks
     notes: OwnState = NOTHING
+    claims: Claimed | None = None  # what they have said of themselves, for a guard; None: nobody wants to know
 
     def each(self, usual_epochs: int, rows: Iterable[int] | None = None) -> Iterator[Ask]:
         """Yield what each is asked, or each of some rows; ``usual_epochs`` are of those who do the usual work."""
@@ -145,7 +156,14 @@ class Closing:
     shelved: Mapping[CohortId, Float32Array] = field(default_factory=dict)  # models of the others that are offered
     secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
     credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # of its leaves
+    most_unproved: float = 1.0  # share of a round of participants without a proof, see `auxo.core.concentration`
     averages: bool = False  # updates are averaged: those of another leaf's model can be credited to that one
+
+    @cached_property
+    def unproved(self) -> BoolArray | None:
+        """Return who has no proof of belonging to this one of several cohorts; None: nobody signs, or there is one."""
+        claims = self.participants.claims
+        return None if claims is None or self.outlook.cohorts == 1 else claims.unproved
 
     @cached_property
     def leaves(self) -> tuple[CohortId, ...]:
@@ -343,15 +361,17 @@ def stepped(
     """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
 
     What was credited to a cohort meanwhile counts like the round's own updates, where these are averaged, but for no
-    more than all of these together: nobody here has looked at it.
+    more than all of these together: nobody here has looked at it. Where claims are signed it counts for no more than
+    what participants without a proof may have: most of it comes from these.
     """
     after = []
+    most = min(1.0, beside(closing.most_unproved)) if closing.unproved is not None else 1.0
     movements = dict(zip(closing.participants.offered, gathered.movements, strict=False))  # others are held models'
     weights = dict(zip(closing.participants.offered, gathered.weights, strict=False))
     for leaf, state in zip(closing.leaves, closing.states, strict=True):
         movement, credit = movements[leaf], closing.credits.get(leaf)
         if credit is not None and movement is not None:
-            credit = replace(credit, weight=min(credit.weight, weights[leaf]))
+            credit = replace(credit, weight=min(credit.weight, most * weights[leaf]))
             movement = credit.and_of(movement, weights[leaf]).movement
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(replace(state, server=server, round=state.round + 1))

@@ -24,7 +24,7 @@ def take(columns: Columns, rows: NDArray[Any] | slice) -> Columns:
 
 
 def with_rows(columns: Columns, rows: NDArray[Any], some: Columns) -> Columns:
-    """Return a copy in which some rows are those of another value, in that order."""
+    """Return a copy in which some rows are those of another value, in that order; a column that it lacks stays."""
     values = arrays_of(some)
 
     def changed(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -32,4 +32,6 @@ def with_rows(columns: Columns, rows: NDArray[Any], some: Columns) -> Columns:
         copy[rows] = values[name]
         return copy
 
-    return replace(columns, **{name: changed(name, array) for name, array in arrays_of(columns).items()})
+    return replace(
+        columns, **{name: changed(name, array) for name, array in arrays_of(columns).items() if name in values}
+    )

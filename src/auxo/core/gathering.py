@@ -197,18 +197,20 @@ def examine(answer: Answer, fingerprint: Fingerprint) -> Examined | Reason:
     )
 
 
-def gather(
+def gather(  # noqa: PLR0913, PLR0915, PLR0917 - a stream, where it goes, and what bounds it
     returned: Iterator[Returned],
     fingerprint: Fingerprint,
     admission: Admission,
     sums: Sequence[Accumulator],
     usual: UsualUpdates | None = None,
     most: float = FEWEST_TIMES,
+    unproved: BoolArray | None = None,
 ) -> Gathered:
     """Take a stream of answers to its end, with a sum for each model that was offered.
 
     ``usual`` is what the cohort's last rounds brought; None: nothing is known of any. ``most`` times its examples are
-    what one update counts for at most.
+    what one update counts for at most. Of the ``unproved`` among the participants each counts for what is usual, in
+    length and in examples, and none of them says what that is; None: everybody is alike.
     """
     usual = usual or UsualUpdates()
     rows: list[int] = []
@@ -221,11 +223,14 @@ def gather(
     lengths: list[float] = []
     placed: list[int] = []
     moves: list[tuple[int, float, int]] = []  # row, length and examples of what moves a model
+    proved: list[tuple[int, float, int]] = []  # of these, by who may say what is usual
     misfits = 0
     rejected: list[tuple[int, Reason]] = []
 
     def move(one: Move) -> None:
         moves.append((one.row, one.length, one.report.examples))
+        if not one.bounded:
+            proved.append(moves[-1])
         for model in one.models:
             sums[model].add(one.update, one.report)
 
@@ -261,8 +266,13 @@ def gather(
             continue
         if update is not answer.update:
             length = float(np.linalg.norm(update.astype(np.float64)))
-        usual_only.offer(Move(one.row, models, update, Report(answer.examples, answer.loss, one.reply), length))
+        report, bounded = (
+            Report(answer.examples, answer.loss, one.reply),
+            unproved is not None and bool(unproved[one.row]),
+        )
+        usual_only.offer(Move(one.row, models, update, report, length, bounded))
     usual_only.finish()
+    said = proved or ([] if usual.lengths else moves)
     return Gathered(
         movements=tuple(one.result() for one in sums),
         rows=np.array(rows, dtype=np.int64),
@@ -282,7 +292,7 @@ def gather(
         capped=tuple(usual_only.capped),
         outputs=np.array(outputs).reshape(len(rows), -1 if rows else 0),
         inputs=np.array(inputs).reshape(len(rows), -1 if rows else 0),
-        usual=usual.after([length for _, length, _ in moves], [count for _, _, count in moves]),
+        usual=usual.after([length for _, length, _ in said], [count for _, _, count in said]),
         placed=np.array(placed, dtype=np.int64),
         centres=tuple(one.centres for one in answers),
         updates=None if kept is None else np.array(kept, dtype=np.float32).reshape(len(rows), fingerprint.n_params),

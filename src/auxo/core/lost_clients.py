@@ -13,6 +13,7 @@ import numpy as np
 from auxo.core.aggregators import Aggregator
 from auxo.core.asking import LEAST_LOSS
 from auxo.core.cohort_algorithm import Affinities, Closing, Opening, Outcome, Plan, stepped
+from auxo.core.concentration import Allowance
 from auxo.core.gathering import Admission, Belongs, Examined, Gathered
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
@@ -63,13 +64,21 @@ class OfOwnModel:
     otherwise: Admission
     has_found: BoolArray  # (participants, offered) compares, and would train this model only if it were the best
     credits: bool  # who has trained another leaf's model moves that one
+    unproved: BoolArray | None = None  # (participants,) on whose own word it would be; None: everybody's word counts
+    allowance: Allowance | None = None  # for these
 
     def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
         """Return which of the cohort's models an update may move."""
         if _OWN < model < self.has_found.shape[1]:  # other numbers are of models that the cohort holds itself
             return model if self.credits and self.has_found[row, model] else None
         moved = self.otherwise.place(row, examined, model)
-        return model if moved is None and self.has_found[row, _OWN] else moved
+        if self.unproved is None or self.allowance is None or not self.unproved[row]:
+            if self.allowance is not None:
+                self.allowance.counts()
+            return model if moved is None and self.has_found[row, _OWN] else moved
+        if moved is None and self.has_found[row, _OWN] and self.allowance.grant():
+            return model
+        return moved
 
 
 def of_own_model(closing: Closing, otherwise: Admission, *, crediting: bool = False) -> Admission:
@@ -81,7 +90,8 @@ def of_own_model(closing: Closing, otherwise: Admission, *, crediting: bool = Fa
     if not compared.any():
         return otherwise
     has_found = compared[:, None] & _is_unlike_others(closing)[None, :]
-    return OfOwnModel(otherwise, has_found, crediting and closing.averages)
+    allowance = None if closing.unproved is None else Allowance(closing.most_unproved)
+    return OfOwnModel(otherwise, has_found, crediting and closing.averages, closing.unproved, allowance)
 
 
 def own_answers(closing: Closing, gathered: Gathered) -> Gathered:

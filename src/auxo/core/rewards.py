@@ -10,6 +10,7 @@ from auxo.core.types import BoolArray, Float32Array, FloatArray
 _UNUSUAL = 2.0  # deviations above the mean from which an update is unusually long; measured, see docs/departures.md
 _SQUARES_HOLD = 1e-20  # sums of squares of float32 above this, and below its inverse, lose nothing that counts
 _ROUNDING = 1e-12  # distances of unit vectors that are no distances
+_MAD_TO_STD = 1.4826  # of what is normal
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class RewardSettings:
         True,
         "Scale rewards by the distances of known members alone: newcomers would move the zero, as in the paper.",
     )
+    robust: bool = setting(
+        False,
+        "Medians of distances in place of avg and std, so that a few members that lie do not move the zero; always "
+        "where claims are signed.",
+    )
 
 
 def instant_rewards(
@@ -49,7 +55,7 @@ def instant_rewards(
     members = known if known.sum() >= settings.min_known else np.ones(n, dtype=np.bool_)
     distance = distances_to_members(directions, members, settings, lengths)
     scale = distance[members] if settings.scale_by_known else distance
-    zero = float(scale.mean() + scale.std())
+    zero = _usual(scale, settings)
     if zero <= _ROUNDING:  # identical updates
         return np.where(distance > _ROUNDING, -1.0, 1.0)
     rewards: FloatArray = np.clip(1.0 - distance / zero, -1.0, 1.0)
@@ -75,6 +81,14 @@ def distances_to_members(
     return distance * np.maximum(1.0, lengths / usual) if usual > 0 else distance
 
 
+def _usual(distances: FloatArray, settings: RewardSettings) -> float:
+    """Return avg + std of distances, or what these are for most of them: a few far ones do not move it."""
+    if not settings.robust:
+        return float(distances.mean() + distances.std())
+    middle = float(np.median(distances))
+    return middle + _MAD_TO_STD * float(np.median(np.abs(distances - middle)))
+
+
 @dataclass(frozen=True)
 class MembersMeasure:
     """How far from a cohort's members a participant may be that is not one of them."""
@@ -89,7 +103,7 @@ class MembersMeasure:
         everybody = np.ones(len(directions), dtype=np.bool_)
         distances = distances_to_members(directions, everybody, settings, lengths)
         usual = float(lengths.mean() + _UNUSUAL * lengths.std()) if settings.weigh_length else 0.0
-        return MembersMeasure(directions.mean(axis=0), usual, float(distances.mean() + distances.std()))
+        return MembersMeasure(directions.mean(axis=0), usual, _usual(distances, settings))
 
     def distance(self, direction: FloatArray, length: float) -> float:
         """Return D of section 4.3 for a participant that is not a member."""

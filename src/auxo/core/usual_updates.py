@@ -80,6 +80,14 @@ class Move:
     update: Float32Array
     report: Report
     length: float  # plain, not relative to the examples
+    bounded: bool = False  # counts for no more than is usual: nobody has seen its sender before, see `concentration`
+
+    def shortened(self, length: float, examples: float) -> "Move":
+        """Return an update that is no longer than this, and counts for no more examples."""
+        count = max(1, min(self.report.examples, int(examples)))
+        by = 1.0 if self.length <= length else length / self.length
+        update = self.update if by == 1.0 else (self.update * by).astype(np.float32)
+        return replace(self, update=update, length=self.length * by, report=replace(self.report, examples=count))
 
 
 def most_times(share: float, participants: int) -> float:
@@ -118,6 +126,14 @@ class UsualOnly:
 
     def offer(self, move: Move) -> None:
         """Take one more update; it lasts only until this returns."""
+        if move.bounded and self._length is not None and self._examples is not None:
+            if move.report.reply is None:
+                self._move(move.shortened(self._length, self._examples))
+            elif move.length <= self.longest:  # another framework takes the update as it came
+                self._move(move)
+            else:
+                self.refused.append((move.row, "UNUSUAL_LENGTH"))
+            return
         self._lengths.append(move.length)
         self._counts.append(float(move.report.examples))
         if self._length is None:
@@ -139,7 +155,7 @@ class UsualOnly:
         self._release()
 
     def _hold(self, move: Move) -> None:
-        self._held.append(Move(move.row, move.models, move.update.copy(), move.report, move.length))
+        self._held.append(replace(move, update=move.update.copy()))
 
     def _release(self) -> None:
         if len(self._lengths) >= _OWN_ROUND:

@@ -11,11 +11,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from auxo.attacks.attackers import Target
+from auxo.core.concentration import MOST_UNPROVED
 from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.experiments.parts import (
     AGGREGATORS,
     ATTACKS,
     CLIENTS,
+    GUARDS,
     KINDS,
     METHODS,
     PERSONALISERS,
@@ -321,6 +323,22 @@ class TrainingConfig(Section):
         description="Share of a round's weight that one participant may have by its examples, if the others claim what "
         "is usual; ten times that count in any case. 1: as many as it claims, for silos that are trusted. Our choice.",
     )
+    guard: str = Field(
+        default="unguarded",
+        description=f"Who of those that check in is refused: {', '.join(GUARDS.names)}, or a guard of your own.",
+    )
+    signed_claims: bool = Field(
+        default=False,
+        description="Clients' claims to a cohort count where the server has signed what it observed of them, as "
+        "servers with a directory do. false: all are taken at their word, as where nobody lies.",
+    )
+    most_unproved: float = Field(
+        default=MOST_UNPROVED,
+        gt=0,
+        le=1,
+        description="With signed_claims: share of a cohort's round that newcomers, and those who cannot prove what "
+        "they claim, may have where others are there. Our choice.",
+    )
     sketch_size: _PositiveInt = Field(
         default=4096, description="Length of an update's fingerprint, which is all that is kept of it."
     )
@@ -538,6 +556,7 @@ class Config(Section):
             ("training.selector", SELECTORS, training.selector),
             ("training.client", CLIENTS, training.client),
             ("training.personaliser", PERSONALISERS, training.personaliser),
+            ("training.guard", GUARDS, training.guard),
             *(("attack.kinds", ATTACKS, kind) for kind in self.attack.kinds),
         )
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from auxo.core.aggregators import Aggregator, at_rate
 from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.guard import Guard
 from auxo.core.layers import Layer
 from auxo.core.personalisers import Personaliser, Tuning
 from auxo.core.selectors import Selector
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
-from auxo.experiments.parts import AGGREGATORS, CLIENTS, METHODS, PERSONALISERS, SELECTORS
+from auxo.experiments.parts import AGGREGATORS, CLIENTS, GUARDS, METHODS, PERSONALISERS, SELECTORS
 from auxo.population.federated_data import FederatedData
 from auxo.registry.registry import short_name
 from auxo.runtime.federation import Federation
@@ -89,6 +90,8 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
     aggregator, selector = maker.make(AGGREGATORS, training.aggregator), maker.make(SELECTORS, training.selector)
     assert isinstance(aggregator, Aggregator)  # noqa: S101
     assert isinstance(selector, Selector)  # noqa: S101
+    guard = maker.make(GUARDS, training.guard)
+    assert isinstance(guard, Guard)  # noqa: S101
     return Federation(
         algorithm=algorithm,
         aggregator=at_rate(aggregator, training.learning_rate),
@@ -103,4 +106,7 @@ def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer,
         by_unit=training.fingerprint_by_unit,
         epochs=training.epochs,
         most_weight=training.most_weight,
+        guard=guard,
+        signed=training.signed_claims,
+        most_unproved=training.most_unproved,
     )

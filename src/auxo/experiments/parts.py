@@ -6,6 +6,7 @@ from auxo.attacks.attackers import Attack
 from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.guard import Guard
 from auxo.core.personalisers import Personaliser
 from auxo.core.selectors import Selector
 from auxo.registry.part_settings import PartMaker, Sections
@@ -118,6 +119,15 @@ PERSONALISERS = Registry(
     (Personaliser,),
     "training.personaliser",
 )
+GUARDS = Registry(
+    "guard",
+    (
+        Entry("unguarded", "Nobody is refused.", "auxo.core.guard:Unguarded"),
+        Entry("watchful", "Bans who claims again and again what is not so.", "auxo.core.watchful:Watchful"),
+    ),
+    (Guard,),
+    "training.guard",
+)
 ATTACKS = Registry(
     "attack",
     (
@@ -149,6 +159,7 @@ KINDS: Mapping[str, Registry] = {
     "selectors": SELECTORS,
     "clients": CLIENTS,
     "personalisers": PERSONALISERS,
+    "guards": GUARDS,
     "attacks": ATTACKS,
 }
 """Every kind of part, by what a list of them is called."""
@@ -158,6 +169,7 @@ _CHOICES: Mapping[object, Registry] = {
     Selector: SELECTORS,
     ClientAlgorithm: CLIENTS,
     Personaliser: PERSONALISERS,
+    Guard: GUARDS,
 }
 
 

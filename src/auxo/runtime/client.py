@@ -6,7 +6,16 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from auxo.core.affinity import FOLDS, AffinityRecords, AffinitySettings, FeedbackColumns, Requests, learn, request
+from auxo.core.affinity import (
+    FOLDS,
+    AffinityRecords,
+    AffinitySettings,
+    FeedbackColumns,
+    Requests,
+    learn,
+    observe,
+    request,
+)
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
 from auxo.core.client_mod import ClientMod, said_through, through
 from auxo.core.cohort_tree import CohortTree
@@ -31,6 +40,7 @@ class ClientRecord:
     federation: str = ""  # whose feedback it has had; "": nobody's, or of one that does not say
     rounds: Mapping[CohortId, int] = field(default_factory=dict)  # the last of each cohort that it has had feedback to
     token: str = ""  # the last that it was given
+    observed: AffinityRecords | None = None  # one row, what the token says; None: the server signs nothing
 
     def __post_init__(self) -> None:
         if self.affinity is not None and len(self.affinity.heard) != 1:
@@ -201,7 +211,7 @@ class Client:
         affinity, asked = self._record.affinity, Requests.silent(CohortTree(), np.zeros(1, dtype=np.int64))
         if affinity is not None:
             rng = stream(self._seed, "client", self.client, self._record.check_ins) if explore else None
-            asked = request(affinity, self._settings, rng)
+            asked = self._as_signed(request(affinity, self._settings, rng))
         number = np.array([client_number(self.client)], dtype=np.int64)
         check_in = check_in_of(self.client, said_through(self._mods, number, asked))
         if check_in.request is None or not self._record.token:
@@ -290,7 +300,23 @@ class Client:
             federation=feedback.federation,
             rounds={**self._record.rounds, feedback.cohort: feedback.round},
             token=feedback.token or self._record.token,
+            observed=self._observed(feedback, columns),
         )
+
+    def _observed(self, feedback: AffinityFeedback, columns: FeedbackColumns) -> AffinityRecords | None:
+        """Return what a new token says: the server has made it of the one that this client has brought along."""
+        if not feedback.token:
+            return self._record.observed
+        before = self._record.observed or AffinityRecords.empty(1, len(feedback.similarity))
+        return observe(before, columns, self._settings)
+
+    def _as_signed(self, asked: Requests) -> Requests:
+        """Return a request that claims the reward which the token says, and not what this client has made of it."""
+        observed, place = self._record.observed, int(asked.cohort[0])
+        if observed is None or place < 0:
+            return asked
+        known = place < len(observed.tree.cohorts)
+        return replace(asked, reward=observed.reward[:, place] if known else np.zeros(1))
 
     def record_to_bytes(self) -> bytes:
         """Return the record for the device to keep."""

@@ -89,6 +89,7 @@ def closing_of(
         shelved={leaf: shelf.model(leaf) for leaf in offered if leaf not in leaves},
         secret=state.secret,
         credits={leaf: state.credits[leaf] for leaf in leaves if leaf in state.credits},
+        most_unproved=rules.most_unproved,
     )
 
 
@@ -145,7 +146,7 @@ def close_round(rules: Federation, closing: Closing, returned: Iterator[Returned
     closing = replace(closing, averages=isinstance(sums[0], WeightedMean))
     admission = rules.algorithm.admission(closing)
     most = most_times(rules.most_weight, len(closing.participants.clients))
-    gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual, most)
+    gathered = gather(returned, rules.fingerprint, admission, sums, closing.states[0].usual, most, closing.unproved)
     gathered = replace(gathered, usual=_usual_here(closing, gathered))
     rng = stream(rules.seed, "cluster", closing.cohort, closing.states[0].round)
     outcome = rules.algorithm.close(closing, gathered, rules.aggregator, rng)
@@ -172,6 +173,8 @@ def _usual_here(closing: Closing, gathered: Gathered) -> UsualUpdates:
     is_own = moves & ~np.isin(gathered.model, foreign)
     if (is_own == moves).all():
         return gathered.usual
+    if closing.unproved is not None:
+        is_own &= ~closing.unproved[gathered.rows]
     lengths = gathered.lengths * np.sqrt(gathered.examples)
     return closing.states[0].usual.after(lengths[is_own].tolist(), gathered.examples[is_own].tolist())
 

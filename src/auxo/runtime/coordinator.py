@@ -72,13 +72,26 @@ def decided(rules: Federation, tree: CohortTree, closing: Closing, outcome: Outc
     return replace(change, table=outcome.table, spent=spent, credits=outcome.credits)
 
 
-def struck(rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered) -> CoordinatorState:
+def struck(
+    rules: Federation, state: CoordinatorState, closing: Closing, gathered: Gathered, outcome: Outcome | None
+) -> CoordinatorState:
     """Return the state after the guard has seen a round, whatever came of it."""
-    clients = closing.participants.clients
-    answered = np.zeros(len(clients), dtype=np.bool_)
+    clients, claims = closing.participants.clients, closing.participants.claims
+    answered, observed = np.zeros(len(clients), dtype=np.bool_), np.full(len(clients), np.nan)
     answered[gathered.rows] = True
-    rejected = (*gathered.rejected, *gathered.unusual)
-    shown = Shown(closing.cohort, closing.states[0].round + 1, clients, answered, rejected)
+    if outcome is not None and outcome.affinities is not None:
+        observed[gathered.rows] = outcome.affinities.instant_reward
+    shown = Shown(
+        cohort=closing.cohort,
+        round=closing.states[0].round + 1,
+        clients=clients,
+        answered=answered,
+        rejected=(*gathered.rejected, *gathered.unusual),
+        claimed=None if claims is None else claims.reward,
+        observed=observed,
+        proved=None if claims is None or claims.unproved is None else ~claims.unproved,
+        forged=None if claims is None else claims.forged,
+    )
     return replace(state, guard=rules.guard.strike(state.guard, shown))
 
 

@@ -10,6 +10,7 @@ from auxo.core.aggregators import Aggregator, KeepsOwn, asks_for_loss
 from auxo.core.cohort_algorithm import EVERYBODY, CohortAlgorithm, SeesUnits, Wants
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.concentration import MOST_UNPROVED
 from auxo.core.fingerprint import Fingerprint
 from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
@@ -39,6 +40,8 @@ class Federation:
     epochs: PositiveInt = 1  # passes over a participant's samples; for selectors that ask some for more
     guard: Guard = field(default_factory=Unguarded)
     most_weight: Annotated[float, Bounds(gt=0, le=1)] = MOST_WEIGHT  # share of a round's that one participant may have
+    signed: bool = False  # claims count where the server has signed what they say, see `auxo.core.proofs`
+    most_unproved: Annotated[float, Bounds(gt=0, le=1)] = MOST_UNPROVED  # share of a round's, where claims are signed
 
     def __post_init__(self) -> None:
         if self.layers:

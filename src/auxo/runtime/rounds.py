@@ -10,17 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.affinity import FeedbackColumns
-from auxo.core.cohort_algorithm import EVERYBODY, Closing, Opening, Outcome, Participants, held_by
+from auxo.core.claims import unproved_of
+from auxo.core.cohort_algorithm import EVERYBODY, Claimed, Closing, Opening, Outcome, Participants, held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.concentration import in_places, places_for
 from auxo.core.gathering import Gathered
-from auxo.core.guard import NOBODY, Refusals
+from auxo.core.guard import NOBODY, Bans, Refusals, Unguarded
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
+from auxo.core.proofs import FORGED, PROVED, UNPROVED
 from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork, UsualWork
-from auxo.core.types import CohortId, IntArray
+from auxo.core.types import BoolArray, CohortId, IntArray
 from auxo.runtime.closing import Closed
 from auxo.runtime.coordinator import act, struck
 from auxo.runtime.federation import Federation
@@ -67,8 +70,20 @@ class Ended:
 def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
     """Return the check-ins with the cohort that each has found; whom the guard refuses finds none."""
     refused = rules.guard.admit(state.guard, check_ins)
+    check_ins = _without_suspects(rules, state, check_ins)
     matched = rules.algorithm.matching.match(state, check_ins, rng)
     return Arrived(check_ins, matched.without(refused.rows), refused)
+
+
+def _without_suspects(rules: Federation, state: CoordinatorState, check_ins: CheckIns) -> CheckIns:
+    """Return the check-ins with no proof for those whom the guard suspects: nobody is held to them."""
+    proof = check_ins.requests.proof
+    if proof is None or not isinstance(rules.guard, Bans):
+        return check_ins
+    suspect = rules.guard.are_suspect(state.guard, check_ins.clients) & (proof == PROVED)
+    if not suspect.any():
+        return check_ins
+    return replace(check_ins, requests=replace(check_ins.requests, proof=np.where(suspect, UNPROVED, proof)))
 
 
 def there_for(rules: Federation, state: CoordinatorState, cohort: CohortId, arrived: Arrived) -> Candidates:
@@ -95,7 +110,7 @@ def open_round(
     state = _noted(state, cohort, len(there.rows))
     mine = rules.of(state, cohort)
     if chosen is None:
-        chosen = _selected(rules, mine, there, rng)
+        chosen = _selected(rules, state, mine, there, rng)
     elif there.invited != EVERYBODY:
         chosen = chosen[: there.invited]
     selected = check_ins.take(chosen)
@@ -114,7 +129,8 @@ def open_round(
     )
     plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))
     asks = replace(plan.asks, reports_loss=rules.asks_for_loss)
-    participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes)
+    claimed = _claimed(rules, selected.take(plan.rows), vouched[chosen][plan.rows], cohort)
+    participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes, claimed)
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
 
 
@@ -123,7 +139,7 @@ def end_round(rules: Federation, state: CoordinatorState, closing: Closing, clos
 
     The guard sees either. ``state`` is the one that ``closing`` was made of.
     """
-    state = struck(rules, state, closing, closed.gathered)
+    state = struck(rules, state, closing, closed.gathered, closed.outcome)
     if closed.outcome is None:
         return Ended(state, None)
     after = act(rules, state, closing, closed.outcome)
@@ -166,11 +182,37 @@ def _with_work(
     return replace(participants, asks=replace(asks, epochs=asked.epochs, skipped=skipped))
 
 
-def _selected(rules: Federation, state: CohortState, there: Candidates, rng: np.random.Generator) -> IntArray:
-    """Return whom the selector takes; one that breaks its promise is named, for the round would not be what it says."""
+def _claimed(rules: Federation, selected: CheckIns, vouched: BoolArray, cohort: CohortId) -> Claimed | None:
+    """Return what a round's participants claim of the cohort that opens it; None: nobody wants to know."""
+    requests = selected.requests
+    if requests.proof is None and isinstance(rules.guard, Unguarded):
+        return None
+    here = requests.cohort == requests.tree.index.get(cohort, len(requests.tree.cohorts))
+    forged = None if requests.proof is None else requests.proof == FORGED
+    return Claimed(np.where(here, requests.reward, np.nan), unproved_of(requests, vouched), forged)
+
+
+def _selected(
+    rules: Federation, state: CoordinatorState, mine: CohortState, there: Candidates, rng: np.random.Generator
+) -> IntArray:
+    """Return whom the selector takes; of those without a proof, where there are several cohorts, at most their share."""
     rows, wanted = there.rows, there.invited
     if wanted == EVERYBODY:
         return rows
+    arrived = there.arrived
+    unproved = unproved_of(arrived.check_ins.requests, arrived.matched.vouched)
+    if unproved is not None and len(state.tree.leaves) > 1:
+        places = places_for(unproved[rows], wanted, rules.most_unproved)
+        if places is not None:
+            parts = ((rows[unproved[rows]], places), (rows[~unproved[rows]], wanted - places))
+            return in_places(*(_taken(rules, mine, there, some, many, rng) for some, many in parts))
+    return _taken(rules, mine, there, rows, wanted, rng)
+
+
+def _taken(
+    rules: Federation, state: CohortState, there: Candidates, rows: IntArray, wanted: int, rng: np.random.Generator
+) -> IntArray:
+    """Return whom the selector takes; one that breaks its promise is named, for the round would not be what it says."""
     chosen = rules.selector.select(state.selection, there.arrived.check_ins, rows, wanted, rng)
     # Rows ascend and may be many, so they are not searched from end to end.
     places = np.searchsorted(rows, chosen).clip(max=max(len(rows) - 1, 0))

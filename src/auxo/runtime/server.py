@@ -15,7 +15,7 @@ from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants, h
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
-from auxo.core.guard import Guard, Unguarded
+from auxo.core.guard import Bans, Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import Matched
 from auxo.core.own_state import NOTHING, OwnState
@@ -24,9 +24,11 @@ from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.core.validation import Reason
+from auxo.files.key_file import Key
 from auxo.protocol.codec import from_bytes, to_bytes
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
 from auxo.protocol.notes import NO_JUDGEMENT, TrialsSeen, renamed, why_no_partition
+from auxo.protocol.tokens import UsedTokens
 from auxo.runtime.checked_in import CheckedIn, finite
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.closing import Closed, close_round, closing_of, models_in
@@ -40,6 +42,7 @@ from auxo.runtime.round_events import RoundEnd, round_events
 from auxo.runtime.rounds import Arrived, end_round, open_round, there_for
 from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
+from auxo.runtime.signing import Moment, Signing, tokens_of
 from auxo.runtime.singled_out import SingledOut
 
 _MOST_SAMPLES = 2**53  # that a judge may say it judges by: a float knows every one of them
@@ -63,6 +66,7 @@ class _Open:
 
     tasks: tuple[Task, ...]
     participants: Participants
+    tokens: tuple[str, ...] = ()  # that they have come with, where claims are signed
 
     @property
     def rows(self) -> dict[int, int]:
@@ -137,6 +141,8 @@ class Server:
         self._open: dict[CohortId, _Open] = {}
         self._attempts: dict[CohortId, int] = {}  # matches and openings of each cohort; name their streams
         self._federation = federation_id(self._rules, models)
+        self._signing: Signing | None = None
+        self._used = UsedTokens()  # as a record has it
         self._in_vain, self._singled_out = InVain(participants), SingledOut()
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
         self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
@@ -226,7 +232,7 @@ class Server:
         Clients that are in no cohort's list compare the models (see `Task`) to find theirs.
         """
         tree, matching = self._state.tree, self._rules.algorithm.matching
-        here = CheckedIn.of(check_ins, tree)
+        here = self._read(check_ins)
         if everybody:
             placed, led = (
                 ask(self._state, here.columns, stream(self._rules.seed, "placement"))
@@ -237,6 +243,7 @@ class Server:
         tried = (part for cohort in self.cohorts for part in (cohort, self._attempts.get(cohort, 0)))
         rng = stream(self._rules.seed, "match", *tried)
         arrived = match_check_ins(self._rules, self._state, here.columns, rng)
+        here = replace(here, columns=arrived.check_ins)
         matched, named = arrived.matched, zip(arrived.refused.rows.tolist(), arrived.refused.reasons, strict=True)
         self.refused = {here[row].client: reason for row, reason in named}
         trains = [cohort for cohort in self.cohorts if not self._is_over(cohort)]
@@ -292,7 +299,8 @@ class Server:
             Task(called[client], cohort, number, tuple(names[place] for place in places), ask)
             for client, (places, ask) in zip(asked.clients.tolist(), needed, strict=True)
         )
-        self._open[cohort] = _Open(tasks, asked)
+        tokens = self._tokens(here, asked) if self._signing is not None else ()
+        self._open[cohort] = _Open(tasks, asked, tokens)
         return list(tasks)
 
     def _read_for(self, cohort: CohortId, check_ins: Sequence[CheckIn], attempt: int) -> CheckedIn:
@@ -300,12 +308,47 @@ class Server:
 
         Whom the guard refuses is not here, whatever the loop says.
         """
-        here = CheckedIn.of(check_ins, self._state.tree)
+        here = self._read(check_ins)
         rng = stream(self._rules.seed, "vouch", cohort, attempt)
         arrived = match_check_ins(self._rules, self._state, here.columns, rng)
+        here = replace(here, columns=arrived.check_ins)
         led, admitted = arrived.matched, np.setdiff1d(np.arange(len(here)), arrived.refused.rows)
         vouched = led.vouched & (led.cohort == self._state.tree.index[cohort])
         return replace(here.take(admitted), cohort=cohort, vouched=vouched[admitted])
+
+    def _read(self, check_ins: Sequence[CheckIn]) -> CheckedIn:
+        """Read check-ins, with what their tokens prove where claims are signed."""
+        here = CheckedIn.of(check_ins, self._state.tree)
+        if self._signing is None:
+            return here
+        columns = here.columns
+        asked = self._signing.with_proofs(here.check_ins, columns.clients, columns.requests, self._moment)
+        return replace(here, columns=replace(columns, requests=asked))
+
+    def _tokens(self, here: CheckedIn, asked: Participants) -> tuple[str, ...]:
+        """Return the tokens that participants have come with."""
+        held = dict(zip(here.columns.clients.tolist(), tokens_of(here.check_ins), strict=True))
+        return tuple(held[client] for client in asked.clients.tolist())
+
+    @property
+    def _moment(self) -> Moment:
+        state, guard = self._state, self._rules.guard
+        banned = guard.last_bans(state.guard) if isinstance(guard, Bans) else {}
+        return Moment(state.tree, max(one.round for one in state.cohorts.values()), banned)
+
+    def sign_with(self, keys: Sequence[Key]) -> None:
+        """Have claims count from now on only as far as this server has signed them; see docs/security.md.
+
+        `ServerCheckpoints` and `AuxoStrategy` call it where they have a directory. Methods whose clients keep no record
+        claim nothing, and nothing is signed.
+
+        Args:
+            keys: from `auxo.files.key_file.keys_in`; the last one signs.
+        """
+        half = self._rules.algorithm.client_half
+        if half is not None:
+            used = self._used if self._signing is None else self._signing.used
+            self._signing = Signing.of(keys, self._federation, half, used)
 
     def _next_attempt(self, cohort: CohortId) -> int:
         """Return the number of a new attempt of a cohort: nobody else's attempts make a difference to it."""
@@ -358,7 +401,17 @@ class Server:
         self._state = ended.state
         if ended.feedback is None:
             return []
-        return _messages(opened.tasks, closed.gathered, ended.feedback, self._federation)
+        return self._signed(opened, closed.gathered, ended.feedback)
+
+    def _signed(self, opened: _Open, gathered: Gathered, columns: FeedbackColumns) -> list[AffinityFeedback]:
+        """Return the feedback of a round, with tokens where claims are signed."""
+        messages = _messages(opened.tasks, gathered, columns, self._federation)
+        if self._signing is None:
+            return messages
+        clients = opened.participants.clients
+        presented = [(opened.tokens[row], int(clients[row])) for row in gathered.rows.tolist()]
+        messages, self._signing = self._signing.given(messages, columns, presented, self._moment)
+        return messages
 
     def _unjudged(self, cohort: CohortId, closed: Closed) -> str | None:
         """Take note of what a round says of a partition on trial; return that nobody could judge it, if it is so."""
@@ -371,7 +424,10 @@ class Server:
     @property
     def record(self) -> ServerRecord:
         """Return all that must survive a crash; rounds that are open are lost and simply opened again."""
-        return ServerRecord(self._state, dict(sorted(self._attempts.items())), self._federation, made_with(self._rules))
+        used = self._used if self._signing is None else self._signing.used
+        return ServerRecord(
+            self._state, dict(sorted(self._attempts.items())), self._federation, made_with(self._rules), used
+        )
 
     def to_bytes(self) -> bytes:
         """Return the record as bytes."""
@@ -400,7 +456,10 @@ class Server:
         """
         check_record(record, self._rules)
         self._state, self._attempts, self._federation = record.state, dict(record.attempts), record.federation
-        self._open, self.rejections = {}, ()
+        self._open, self.rejections, self._used = {}, (), record.used
+        if self._signing is not None:
+            signer = replace(self._signing.signer, federation=record.federation)
+            self._signing = replace(self._signing, signer=signer, used=record.used)
         self._in_vain = InVain(self._rules.total_participants)
 
 

@@ -4,7 +4,7 @@ A checksum says that bytes are those that were written, and not that what was wr
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from auxo.core.aggregators import ServerState
 from auxo.core.cohort_algorithm import held_by
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.types import CohortId
+from auxo.protocol.tokens import UsedTokens
 from auxo.runtime.federation import Federation
 from auxo.runtime.made_with import differences, made_with
 
@@ -24,6 +25,7 @@ class ServerRecord:
     attempts: Mapping[CohortId, int]  # matches and openings of each cohort so far; name their random streams
     federation: str  # tells it from others
     made_with: Mapping[str, str]  # all that results follow from besides the initial model
+    used: UsedTokens = field(default_factory=UsedTokens)  # where it signs claims: what must not be presented again
 
 
 def check_record(record: ServerRecord, rules: Federation) -> None:

@@ -4,6 +4,7 @@ Clients own their records; a simulation holds them all, and changes them in plac
 on line and who takes part, not on how many clients there are.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,11 +23,13 @@ from auxo.core.affinity import (
 )
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.columns import Columns, arrays_of, take
+from auxo.core.proofs import FORGED, observe, proofs
 from auxo.core.types import FloatArray, IntArray
 
 _FIRST_ROWS = 1024  # room to begin with; our choice
 
 _Int32Array = NDArray[np.int32]
+_Learns = Callable[[AffinityRecords, FeedbackColumns, AffinitySettings], AffinityRecords]
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,26 @@ class ClientRecords:
     count: int  # rows of ``held`` that are in use, in the order in which clients had their first feedback
     held: AffinityRecords
     indices: ClusterIndices  # of ``held``
+    # What the server has observed, and would have signed for each to bring along; None: it signs nothing.
+    signed: "ClientRecords | None" = None
 
     @staticmethod
-    def empty(n_clients: int, n_clusters: int, tree: CohortTree) -> "ClientRecords":
-        """Return the records of clients that have never taken part."""
+    def empty(n_clients: int, n_clusters: int, tree: CohortTree, *, signed: bool = False) -> "ClientRecords":
+        """Return the records of clients that have never taken part; of a server that signs, with what it has signed."""
         held = widen(AffinityRecords.empty(0, n_clusters), tree)
         row = np.full(n_clients, -1, dtype=np.int32)
-        return ClientRecords(row=row, count=0, held=held, indices=ClusterIndices.of(held))
+        also = ClientRecords.empty(n_clients, n_clusters, tree) if signed else None
+        return ClientRecords(row=row, count=0, held=held, indices=ClusterIndices.of(held), signed=also)
 
     def copy(self) -> "ClientRecords":
         """Return the same records in arrays of their own."""
         room = len(self.held.heard)
         return replace(
-            self, row=self.row.copy(), held=_with_room(self.held, room), indices=_with_room(self.indices, room)
+            self,
+            row=self.row.copy(),
+            held=_with_room(self.held, room),
+            indices=_with_room(self.indices, room),
+            signed=None if self.signed is None else self.signed.copy(),
         )
 
     def participations(self, clients: IntArray) -> IntArray:
@@ -77,15 +87,40 @@ class ClientRecords:
 
     def request(self, clients: IntArray, settings: AffinitySettings, rng: np.random.Generator | None) -> Requests:
         """Return what these clients ask for at check-in; nobody explores when ``rng`` is None."""
-        return request_rows(self.held, self.indices, self.row[clients].astype(np.int64), settings, rng)
+        asked = request_rows(self.held, self.indices, self.row[clients].astype(np.int64), settings, rng)
+        if self.signed is None:
+            return asked
+        rewards = self.signed.rewards(clients, asked.cohort)
+        return replace(asked, reward=np.where(asked.cohort >= 0, np.nan_to_num(rewards), asked.reward))
+
+    def with_proofs(self, clients: IntArray, asked: Requests) -> Requests:
+        """Return what clients ask, whatever they say, with what is proved of it, where the server signs.
+
+        Who presents a forged signature says so in ``asked.proof``; nobody can say that it has a good one.
+        """
+        if self.signed is None:
+            return asked
+        mine = self.signed
+        found = proofs(mine.held, mine.indices, mine.row[clients].astype(np.int64), asked, mine.held.tree)
+        return replace(asked, proof=found if asked.proof is None else np.where(asked.proof == FORGED, FORGED, found))
 
     def learn(self, clients: IntArray, feedback: FeedbackColumns, settings: AffinitySettings) -> "ClientRecords":
         """Return the records after each of these clients, all different, has received its row of ``feedback``.
 
         These records are used up: what is returned shares their arrays.
         """
+        after = self._learnt(clients, feedback, settings, learn)
+        return (
+            after
+            if self.signed is None
+            else replace(after, signed=self.signed._learnt(clients, feedback, settings, observe))
+        )
+
+    def _learnt(
+        self, clients: IntArray, feedback: FeedbackColumns, settings: AffinitySettings, by: _Learns
+    ) -> "ClientRecords":
         known = self._widened(feedback.tree)
-        learnt = learn(known.of(clients), feedback, settings)
+        learnt = by(known.of(clients), feedback, settings)
         roomy = known._with_rows_for(clients)
         rows = roomy.row[clients].astype(np.int64)
         _put(roomy.held, rows, learnt)
@@ -95,7 +130,7 @@ class ClientRecords:
     def forget(self, clients: IntArray) -> "ClientRecords":
         """Return the records after these clients, all different, have lost theirs: they have never taken part.
 
-        These records are used up: what is returned shares their arrays.
+        What a server has signed for them is lost, too. These records are used up: what is returned shares their arrays.
         """
         lost = np.sort(self.row[clients][self.row[clients] >= 0]).astype(np.int64)
         count = self.count - len(lost)
@@ -106,7 +141,7 @@ class ClientRecords:
         for columns in (self.held, self.indices):
             _put(columns, gaps, take(columns, last))
         self.row[holders] = gaps
-        return replace(self, count=count)
+        return replace(self, count=count, signed=None if self.signed is None else self.signed.forget(clients))
 
     def _widened(self, tree: CohortTree) -> "ClientRecords":
         """Return the records with a column for every cohort of ``tree``; once for each partition, in new arrays."""

@@ -23,20 +23,20 @@ class ClientRules:
 
     half: ClientHalf | None
     mods: tuple[ClientMod, ...] = ()
+    signed: bool = False  # the server signs what it has observed of them
 
     def newcomers(self, n_clients: int, tree: CohortTree) -> ClientSide:
         """Return clients that have never taken part."""
         if self.half is None:
             return VisitCounts.empty(n_clients)
-        return ClientRecords.empty(n_clients, self.half.clusters, tree)
+        return ClientRecords.empty(n_clients, self.half.clusters, tree, signed=self.signed)
 
     def check_in(self, side: ClientSide, clients: IntArray, rng: np.random.Generator | None) -> CheckIns:
         """Return what these clients say when they are ready; nobody explores when ``rng`` is None."""
         if isinstance(side, VisitCounts):
-            requests = side.request(clients)
-        else:
-            requests = side.request(clients, self._half.affinity, rng)
-        return CheckIns(clients, said_through(self.mods, clients, requests))
+            return CheckIns(clients, said_through(self.mods, clients, side.request(clients)))
+        requests = said_through(self.mods, clients, side.request(clients, self._half.affinity, rng))
+        return CheckIns(clients, side.with_proofs(clients, requests))
 
     def learn(self, side: ClientSide, clients: IntArray, feedback: FeedbackColumns | None) -> ClientSide:
         """Return the clients after these, all different, have trained and received their rows of ``feedback``.

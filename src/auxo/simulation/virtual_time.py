@@ -127,7 +127,7 @@ class Simulation:
 
     @property
     def _client_rules(self) -> ClientRules:
-        return ClientRules(self.rules.algorithm.client_half, self.world.mods)
+        return ClientRules(self.rules.algorithm.client_half, self.world.mods, self.rules.signed)
 
     def start(self, state: CoordinatorState) -> SimulationState:
         """Return the state at time zero, in which nobody has taken part."""

@@ -18,7 +18,7 @@ from auxo.algorithms.auxo.trial import IntoShadows, OnTrial, labelled
 from auxo.algorithms.auxo.views import Prints
 from auxo.core.affinity import AffinitySettings
 from auxo.core.aggregators import Aggregator, RateScaling, rate_scale
-from auxo.core.claims import Claims, claims_of, plan_members_first, round_rewards
+from auxo.core.claims import Claims, claims_of, held_to, plan_members_first, round_rewards
 from auxo.core.cohort_algorithm import (
     Affinities,
     ClientHalf,
@@ -136,7 +136,7 @@ class Auxo:
         phase = closing.states[0].memory
         gated: Admission = AdmitAll()
         if not self.admit_misfits and closing.outlook.cohorts > 1:
-            gated = Gate(self.rewards, own(Claims, closing.participants.notes).known)
+            gated = Gate(held_to(closing, self.rewards), own(Claims, closing.participants.notes).known)
         return IntoShadows(phase, len(closing.models), gated) if isinstance(phase, OnTrial) else gated
 
     def close(
