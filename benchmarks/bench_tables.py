@@ -418,6 +418,7 @@ def _range_of(counts: Sequence[int]) -> str:
 
 
 RESILIENCE: dict[str, Callable[[Records], str]] = {
+    "dp": _under("dp"),
     "corrupted": _under("corrupted"),
     "affinity_loss": _under("affinity-loss"),
     "attackers": attackers,

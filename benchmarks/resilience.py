@@ -4,15 +4,16 @@
     python benchmarks/resilience.py --figure affinity-loss --only concept --seeds 1 --json FILE
     python benchmarks/resilience.py --figure attackers --first-seed 100 --seeds 1 --json FILE
 
-A figure is a list of conditions, and every cell is one run: figure, condition, population, method and seed.
-*corrupted*: shares of clients whose labels are wrong. *affinity-loss*: shares of the records that are lost in every
-round; the base keeps none, so its run without a loss stands for all. *attackers*: every kind of attack by 15 % of the
-clients, with what is always on alone and with defences besides. *judges*: shares of judges that lie, for a partition
-where there is nothing to part and against one where there is.
+A figure is a list of conditions, and every cell is one run: figure, condition, population, method and seed. *dp*: the
+paper's noise for epsilon 2, 4 and 8 at delta 1e-6, each client's own or shared among the participants of a round, with
+nothing but the update leaving a client. *corrupted*: shares of clients whose labels are wrong. *affinity-loss*: shares
+of the records that are lost in every round; the base keeps none, so its run without a loss stands for all. *attackers*:
+every kind of attack by 15 % of the clients, with what is always on alone and with defences besides. *judges*: shares of
+judges that lie, for a partition where there is nothing to part and against one where there is.
 
 Accuracy is that of honest clients, and without an attack that of the same clients: who attacks follows from the seed.
-With --update only cells are run that FILE does not have; all its records stay. The population writers needs the real
-data: --data DIR or the variable AUXO_DATA.
+With --update only cells are run that FILE does not have; all its records stay. The populations writers and reviewers
+need the real data: --data DIR or the variable AUXO_DATA.
 """
 
 import argparse
@@ -24,19 +25,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from method_cells import POPULATIONS
+from natural_clients import natural_population
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from workloads import Workload
 
 from auxo.attacks.attackers import Attackers
-from auxo.experiments.config_file import ConfigError, parse_config, to_toml
+from auxo.experiments.config import Config
+from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
 from auxo.experiments.runner import MethodResult, run_method
 from auxo.files.atomic_write import write_whole
 from auxo.files.typed_json import json_reader
+from auxo.population.federated_data import FederatedData
 from auxo.protocol.events import Partitioned
 
 SEEDS = 3
@@ -46,9 +52,29 @@ EVALUATIONS = 4  # of a run: nothing is timed here
 
 DEFENCES: Mapping[str, tuple[str, ...]] = {
     "": (),
-    "trimmed mean": ("training.aggregator=trimmed_mean",),
+    "signed and guarded": ("training.signed_claims=true", "training.guard=watchful"),
 }
 """What is set besides what is always on: bounds on lengths and examples, and no update that is not finite."""
+
+SHORTER = ("training.rounds=100",)  # the tables of attackers and judges have many runs; our choice
+EPSILONS = (8, 4, 2)  # that the paper prints noise for
+NOISES = {"per_client": "each client's", "shared": "shared"}
+
+
+def _reviewers(seed: int, folder: Path | None) -> tuple[Config, FederatedData] | None:
+    """Return reviewers as the configuration that comes with Auxo has them, but all of them on line."""
+    if folder is None:
+        return None
+    settings = [f"seed={seed}", "population.source=given", "devices.availability=always", "devices.cooldown_s=0"]
+    return load_config(Path("reviewers"), settings), _read_reviewers(folder)
+
+
+@lru_cache(maxsize=1)
+def _read_reviewers(folder: Path) -> FederatedData:
+    return natural_population("reviewers", folder)
+
+
+WORKLOADS: Mapping[str, Workload] = {**POPULATIONS, "reviewers": Workload("reviewers", SEEDS, 0, _reviewers)}
 
 
 @dataclass(frozen=True)
@@ -82,14 +108,14 @@ def _lost(share: float) -> Condition:
 
 
 def _attack(name: str, kinds: str, *settings: str, target: str = "own") -> Iterator[Condition]:
-    common = (f"attack.kinds={kinds}", f"attack.share={SHARE}", f"attack.target={target}", *settings)
+    common = (*SHORTER, f"attack.kinds={kinds}", f"attack.share={SHARE}", f"attack.target={target}", *settings)
     for defence, defended in DEFENCES.items():
         yield Condition(name, (*common, *defended), SHARE, defence)
 
 
 def _attacks() -> Iterator[Condition]:
     for defence, defended in DEFENCES.items():
-        yield Condition("none", defended, SHARE, defence)
+        yield Condition("none", (*SHORTER, *defended), SHARE, defence)
     yield from _attack("label flip", '["label-flip"]')
     yield from _attack("sign flip", '["sign-flip"]')
     yield from _attack("wrong labels, 10 times as long", '["scaled", "label-flip"]')
@@ -107,21 +133,31 @@ def _attacks() -> Iterator[Condition]:
     yield from _attack("new names, with flipped signs", '["new-name", "sign-flip"]')
 
 
-NOTHING_TO_PART, SOMETHING_TO_PART = ("homogeneous",), ("concept", "rotation-skew")
+NOTHING_TO_PART, SOMETHING_TO_PART = ("homogeneous",), ("rotation-skew",)
 
 
 def _liars(share: float) -> Iterator[Condition]:
     for says, populations in (("for", NOTHING_TO_PART), ("against", SOMETHING_TO_PART)):
         settings = ('attack.kinds=["lying-judge"]', f"lying-judge.says={says}", f"attack.share={share}")
-        yield Condition(f"{share:.0%} {says}", settings if share else (), share, "", ("auxo",), populations)
+        lie = (*SHORTER, *settings) if share else SHORTER
+        yield Condition(f"{share:.0%} {says}", lie, share, "", ("auxo",), populations)
+
+
+def _private() -> Iterator[Condition]:
+    yield Condition("no noise")
+    for noise, whose in NOISES.items():
+        for epsilon in EPSILONS:
+            settings = (f"privacy.epsilon={epsilon}.0", f"privacy.noise={noise}")
+            yield Condition(f"epsilon {epsilon}, {whose}", ("privacy.protocol=paper", *settings))
 
 
 FIGURES: Mapping[str, Figure] = {
+    "dp": Figure(tuple(_private()), ("rotation-skew", "reviewers")),
     "corrupted": Figure(tuple(map(_corrupted, (0.0, 0.05, 0.1, 0.15))), ("concept", "writers")),
     "affinity-loss": Figure(tuple(map(_lost, (0.0, 0.05, 0.1, 0.2))), ("concept", "writers")),
     "attackers": Figure(tuple(_attacks()), ("rotation-skew",)),
     "judges": Figure(
-        tuple(one for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4) for one in _liars(share)),
+        tuple(one for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4) for one in _liars(share)),
         (*NOTHING_TO_PART, *SOMETHING_TO_PART),
     ),
 }
@@ -186,7 +222,7 @@ def cells_of(figure: str, populations: Sequence[str], methods: Sequence[str], se
 
 def run_cell(cell: Cell, folder: Path | None) -> Record | None:
     """Return what a run comes to; None where the population's data are not there."""
-    made = POPULATIONS[cell.population].make(cell.seed, folder)
+    made = WORKLOADS[cell.population].make(cell.seed, folder)
     if made is None:
         return None
     config, data = made
@@ -299,9 +335,9 @@ def main(argv: Sequence[str]) -> None:
         console.width = 160  # a table in a log is read in an editor
     figure, path = FIGURES[arguments.figure], arguments.json
     populations = arguments.only or figure.populations
-    unknown = [name for name in populations if name not in POPULATIONS]
+    unknown = [name for name in populations if name not in WORKLOADS]
     if unknown:
-        raise SystemExit(f"--only: unknown population {unknown}; expected some of {', '.join(POPULATIONS)}")
+        raise SystemExit(f"--only: unknown population {unknown}; expected some of {', '.join(WORKLOADS)}")
     folder = arguments.data or (Path(os.environ["AUXO_DATA"]) if "AUXO_DATA" in os.environ else None)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     cells = cells_of(arguments.figure, populations, arguments.methods, seeds)

@@ -8,7 +8,6 @@ import bench_tables
 import numpy as np
 import pytest
 import resilience
-from method_cells import POPULATIONS
 from workloads import Workload, planted
 
 from auxo.experiments.config import PopulationConfig, TrainingConfig
@@ -22,7 +21,7 @@ TINY = planted(
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POPULATIONS, "concept", Workload("concept", 1, 0, TINY))
+    monkeypatch.setitem(resilience.WORKLOADS, "concept", Workload("concept", 1, 0, TINY))
 
 
 def ran(path: Path, *options: str) -> list[dict[str, object]]:
