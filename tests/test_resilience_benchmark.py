@@ -8,6 +8,7 @@ import bench_tables
 import numpy as np
 import pytest
 import resilience
+import resilience_figures
 from workloads import Workload, planted
 
 from auxo.experiments.config import PopulationConfig, TrainingConfig
@@ -78,3 +79,26 @@ def test_every_part_of_the_page_has_a_table(tmp_path: Path) -> None:
     page = (Path(__file__).parents[1] / "docs" / "resilience.md").read_text(encoding="utf-8")
     assert all(f"<!-- figures: {part} -->" in page for part in bench_tables.RESILIENCE)
     assert np.isin(list(bench_tables.RESILIENCE), list(bench_tables.TABLES)).all()
+
+
+def test_each_figure_of_a_population_is_a_picture(tmp_path: Path) -> None:
+    def record(figure: str, condition: str, method: str, accuracy: float) -> dict[str, object]:
+        return asdict(resilience.Record(figure, condition, "", "concept", method, 0, accuracy, accuracy, 0, None, 0, 1))
+
+    records = [
+        record("corrupted", f"{share}% corrupted", method, 0.5 + share / 100)
+        for share in (0, 5, 15)
+        for method in ("base", "auxo")
+    ]
+    records += [
+        record("dp", f"epsilon {epsilon}, {whose}", "auxo", epsilon / 10)
+        for epsilon in (2, 8)
+        for whose in ("each client's", "shared")
+    ]
+    records.append(record("attackers", "sign flip", "auxo", 0.5))
+    (tmp_path / "records.json").write_text(json.dumps(records))
+    resilience_figures.main([str(tmp_path / "records.json"), str(tmp_path / "pictures")])
+    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "pictures").iterdir()}
+    assert set(written) == {"corrupted-concept.svg", "dp-concept.svg"}
+    assert "Auxo shared" in written["dp-concept.svg"]
+    assert all(one.startswith("<svg") for one in written.values())
