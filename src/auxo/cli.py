@@ -52,6 +52,7 @@ COMMANDS = (
         "auxo.commands.traces:traces_app",
         "Traces of real devices: when they are on line and how fast they are.",
     ),
+    Listed("bans", "auxo.commands.bans:bans_app", "See who is banned from a federation, and end bans."),
     Listed(
         "flower",
         "auxo.commands.flower:flower_app",

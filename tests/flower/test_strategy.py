@@ -741,8 +741,8 @@ def test_bulyan_in_a_cohort_too_small_for_it_costs_rounds_and_not_the_run() -> N
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole, events, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3))
-    grid = LocalGrid(auxo_app(2), NODES)
+    whole, events, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3), directory=tmp_path / "whole")
+    grid, tmp_path = LocalGrid(auxo_app(2), NODES), tmp_path / "parts"
     for rounds in (1, 6, 9):
         federation(rounds=rounds, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)
     parts, _, _ = federation(rounds=12, base=lambda: FedAdam(eta=0.3), grid=grid, directory=tmp_path)

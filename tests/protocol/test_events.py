@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auxo.protocol.events import (
+    ClientBanned,
     CohortEnded,
     CohortMembers,
     CohortScore,
@@ -62,6 +63,9 @@ EVENTS: list[Event] = [
     EmptyRound(60.0, "0", 1, "nobody on line"),
     Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), 0.12),
     StoppedLooking(50.0, "0.1", 27),
+    ClientBanned(
+        1.0, "0.1", 3, "client-7", "presents forged signatures", "a bad signature in cohort 0.1, round 3", 203
+    ),
     UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),
     CohortEnded(1e6, "0.1.0", 500),
     CohortMembers(1e6, "0.1.0", 500, ("1287361", "7")),
@@ -131,7 +135,7 @@ def test_a_number_that_json_does_not_have_is_not_written(bad: float) -> None:
     ['{"type": "Exploded"}', "{}", '{"type": null}', '{"type": ["RoundClosed"]}', '{"type": {}}', "[]", "5", "null"],
 )
 def test_an_unknown_type_is_an_error_that_names_the_known_ones(line: str) -> None:
-    with pytest.raises(ValueError, match=r"type: expected one of CohortEnded, .*UpdateRejected, got "):
+    with pytest.raises(ValueError, match=r"type: expected one of ClientBanned, .*UpdateRejected, got "):
         from_json(line)
 
 

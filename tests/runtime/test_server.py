@@ -30,6 +30,7 @@ from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.kfed import KFed
 from auxo.core.aggregators.q_fedavg import QFedAvg
 from auxo.core.asking import Answer
+from auxo.core.guard import Guard
 from auxo.core.layers import Layer
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import OwnState
@@ -55,7 +56,7 @@ HALVES = Partition((0, 1), (0.5, 0.5))
 TWO_PARTITIONS = PlannedPartitions((0.3, 0.6), HALVES, replace(FOLLOWS, sharing="equal"))
 
 
-def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Server:
+def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3, guard: Guard | None = None) -> Server:
     return Server(
         np.zeros(N_PARAMS, dtype=np.float32),
         secret=SAME_SECRET,
@@ -64,6 +65,7 @@ def new_server(aggregator: FedAvg | FedYogi | None = None, seed: int = 3) -> Ser
         method=TWO_PARTITIONS,
         aggregator=aggregator,
         seed=seed,
+        guard=guard,
     )
 
 

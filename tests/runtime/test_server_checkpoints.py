@@ -17,10 +17,10 @@ def records(loop: Loop) -> dict[str, "np.ndarray[tuple[int], np.dtype[np.uint8]]
     return {str(row): np.frombuffer(one.record_to_bytes(), np.uint8) for row, one in enumerate(loop.clients)}
 
 
-def begun(folder: Path) -> Loop:
+def begun(folder: Path, *, signed: bool = False) -> Loop:
     """Return what a process that starts now goes on with, as a loop of one's own would."""
     loop = Loop()
-    with ServerCheckpoints(folder) as kept:
+    with ServerCheckpoints(folder, signed=signed) as kept:
         found = kept.restore(loop.server)
         for row, client in enumerate(loop.clients if found is not None else ()):
             assert found is not None
@@ -41,6 +41,16 @@ def test_a_loop_that_crashes_and_goes_on_ends_with_the_same_bytes(tmp_path: Path
     loop = begun(folder).play(12 - done)
     assert len(loop.server.cohorts) > 1
     assert loop.to_bytes() == whole.to_bytes()
+
+
+def test_a_server_that_signs_goes_on_after_a_crash_and_still_knows_what_it_has_signed(tmp_path: Path) -> None:
+    loop = begun(tmp_path, signed=True).play(4)
+    with ServerCheckpoints(tmp_path) as kept:
+        kept.save(loop.server, {}, records(loop))
+    assert len(loop.server.record.used.digests)
+    whole = loop.play(8)
+    again = begun(tmp_path, signed=True).play(8)
+    assert again.to_bytes() == whole.to_bytes()
 
 
 def test_what_is_kept_with_a_server_comes_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from auxo.core.guard import Guard, Refusals, Shown, Unguarded
 from auxo.core.matching import CheckIns
 from auxo.core.own_state import NOTHING, OwnState, own
 from auxo.core.types import ROOT
+from auxo.core.watchful import Watchful
 from auxo.testing import ContractBroken, check_guard, guards
 from auxo.testing.contract import Check
 from tests.testing.bans import Banned, Bans
@@ -77,7 +78,9 @@ BROKEN: list[tuple[Check[Guard], Guard]] = [
 ]
 
 
-@pytest.mark.parametrize("guard", [Unguarded(), Bans(), Bans(1)], ids=["nobody", "bans", "bans for a round"])
+@pytest.mark.parametrize(
+    "guard", [Unguarded(), Bans(), Bans(1), Watchful()], ids=["nobody", "bans", "bans for a round", "watchful"]
+)
 @every(guards.CONTRACT.checks)
 def test_guards_keep_the_contract(check: Check[Guard], guard: Guard) -> None:
     check(guard)

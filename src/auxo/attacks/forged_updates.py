@@ -14,7 +14,7 @@ from auxo.core.types import Float32Array, FloatArray
 
 
 @dataclass(frozen=True)
-class Visit:
+class Occasion:
     """Which attacker has come for which time: what is random about it is named by that."""
 
     seed: int
@@ -29,7 +29,7 @@ class Visit:
 class Forges(Protocol):
     """Makes what is sent from what an honest client would send."""
 
-    def forged(self, update: Float32Array, visit: Visit) -> FloatArray:
+    def forged(self, update: Float32Array, visit: Occasion) -> FloatArray:
         """Return the update that is sent; the honest one is not changed in place."""
         ...
 
@@ -49,5 +49,5 @@ class ForgedUpdates:
             if isinstance(answer, Failure) or not lies[row]:
                 yield answer
                 continue
-            forged = self.by.forged(answer.update, Visit(self.attackers.seed, int(clients[row]), int(visits[row])))
+            forged = self.by.forged(answer.update, Occasion(self.attackers.seed, int(clients[row]), int(visits[row])))
             yield replace(answer, update=forged.astype(np.float32))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.attacks.attackers import Attackers
-from auxo.attacks.forged_updates import ForgedUpdates, Visit
+from auxo.attacks.forged_updates import ForgedUpdates, Occasion
 from auxo.core.client_mod import ClientMod
 from auxo.core.settings import PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
@@ -22,7 +22,7 @@ class Noise:
         """Return the mod."""
         return ForgedUpdates(attackers, self)
 
-    def forged(self, update: Float32Array, visit: Visit) -> FloatArray:
+    def forged(self, update: Float32Array, visit: Occasion) -> FloatArray:
         """Return the noise."""
         noise = visit.normal(len(update))
         length, honest = float(np.linalg.norm(noise)), float(np.linalg.norm(update.astype(np.float64)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.attacks.attackers import Attackers
-from auxo.attacks.forged_updates import ForgedUpdates, Visit
+from auxo.attacks.forged_updates import ForgedUpdates, Occasion
 from auxo.core.client_mod import ClientMod
 from auxo.core.settings import PositiveFloat, checked, setting
 from auxo.core.types import Float32Array, FloatArray
@@ -25,6 +25,6 @@ class Scaled:
         """Return the mod."""
         return ForgedUpdates(attackers, self)
 
-    def forged(self, update: Float32Array, visit: Visit) -> FloatArray:
+    def forged(self, update: Float32Array, visit: Occasion) -> FloatArray:
         """Return the longer one."""
         return self.times * update.astype(np.float64)

@@ -99,7 +99,12 @@ class Narrator:
         rejected = [(str(one.client), one.reason) for one in server.rejections]
         shares = {child: server.share(child) for child in children_made(before, server.tree)}
         was_unjudged, was_unsure = exchange.cohort in self._trials.rounds, self._trials.is_unsure(exchange.cohort)
-        for event in round_events(closed, end, rejected, shares):
+        banned = [(str(client), ban) for client, ban in server.banned.items()]
+        for client, ban in banned:
+            LOG.warning(
+                "node %s is banned until round %d, since it %s: %s", client, ban.until, ban.reason, ban.evidence
+            )
+        for event in round_events(closed, end, rejected, shares, banned):
             self._trials = self._trials.after(event)
             self.on_event(event)
         why = "did not pay on held-out samples" if not was_unsure else "left its judges unsure"

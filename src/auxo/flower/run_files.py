@@ -1,6 +1,8 @@
 """What a run leaves in a directory: checkpoints that it goes on from, and its events.
 
 checkpoints/     the last two, see `auxo.files.checkpoint_store`
+affinity.key     what it signs with, see `auxo.files.key_file`
+bans.json        who is banned, see `auxo.runtime.ban_files`; where somebody was
 events.jsonl     one line for each thing that happened, see `auxo.protocol.events`
 models/          a safetensors file for each cohort, with the names of the app's own arrays; when the run ends
 tree.json        every partition; then, too
@@ -23,6 +25,7 @@ from auxo.core.types import CohortId
 from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
+from auxo.files.key_file import keys_in
 from auxo.flower.foreign_step import CohortSeen, StrategyEntry
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import AppArray
@@ -32,6 +35,7 @@ from auxo.protocol.codec import CodecError, from_parts, to_parts
 from auxo.protocol.event_log import Mark
 from auxo.protocol.events import Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn
+from auxo.runtime.ban_files import BanFiles
 from auxo.runtime.recorder import EVENT, Parts, Recorder
 from auxo.runtime.server_record import ServerRecord
 
@@ -57,12 +61,14 @@ class RunFiles:
     """A run's directory, or nothing where it has none."""
 
     recorder: Recorder | None = None
+    signed: bool = True  # claims of nodes count as far as the server has signed them
     _run: RunState | None = None
+    _bans: BanFiles | None = None
     _not_held: set[str] = field(default_factory=set)  # what checkpoints do not hold, as far as it was said
 
     @staticmethod
     @contextmanager
-    def open(folder: Path | None, interval: CheckpointInterval) -> "Iterator[RunFiles]":
+    def open(folder: Path | None, interval: CheckpointInterval, *, signed: bool = True) -> "Iterator[RunFiles]":
         """Hold a directory for as long as a run lasts.
 
         Raises:
@@ -72,7 +78,7 @@ class RunFiles:
             yield RunFiles()
             return
         with Recorder(folder, interval, lambda problem: LOG.warning("%s", problem)) as recorder:
-            files = RunFiles(recorder)
+            files = RunFiles(recorder, signed)
             try:
                 yield files
             finally:
@@ -86,6 +92,8 @@ class RunFiles:
         """
         if self.recorder is None:
             return
+        if self.signed:
+            run.server.sign_with(keys_in(self.recorder.directory))
         found = self.recorder.find(lambda kept: _read(kept, run))
         mark = Mark()
         if found is not None:
@@ -93,6 +101,8 @@ class RunFiles:
             _take_up(record, arrays, run)
             mark = record.events
             LOG.info("the run goes on from a checkpoint: %s", _where(run))
+        self._bans = BanFiles(self.recorder.directory)
+        self._bans.update(run.server)
         path = self.recorder.directory / "events.jsonl"
         try:
             self.recorder.open_log(path, mark)
@@ -112,9 +122,17 @@ class RunFiles:
     def on_round(self) -> None:
         """Write a checkpoint if it is time for one."""
         if self.recorder is not None:
+            if self._bans is not None and self._run is not None:
+                self._update_bans(self._bans, self._run)
             self.recorder.on_round()
             if self.recorder.is_due:
                 self.commit()
+
+    def _update_bans(self, bans: BanFiles, run: RunState) -> None:
+        try:
+            bans.update(run.server)
+        except (OSError, FileError) as error:  # who is banned is in the checkpoint, too
+            LOG.warning("bans could not be brought up to date: %s", error)
 
     def commit(self) -> None:
         """Write a checkpoint."""

@@ -14,9 +14,11 @@ from flwr.serverapp.strategy.strategy_utils import log_strategy_start_info
 from auxo.algorithms.auxo import Auxo
 from auxo.core.affinity import AffinitySettings
 from auxo.core.cohort_algorithm import CohortAlgorithm
+from auxo.core.guard import Guard, Unguarded
 from auxo.core.layers import Layer
 from auxo.core.types import ROOT
 from auxo.core.usual_updates import MOST_WEIGHT
+from auxo.core.watchful import Watchful
 from auxo.files.checkpoint_pace import parse_interval
 from auxo.flower.base_strategy import Base, BaseStrategy, warn_of_own_start
 from auxo.flower.cohort_run import CohortRun, Limits
@@ -64,6 +66,8 @@ class AuxoStrategy(Strategy):
         layers: Sequence[Layer] = (),
         on_event: Callable[[Event], None] | None = None,
         most_weight: float = MOST_WEIGHT,
+        guard: Guard | None = None,
+        signed: bool = True,
     ) -> None:
         """Wrap a strategy.
 
@@ -84,6 +88,8 @@ class AuxoStrategy(Strategy):
             layers: of the model's float arrays, in their order; none: each has its units along the first axis.
             on_event: is told what happens: see `auxo.protocol.events`.
             most_weight: share of a round's weight that one node may have by the examples it claims; see `Server`.
+            guard: who of those that check in is refused; None: with a directory whoever `Watchful` bans, else nobody.
+            signed: with a directory, nodes' claims count as far as the server has signed them; see docs/security.md.
 
         Raises:
             TypeError: the base makes no strategy of Flower's message API, or an argument is of another kind.
@@ -107,7 +113,8 @@ class AuxoStrategy(Strategy):
         self._check_in, self._total_rounds, self._layers = check_in, total_rounds, tuple(layers)
         self._directory = None if directory is None else Path(directory)
         self._checkpoint, self._on_event = parse_interval(checkpoint), on_event
-        self._most_weight = most_weight
+        self._most_weight, self._signed = most_weight, signed
+        self._guard = guard or (Unguarded() if directory is None or not signed else Watchful())
 
     def __getattr__(self, name: str) -> object:
         """Return what the base has of this name; see `BaseStrategy.read`."""
@@ -158,7 +165,7 @@ class AuxoStrategy(Strategy):
         state, post = self._state(initial_arrays), Post(grid)
         with ExitStack() as stack:
             stopping = stack.enter_context(polite_stopping())
-            files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint))
+            files = stack.enter_context(RunFiles.open(self._directory, self._checkpoint, signed=self._signed))
             files.begin(state)
             narrator = Narrator(state, self._telling(files), num_rounds)
             result = CohortRun(
@@ -202,6 +209,7 @@ class AuxoStrategy(Strategy):
             seed=self._seed,
             shapes=self._layers or model.layers,
             most_weight=self._most_weight,
+            guard=self._guard,
         )
 
     def _telling(self, files: RunFiles) -> Callable[[Event], None]:

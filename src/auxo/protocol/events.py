@@ -79,6 +79,19 @@ class UpdateRejected:
 
 
 @dataclass(frozen=True)
+class ClientBanned:
+    """The guard has banned a client: it is refused until the ban is over, or lifted by hand."""
+
+    time_s: float
+    cohort: str  # in whose round the last evidence was
+    round: int
+    client: str
+    reason: str
+    evidence: str
+    until: int  # the first round of the cohort that is farthest in which the ban is over
+
+
+@dataclass(frozen=True)
 class CohortEnded:
     """A cohort has trained all its rounds."""
 
@@ -165,6 +178,7 @@ Event = (
     | Partitioned
     | StoppedLooking
     | UpdateRejected
+    | ClientBanned
     | CohortEnded
     | Measured
     | CohortMembers

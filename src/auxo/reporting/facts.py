@@ -17,6 +17,7 @@ from auxo.experiments.summary import (
 )
 from auxo.protocol.cohorts_seen import CohortsSeen
 from auxo.protocol.events import (
+    ClientBanned,
     CohortMembers,
     EmptyRound,
     Evaluated,
@@ -33,7 +34,16 @@ from auxo.reporting.method_names import AUXO, contenders, words_for
 _A_ROUND = 1.0  # rounds between which evaluations are of the same one: cohorts do not close theirs together
 
 _E = TypeVar(
-    "_E", RoundClosed, EmptyRound, Partitioned, StoppedLooking, UpdateRejected, Measured, CohortMembers, Evaluated
+    "_E",
+    RoundClosed,
+    EmptyRound,
+    Partitioned,
+    StoppedLooking,
+    UpdateRejected,
+    ClientBanned,
+    Measured,
+    CohortMembers,
+    Evaluated,
 )
 
 
@@ -48,6 +58,7 @@ class MethodFacts:
     empty_rounds: tuple[EmptyRound, ...] = ()
     partitions: tuple[Partitioned, ...] = ()
     rejections: tuple[UpdateRejected, ...] = ()
+    bans: tuple[ClientBanned, ...] = ()
     end: MethodSummary | None = None
     clients: ClientScores | None = None
     profiles: CohortProfiles | None = None  # of its cohorts, at the end of a method that has several
@@ -69,6 +80,7 @@ class MethodFacts:
             empty_rounds=_with(self.empty_rounds, events, EmptyRound),
             partitions=_with(self.partitions, events, Partitioned),
             rejections=_with(self.rejections, events, UpdateRejected),
+            bans=_with(self.bans, events, ClientBanned),
             stops=_with(self.stops, events, StoppedLooking),
             seen=seen,
             trials=trials,

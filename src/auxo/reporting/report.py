@@ -345,9 +345,9 @@ def rounds_section(facts: RunFacts) -> Markup:
         return section("Rounds", note("No method has begun."))
     incidents = incidents_table(facts)
     tail = (
-        note("No update was rejected and no round was empty.")
+        note("No update was rejected, nobody was banned and no round was empty.")
         if incidents is None
-        else joined([tag("h3", escaped("Rejected updates and empty rounds")), incidents])
+        else joined([tag("h3", escaped("Rejected updates, bans and empty rounds")), incidents])
     )
     words = (
         "Late, failed and rejected updates were wasted, and so were those of misfits: newcomers whose updates did not "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from auxo.core.metric import ACCURACY, Metric
 from auxo.experiments.summary import MethodSummary, reach, reach_between
 from auxo.protocol.cohorts_seen import in_order
-from auxo.protocol.events import EmptyRound, UpdateRejected
+from auxo.protocol.events import ClientBanned, EmptyRound, UpdateRejected
 from auxo.reporting.facts import MethodFacts, RunFacts
 from auxo.reporting.markup import Markup, escaped, tag
 from auxo.reporting.method_names import method_colours
@@ -80,7 +80,7 @@ def rounds_table(facts: RunFacts) -> Markup:
 
 
 def incidents_table(facts: RunFacts) -> Markup | None:
-    """Return rejected updates and empty rounds by reason; None when there were none."""
+    """Return rejected updates, bans and empty rounds by reason; None when there were none."""
     rows = []
     for run in facts.methods.values():
         clients: dict[str, set[str]] = {}
@@ -89,6 +89,8 @@ def incidents_table(facts: RunFacts) -> Markup | None:
         for reason, count in _by_reason(run.rejections):
             what = f"update rejected ({counted(len(clients[reason]), 'client')})"
             rows.append(_incident_row(run, what, reason, count))
+        for reason, count in _by_reason(run.bans):
+            rows.append(_incident_row(run, "client banned", reason, count))
         for reason, count in _by_reason(run.empty_rounds):
             rows.append(_incident_row(run, "empty round", reason, count))
     if not rows:
@@ -176,7 +178,7 @@ def _totals_row(cohort: str, run: MethodFacts) -> Markup:
     return tag("tr", tag("th", escaped(cohort), scope="row"), *(tag("td", escaped(cell)) for cell in cells))
 
 
-def _by_reason(events: Iterable[UpdateRejected | EmptyRound]) -> list[tuple[str, int]]:
+def _by_reason(events: Iterable[UpdateRejected | ClientBanned | EmptyRound]) -> list[tuple[str, int]]:
     return Counter(event.reason for event in events).most_common()
 
 

@@ -13,12 +13,12 @@ from auxo.core.affinity import (
     FeedbackColumns,
     Requests,
     learn,
-    observe,
     request,
 )
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, do
 from auxo.core.client_mod import ClientMod, said_through, through
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.proofs import observe
 from auxo.core.rng import stream
 from auxo.core.types import ClientId, CohortId, Float32Array, FloatArray, IntArray
 from auxo.protocol.codec import from_bytes, to_bytes
@@ -60,6 +60,19 @@ def check_in_of(client: ClientId, asked: Requests) -> CheckIn:
             confirmed=int(asked.confirmed[0]),
         )
     return CheckIn(client, wish, int(asked.participations[0]))
+
+
+def feedback_columns(feedback: AffinityFeedback) -> FeedbackColumns:
+    """Return feedback to a client, in one row."""
+    return FeedbackColumns(
+        cohort=feedback.cohort,
+        tree=feedback.tree,
+        instant_reward=np.array([np.nan if feedback.instant_reward is None else feedback.instant_reward]),
+        similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
+        fold=np.array([-1 if feedback.fold is None else feedback.fold]),
+        generation=feedback.generation,
+        placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
+    )
 
 
 class Column(Protocol):
@@ -285,15 +298,7 @@ class Client:
             return
         affinity = self._record.affinity or AffinityRecords.empty(1, len(feedback.similarity))
         self._check(feedback, affinity)
-        columns = FeedbackColumns(
-            cohort=feedback.cohort,
-            tree=feedback.tree,
-            instant_reward=np.array([np.nan if feedback.instant_reward is None else feedback.instant_reward]),
-            similarity=np.array([[np.nan if value is None else value for value in feedback.similarity]], dtype=float),
-            fold=np.array([-1 if feedback.fold is None else feedback.fold]),
-            generation=feedback.generation,
-            placed=None if feedback.placed is None else np.array([feedback.tree.index[feedback.placed]]),
-        )
+        columns = feedback_columns(feedback)
         self._record = replace(
             self._record,
             affinity=learn(affinity, columns, self._settings),

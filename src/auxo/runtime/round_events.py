@@ -4,8 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.guard import Ban
 from auxo.core.types import CohortId
-from auxo.protocol.events import EmptyRound, Event, Partitioned, RoundClosed, StoppedLooking, UpdateRejected
+from auxo.protocol.events import (
+    ClientBanned,
+    EmptyRound,
+    Event,
+    Partitioned,
+    RoundClosed,
+    StoppedLooking,
+    UpdateRejected,
+)
 from auxo.runtime.closing import Closed
 
 
@@ -22,7 +31,11 @@ class RoundEnd:
 
 
 def round_events(
-    closed: Closed, end: RoundEnd, rejected: Sequence[tuple[str, str]], children: Mapping[CohortId, int]
+    closed: Closed,
+    end: RoundEnd,
+    rejected: Sequence[tuple[str, str]],
+    children: Mapping[CohortId, int],
+    banned: Sequence[tuple[str, Ban]] = (),
 ) -> Iterator[Event]:
     """Yield the events of a round that has just closed.
 
@@ -31,7 +44,10 @@ def round_events(
         end: when.
         rejected: clients whose updates were refused or too unusual, with the reason of each.
         children: that it has partitioned the cohort into, with the participants of their rounds; mostly none.
+        banned: clients that the guard has banned for what the round has shown.
     """
+    for client, ban in banned:
+        yield ClientBanned(end.time_s, end.cohort, end.round, client, ban.reason, ban.evidence, ban.until)
     for client, reason in rejected:
         yield UpdateRejected(end.time_s, end.cohort, end.round, client, reason)
     gathered, outcome = closed.gathered, closed.outcome

@@ -16,7 +16,7 @@ from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.concentration import in_places, places_for
 from auxo.core.gathering import Gathered
-from auxo.core.guard import NOBODY, Bans, Refusals, Unguarded
+from auxo.core.guard import NOBODY, Ban, Bans, Refusals, Unguarded
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
@@ -65,6 +65,7 @@ class Ended:
 
     state: CoordinatorState
     feedback: FeedbackColumns | None  # to those whose answers were gathered; None: they hear nothing
+    banned: tuple[Ban, ...] = ()  # by the guard, for what the round has shown
 
 
 def match(rules: Federation, state: CoordinatorState, check_ins: CheckIns, rng: np.random.Generator) -> Arrived:
@@ -139,11 +140,21 @@ def end_round(rules: Federation, state: CoordinatorState, closing: Closing, clos
 
     The guard sees either. ``state`` is the one that ``closing`` was made of.
     """
+    before = state
     state = struck(rules, state, closing, closed.gathered, closed.outcome)
+    banned = new_bans(rules, before, state)
     if closed.outcome is None:
-        return Ended(state, None)
+        return Ended(state, None, banned)
     after = act(rules, state, closing, closed.outcome)
-    return Ended(after, _feedback(closing, closed.outcome, closed.gathered, after.tree))
+    return Ended(after, _feedback(closing, closed.outcome, closed.gathered, after.tree), banned)
+
+
+def new_bans(rules: Federation, before: CoordinatorState, after: CoordinatorState) -> tuple[Ban, ...]:
+    """Return the bans that a round has brought."""
+    if not isinstance(rules.guard, Bans):
+        return ()
+    known = set(rules.guard.bans(before.guard))
+    return tuple(ban for ban in rules.guard.bans(after.guard) if ban not in known)
 
 
 def _feedback(closing: Closing, outcome: Outcome, gathered: Gathered, tree: CohortTree) -> FeedbackColumns | None:
@@ -195,7 +206,7 @@ def _claimed(rules: Federation, selected: CheckIns, vouched: BoolArray, cohort: 
 def _selected(
     rules: Federation, state: CoordinatorState, mine: CohortState, there: Candidates, rng: np.random.Generator
 ) -> IntArray:
-    """Return whom the selector takes; of those without a proof, where there are several cohorts, at most their share."""
+    """Return whom the selector takes; to one of several cohorts, at most their share of those without a proof."""
     rows, wanted = there.rows, there.invited
     if wanted == EVERYBODY:
         return rows

@@ -15,7 +15,7 @@ from auxo.core.cohort_algorithm import Closing, CohortAlgorithm, Participants, h
 from auxo.core.cohort_state import CohortState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.gathering import Gathered, Returned
-from auxo.core.guard import Bans, Guard, Unguarded
+from auxo.core.guard import Ban, Bans, Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import Matched
 from auxo.core.own_state import NOTHING, OwnState
@@ -146,6 +146,7 @@ class Server:
         self._in_vain, self._singled_out = InVain(participants), SingledOut()
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
         self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
+        self.banned: dict[ClientId, Ban] = {}  # by the guard, in the last `close_round`
         self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
         self._trials = TrialsSeen()
         why_not = why_no_partition(method, participants, rounds)
@@ -336,6 +337,18 @@ class Server:
         banned = guard.last_bans(state.guard) if isinstance(guard, Bans) else {}
         return Moment(state.tree, max(one.round for one in state.cohorts.values()), banned)
 
+    @property
+    def bans(self) -> tuple[Ban, ...]:
+        """Return the bans that hold, of a guard that bans."""
+        guard = self._rules.guard
+        return guard.bans(self._state.guard) if isinstance(guard, Bans) else ()
+
+    def lift(self, bans: Iterable[Ban]) -> None:
+        """End some bans; what had spoken against these clients is forgotten. Older tokens of theirs count no more."""
+        guard, clients = self._rules.guard, [ban.client for ban in bans]
+        if isinstance(guard, Bans) and clients:
+            self._state = replace(self._state, guard=guard.lift(self._state.guard, clients))
+
     def sign_with(self, keys: Sequence[Key]) -> None:
         """Have claims count from now on only as far as this server has signed them; see docs/security.md.
 
@@ -399,6 +412,10 @@ class Server:
         _warn(self._unjudged(cohort, closed))
         ended = end_round(self._rules, self._state, closing, closed)
         self._state = ended.state
+        named = {
+            int(number): task.client for number, task in zip(opened.participants.clients, opened.tasks, strict=True)
+        }
+        self.banned = {named[ban.client]: ban for ban in ended.banned}
         if ended.feedback is None:
             return []
         return self._signed(opened, closed.gathered, ended.feedback)

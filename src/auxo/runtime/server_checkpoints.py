@@ -15,8 +15,10 @@ import numpy as np
 
 from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Disk, Kept, Unusable
+from auxo.files.key_file import keys_in
 from auxo.files.row_changes import AnyArray
 from auxo.protocol.event_log import Mark
+from auxo.runtime.ban_files import BanFiles
 from auxo.runtime.recorder import Parts, Recorder
 from auxo.runtime.server import Server
 
@@ -54,6 +56,7 @@ class ServerCheckpoints:
 
     folder: Path
     every_s: float = 30.0  # of work between two, or more where one takes more than 2 % of that
+    signed: bool = True  # clients' claims count as far as the server has signed them, with a key in the folder
     on_problem: Callable[[str], None] = _warn  # told of a damaged checkpoint, and of one that could not be written
     disk: Disk = field(default_factory=Disk)
     clock: Callable[[], float] = time.monotonic
@@ -61,6 +64,7 @@ class ServerCheckpoints:
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
         interval = CheckpointInterval(seconds=self.every_s)
+        self._bans = BanFiles(self.folder)
         self._recorder = Recorder(self.folder, interval, self.on_problem, "", self.disk, self.clock)
 
     def __enter__(self) -> Self:
@@ -84,6 +88,7 @@ class ServerCheckpoints:
 
         Raises:
             ValueError: the checkpoint is of a server that was made with other arguments; nothing has changed.
+            FileError: the file of keys, or of bans, is damaged.
         """
 
         def read(kept: Kept) -> RestoredWith:
@@ -93,7 +98,11 @@ class ServerCheckpoints:
             more = {name.removeprefix(_MORE): array for name, array in kept.arrays.items() if name.startswith(_MORE)}
             return RestoredWith(kept.about, more)
 
-        return self._recorder.find(read)
+        found = self._recorder.find(read)
+        if self.signed:
+            server.sign_with(keys_in(self.folder))
+        self._bans.update(server)
+        return found
 
     def save(
         self,
@@ -117,6 +126,7 @@ class ServerCheckpoints:
             more = {f"{_MORE}{name}": np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
             return Parts(about or {}, "", {**kept, **more})
 
+        self._bans.update(server)
         return self._recorder.commit(parts)
 
     @property

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.affinity import AffinitySettings, ClusterIndices, FeedbackColumns, Requests, observe
+from auxo.core.affinity import AffinitySettings, ClusterIndices, FeedbackColumns, Requests
 from auxo.core.cohort_algorithm import ClientHalf
 from auxo.core.cohort_tree import CohortTree
-from auxo.core.proofs import FORGED, proofs
+from auxo.core.proofs import FORGED, observe, proofs
 from auxo.core.types import IntArray
 from auxo.files.key_file import Key
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn

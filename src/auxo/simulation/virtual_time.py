@@ -16,6 +16,7 @@ from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import EVERYBODY, Closing, Participants
 from auxo.core.cohort_state import CoordinatorState
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.guard import Ban
 from auxo.core.matching import Matched
 from auxo.core.partial_uploads import sent_share
 from auxo.core.rng import stream
@@ -260,7 +261,7 @@ class Simulation:
         state = replace(state, spent=state.spent + _cost(opened, closed))
         before, ended = state.coordinator.tree, end_round(self.rules, state.coordinator, closing, closed)
         state = replace(state, coordinator=ended.state)
-        self._report(state, cohort, opened, closed, before)
+        self._report(state, cohort, opened, closed, before, ended.banned)
         if closed.outcome is None:
             return self._try_later(state, cohort)
         receivers = opened.participants.clients[closed.gathered.rows]
@@ -283,7 +284,13 @@ class Simulation:
         return Training(rows, jobs, opened.late[rows], models_of(closing), self.world.epochs, self.world.mods)
 
     def _report(
-        self, state: SimulationState, cohort: CohortId, opened: OpenRound, closed: Closed, before: CohortTree
+        self,
+        state: SimulationState,
+        cohort: CohortId,
+        opened: OpenRound,
+        closed: Closed,
+        before: CohortTree,
+        bans: tuple[Ban, ...],
     ) -> None:
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         names, clients = self.world.data.client_names, opened.participants.clients
@@ -298,7 +305,7 @@ class Simulation:
         )
         children = children_made(before, state.coordinator.tree)
         shares = {child: self.rules.share(state.coordinator, child) for child in children}
-        for event in round_events(closed, end, rejected, shares):
+        for event in round_events(closed, end, rejected, shares, [(names[ban.client], ban) for ban in bans]):
             self.on_event(event)
 
     def _go_on(self, state: SimulationState, cohort: CohortId) -> SimulationState:
