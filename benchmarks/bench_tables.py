@@ -378,16 +378,17 @@ def _under(figure: str) -> Callable[[Records], str]:
 def attackers(records: Records) -> str:
     """Return a row for each attack: honest clients' accuracy with each method, without and with each defence."""
     mine = [record for record in records if record["figure"] == "attackers"]
-    defences = list(dict.fromkeys(record["defence"] for record in mine))
+    ways = list(dict.fromkeys((one["method"], one["defence"]) for one in mine))
+    ways.sort(key=lambda way: (way[0] != "base", way[1]))
     rows = []
     for (population, condition), some in _grouped(mine, "population", "condition").items():
         cells = []
-        for method in ("base", "auxo"):
-            for defence in defences:
-                found = [one["accuracy"] for one in some if (one["method"], one["defence"]) == (method, defence)]
-                cells.append(f"{np.mean(found):.4f} ({min(found):.4f})" if found else "-")
+        for way in ways:
+            found = [one["accuracy"] for one in some if (one["method"], one["defence"]) == way]
+            cells.append(f"{np.mean(found):.4f} ({min(found):.4f})" if found else "-")
         rows.append([f"`{population}`", condition, str(len({one["seed"] for one in some})), *cells])
-    heading = [f"{name}{f', {defence}' if defence else ''}" for name in ("base", "Auxo") for defence in defences]
+    names = {"base": "base", "auxo": "Auxo"}
+    heading = [f"{names[method]}{f', {defence}' if defence else ''}" for method, defence in ways]
     return _table(["population", "attack", "seeds", *heading], rows)
 
 
