@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auxo.core.folds import FIFTHS, FOLDS, all_but, kept_out_by, part_of, places_in, size_of
+from auxo.core.folds import FIFTHS, FOLD_NUMBERS, all_but, kept_out_by, part_of, places_in, size_of
 
 
-@given(samples=st.integers(2, 60), fold=st.integers(0, FOLDS - 1))
+@given(samples=st.integers(2, 60), fold=st.integers(0, FOLD_NUMBERS - 1))
 def test_a_part_and_what_it_keeps_out_share_nothing_and_are_all_samples(samples: int, fold: int) -> None:
     one, other = part_of(fold, samples).tolist(), part_of(kept_out_by(fold), samples).tolist()
 
@@ -24,13 +24,13 @@ def test_in_five_trials_every_sample_is_kept_out_once(samples: int) -> None:
     assert sorted(kept_out) == list(range(samples))
 
 
-@pytest.mark.parametrize("fold", [None, *range(FOLDS)])
+@pytest.mark.parametrize("fold", [None, *range(FOLD_NUMBERS)])
 @pytest.mark.parametrize("samples", [0, 1])
 def test_who_has_a_single_sample_or_none_has_it_in_every_part(fold: int | None, samples: int) -> None:
     assert part_of(fold, samples).tolist() == list(range(samples))
 
 
-@given(rows=st.lists(st.tuples(st.integers(-1, FOLDS - 1), st.integers(0, 30)), min_size=1, max_size=5))
+@given(rows=st.lists(st.tuples(st.integers(-1, FOLD_NUMBERS - 1), st.integers(0, 30)), min_size=1, max_size=5))
 def test_many_clients_at_once_have_the_parts_of_each(rows: list[tuple[int, int]]) -> None:
     fold, samples = np.array(rows).T
     sizes = size_of(fold, samples)

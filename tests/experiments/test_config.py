@@ -66,7 +66,7 @@ def test_an_unknown_key_lists_the_keys_of_its_section() -> None:
         parse_config("[run]\nqqqq = 1\n", source="study.toml")
     assert str(error.value) == (
         "study.toml: run.qqqq: unknown key. "
-        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_clients, perplexity, "
+        "Keys of [run]: engine, ray_address, workers, evaluate_every, evaluate_closely, evaluate_clients, perplexity, "
         "checkpoint_every"
     )
 

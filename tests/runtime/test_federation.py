@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo import Auxo, OnTrial, Pooling
+from auxo.algorithms.auxo import Auxo
 from auxo.algorithms.base import OneCohort
 from auxo.algorithms.ifca import Ifca
 from auxo.algorithms.paper import Paper
-from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import EVERYBODY
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
@@ -122,10 +121,10 @@ def test_progress_is_the_share_of_rounds_done_once_the_present_one_has_closed() 
 
 
 def test_the_parts_name_the_kinds_of_what_they_keep() -> None:
-    assert RULES.own_states == (Pooling, OnTrial, Claims)
+    assert RULES.own_states == Auxo().own_states
     assert replace(RULES, algorithm=OneCohort()).own_states == ()
     assert replace(RULES, algorithm=OneCohort(), selector=FewestTurns()).own_states == (Turns,)
-    assert replace(RULES, selector=FewestTurns()).own_states == (Pooling, OnTrial, Claims, Turns)
+    assert replace(RULES, selector=FewestTurns()).own_states == (*Auxo().own_states, Turns)
 
 
 def test_fingerprints_are_those_of_the_federations_seed_and_size() -> None:

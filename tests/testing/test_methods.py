@@ -235,7 +235,7 @@ def twice_the_first(opening: Opening, plan: Plan) -> Plan:
 
 
 def third_half(opening: Opening, plan: Plan) -> Plan:
-    return replace(plan, asks=replace(plan.asks, fold=np.full_like(plan.asks.fold, 2)))
+    return replace(plan, asks=replace(plan.asks, fold=np.full_like(plan.asks.fold, 12)))
 
 
 def no_such_model(opening: Opening, plan: Plan) -> Plan:
@@ -431,7 +431,7 @@ def test_every_promise_can_be_broken() -> None:
 def test_the_message_says_what_came_and_what_was_expected() -> None:
     message = assert_caught(methods.plans_for_the_selected, Bent(planned=third_half))
     assert message.startswith("Bent breaks a promise of a method: A plan's rows are different rows of the selected")
-    assert "asks.fold: expected 0, 1 or -1 for all samples, got [2]" in message
+    assert "asks.fold: expected 0 to 11, or -1 for all samples, got [12]" in message
     assert message.endswith("the protocol is described at CohortAlgorithm in auxo.core.cohort_algorithm")
 
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from auxo.core.folds import FOLDS, kept_out_by
+from auxo.core.folds import FOLD_NUMBERS, kept_out_by
 from auxo.core.types import BoolArray, Float32Array, FloatArray, IntArray
 from auxo.core.words import Words, gain_of, label_of, sketch_of
 
@@ -156,9 +156,10 @@ class Asks:
         """Raise a ValueError unless so many can do what they are asked, with so many models, the first ones offered."""
         if len(self.fold) != n or len(self.model) != n:
             raise ValueError(f"asks.fold, model: expected {n} entries each, got {len(self.fold)} and {len(self.model)}")
-        if not np.isin(self.fold, range(-1, FOLDS)).all():
+        if not np.isin(self.fold, range(-1, FOLD_NUMBERS)).all():
             raise ValueError(
-                f"asks.fold: expected 0 to {FOLDS - 1}, or -1 for all samples, got {np.unique(self.fold).tolist()}"
+                f"asks.fold: expected 0 to {FOLD_NUMBERS - 1}, or -1 for all samples, "
+                f"got {np.unique(self.fold).tolist()}"
             )
         known = [*range(models), LEAST_LOSS] + [NEAREST] * (self.pre_training is not None)
         if not np.isin(self.model, known).all():

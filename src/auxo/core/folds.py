@@ -18,7 +18,7 @@ HALVES = (0, 1)
 FIFTHS = 5
 """Parts that samples are kept out by in turn."""
 
-FOLDS = 2 + 2 * FIFTHS
+FOLD_NUMBERS = 2 + 2 * FIFTHS
 """Numbers of parts: the halves, and then in turn all but a fifth of the samples, and that fifth."""
 
 

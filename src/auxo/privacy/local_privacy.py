@@ -52,6 +52,7 @@ REQUESTED: Mapping[str, str] = {
     "supported": _FEEDBACK,
     "confirmed": _FEEDBACK + "; a wish to compare once more is drawn, and not worked out from samples",
     "participations": "free: the server knows who takes part",
+    "proof": "free: the server's own word on a token that it has signed",
 }
 """What becomes of each field of a request."""
 

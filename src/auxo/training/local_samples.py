@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auxo.core.folds import FOLDS, part_of, places_in, size_of
+from auxo.core.folds import FOLD_NUMBERS, part_of, places_in, size_of
 from auxo.core.rng import follow_bits, random_bits
 from auxo.core.types import IntArray
 from auxo.population.federated_data import FederatedData
@@ -96,8 +96,8 @@ def _clients_and_folds(jobs: Sequence[Job]) -> tuple[IntArray, IntArray]:
 
 
 def _check(fold: int | None) -> None:
-    if fold is not None and fold not in range(FOLDS):
-        raise ValueError(f"fold: expected None or a number from 0 to {FOLDS - 1}, got {fold}")
+    if fold is not None and fold not in range(FOLD_NUMBERS):
+        raise ValueError(f"fold: expected None or a number from 0 to {FOLD_NUMBERS - 1}, got {fold}")
 
 
 def _within(sizes: IntArray) -> IntArray:

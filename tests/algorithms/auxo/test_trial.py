@@ -339,6 +339,17 @@ def test_who_tells_one_loss_of_each_model_is_taken_to_have_the_branch_that_its_u
     assert said.samples.tolist() == [2.0, 2.0]  # a fifth of what they train on
 
 
+def test_where_everybody_judges_a_label_tells_more_than_an_update_of_another_model() -> None:
+    # Half of the participants train branches, whose updates say nothing of where they belong.
+    app, trial = judging((1.0, 0.5, 0.7), (None, None, None)), trial_of(2, everybody=True)
+    asks = replace(Asks.plain(3), judges=np.tile([0, 1, 2], (3, 1)))
+    brought = replace(claims(3), label=np.array([1, 0, -1]), generation=np.full(3, trial.generation))
+    now = closing(trial, 3, asks, brought)
+    told = gathered(now, [Returned(row, replace(app, model=model)) for row, model in enumerate((2, 0, 0))], trial)
+
+    assert gains_of(trial.said(now, told, prints_of(told))) == pytest.approx([0.3, 0.5, 0.5])
+
+
 def test_who_tells_one_loss_has_a_branch_of_each_candidate_to_choose_and_no_other() -> None:
     app = judging((1.0, 0.5, 0.7, 0.6, 0.4), (None,) * 5)
     trial = trial_of(2, branches=(2, 2))

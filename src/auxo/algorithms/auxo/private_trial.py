@@ -15,7 +15,7 @@ from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.pooling import FIRST_LOOK
 from auxo.algorithms.auxo.private_evidence import PrivateEvidence
 from auxo.algorithms.auxo.settings import SketchSettings, TrialSettings
-from auxo.algorithms.auxo.sketch_pool import SketchPool, asked_words, question_of, words_of
+from auxo.algorithms.auxo.sketch_pool import SketchPool, asked_words, question_of, words_asked_of
 from auxo.core.aggregators import ServerState
 from auxo.core.claims import Claims, claims_of
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
@@ -119,7 +119,7 @@ class PrivateTrial:
 
     def moved(self, servers: tuple[ServerState, ...], closing: Closing, gathered: Gathered) -> "PrivateTrial":
         """Return the trial after a round, with what its judges have said, and who now has taken part."""
-        asked = words_of(closing, gathered.rows)
+        asked = words_asked_of(closing, gathered.rows)
         judges = np.array([one is not None and one.gain is not None for one in asked], dtype=np.bool_)
         judges &= np.isfinite(gathered.words.gains) & ~gathered.late
         references = np.array([0 if one is None else one.reference for one in asked], dtype=np.int64)
@@ -201,4 +201,6 @@ class IntoBranches:
 
 def _says_label(closing: Closing, rows: IntArray) -> BoolArray:
     """Return which of some participants were asked for their label in this round."""
-    return np.array([one is not None and one.label is not None for one in words_of(closing, rows)], dtype=np.bool_)
+    return np.array(
+        [one is not None and one.label is not None for one in words_asked_of(closing, rows)], dtype=np.bool_
+    )

@@ -60,7 +60,7 @@ class SketchPool:
 
     def after(self, closing: Closing, gathered: Gathered, settings: SketchSettings) -> "SketchPool":
         """Return it with a round's sketches, late ones included: they are of the same model."""
-        was_asked = np.array([one is not None for one in words_of(closing, gathered.rows)], dtype=np.bool_)
+        was_asked = np.array([one is not None for one in words_asked_of(closing, gathered.rows)], dtype=np.bool_)
         here = np.flatnonzero((gathered.model == _OWN) & was_asked)
         # The order in which participants were selected decides nothing.
         here = here[np.argsort(closing.participants.clients[gathered.rows[here]], kind="stable")]
@@ -123,7 +123,7 @@ def asked_words(asks: Asks, words: tuple[Words | None, ...]) -> Asks:
     return replace(asks, words=words if any(one is not None for one in words) else ())
 
 
-def words_of(closing: Closing, rows: IntArray) -> list[Words | None]:
+def words_asked_of(closing: Closing, rows: IntArray) -> list[Words | None]:
     """Return the words that some of a round's participants were asked for."""
     words = closing.participants.asks.words
     return [words[row] if words else None for row in rows.tolist()]

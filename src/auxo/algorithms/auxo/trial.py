@@ -135,7 +135,7 @@ class OnTrial:
         here = asks.model == OWN  # others are about to leave
         asked = np.array([OWN, *range(offered, offered + len(self.servers))])
         if self.evidence.everybody:
-            branch, number = self._own_branch(plan), opening.state.round
+            branch, number = self._labelled(own(Claims, plan.notes)), opening.state.round
             tries = here & (branch >= 0) & ~first_of(clients, here, (len(clients) + 1) // 2, number)
             asks = replace(asks, model=np.where(tries, offered + branch, asks.model))
             judges = here
@@ -144,9 +144,9 @@ class OnTrial:
             judges = first_of(clients, fresh, settings.judges, opening.state.round)
         return replace(plan, asks=replace(asks, judges=np.where(judges[:, None], asked[None, :], -1)))
 
-    def _own_branch(self, plan: Plan) -> IntArray:
+    def _labelled(self, claims: Claims) -> IntArray:
         """Return the leading candidate's branch that each participant's label names; -1: none."""
-        claims, branches = own(Claims, plan.notes), self.evidence.candidates[self.evidence.leading][1:] - 1
+        branches = self.evidence.candidates[self.evidence.leading][1:] - 1
         is_one = (claims.generation == self.generation) & np.isin(claims.label, branches)
         return np.where(is_one, claims.label, -1)
 
@@ -209,7 +209,13 @@ class OnTrial:
         by = _finite(judged.other_loss[rows, :models])
         is_untold = np.isnan(judged.other_loss[rows, :models]).all(axis=1)
         if is_untold.any():
-            by[is_untold] = _only(self.nearest(prints.take(is_judge))[is_untold], models)
+            nearest = self.nearest(prints.take(is_judge))
+            if (
+                self.evidence.everybody
+            ):  # an update of a branch, or of a model that has moved on, tells less than a label
+                label = self._labelled(own(Claims, closing.participants.notes).take(gathered.rows[rows]))
+                nearest[:, 0] = np.where(label >= 0, label, nearest[:, 0])
+            by[is_untold] = _only(nearest[is_untold], models)
         guessed = np.where(is_untold | self.evidence.everybody, _VALIDATION, 0.5) * gathered.examples[rows]
         samples = np.where(np.isnan(judged.samples[rows]), guessed, judged.samples[rows])
         clients = closing.participants.clients[gathered.rows[rows]]
@@ -267,7 +273,7 @@ class OnTrial:
 
     def _alpha(self, settings: TrialSettings) -> float:
         if self.evidence.everybody:  # as long as others are kept out, trials bet what the one before has left
-            return share_of(settings.alpha, -(-self.resumes.bets // FIFTHS))
+            return share_of(settings.alpha, max(1, -(-self.resumes.bets // FIFTHS)))
         return share_of(settings.alpha, self.resumes.trials) / len(self.shadows)
 
     def given_up(self) -> Pooling:
