@@ -14,6 +14,7 @@
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
     python benchmarks/bench_tables.py benchmarks/results/guarding.json docs/security.md
+    python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -60,6 +61,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     fields = records[0] if records else {}
     for field, kinds in (
         ("algorithm", ("algorithms",)),
+        ("figure", tuple(RESILIENCE)),
         ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
@@ -390,6 +392,92 @@ def lifted(records: Records) -> str:
     )  # fmt: skip
 
 
+def _under(figure: str) -> Callable[[Records], str]:
+    """Return what makes a table of a figure: a row for each population and condition, base and Auxo under the same."""
+
+    def table(records: Records) -> str:
+        mine, rows = [record for record in records if record["figure"] == figure], []
+        for (population, condition), some in _grouped(mine, "population", "condition").items():
+            ours = [record for record in some if record["method"] == "auxo"]
+            # Where a condition means nothing to the base, its run without any stands for all.
+            stands = [one for one in mine if (one["population"], one["method"]) == (population, "base")]
+            bases = {one["seed"]: one["accuracy"] for one in stands if one["condition"] == stands[0]["condition"]}
+            bases |= {one["seed"]: one["accuracy"] for one in some if one["method"] == "base"}
+            pairs = [(bases[one["seed"]], one) for one in ours if one["seed"] in bases]
+            if not pairs:
+                continue
+            gains = np.array([one["accuracy"] - base for base, one in pairs])
+            error = f" ± {gains.std(ddof=1) / np.sqrt(len(gains)):.4f}" if len(gains) > 1 else ""
+            rows.append(
+                [
+                    f"`{population}`",
+                    condition,
+                    str(len(pairs)),
+                    f"{np.mean([base for base, _ in pairs]):.4f}",
+                    f"{np.mean([one['accuracy'] for _, one in pairs]):.4f}",
+                    f"{gains.mean():+.4f}{error}",
+                    f"{gains.min():+.4f}",
+                    _range_of([one["cohorts"] for _, one in pairs]),
+                ]
+            )
+        return _table(["population", "", "seeds", "base", "Auxo", "Auxo - base", "lowest", "cohorts"], rows)
+
+    return table
+
+
+def attackers(records: Records) -> str:
+    """Return a row for each attack: honest clients' accuracy with each method, without and with each defence."""
+    mine = [record for record in records if record["figure"] == "attackers"]
+    ways = list(dict.fromkeys((one["method"], one["defence"]) for one in mine))
+    ways.sort(key=lambda way: (way[0] != "base", way[1]))
+    rows = []
+    for (population, condition), some in _grouped(mine, "population", "condition").items():
+        cells = []
+        for way in ways:
+            found = [one["accuracy"] for one in some if (one["method"], one["defence"]) == way]
+            cells.append(f"{np.mean(found):.4f} ({min(found):.4f})" if found else "-")
+        rows.append([f"`{population}`", condition, str(len({one["seed"] for one in some})), *cells])
+    names = {"base": "base", "auxo": "Auxo"}
+    heading = [f"{names[method]}{f', {defence}' if defence else ''}" for method, defence in ways]
+    return _table(["population", "attack", "seeds", *heading], rows)
+
+
+def judges(records: Records) -> str:
+    """Return a row for each share of judges that lie: what becomes of partitions."""
+    rows = []
+    mine = [record for record in records if record["figure"] == "judges"]
+    for (population, condition), some in _grouped(mine, "population", "condition").items():
+        share, _, says = condition.partition(" ")
+        aris = [one["ari"] for one in some if one["ari"] is not None] if says == "against" else []
+        rows.append(
+            [
+                f"`{population}`",
+                says,
+                share,
+                f"{sum(one['partitions'] > 0 for one in some)} of {len(some)}",
+                _range_of([one["cohorts"] for one in some]),
+                f"{np.mean(aris):.3f}" if aris else "-",
+                f"{np.mean([one['accuracy'] for one in some]):.4f}",
+            ]
+        )
+    heading = ["population", "judges lie", "share of clients that lie", "seeds with a partition", "cohorts", "ARI"]
+    return _table([*heading, "accuracy of honest clients"], rows)
+
+
+def _range_of(counts: Sequence[int]) -> str:
+    return "-".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+
+
+RESILIENCE: dict[str, Callable[[Records], str]] = {
+    "dp": _under("dp"),
+    "corrupted": _under("corrupted"),
+    "affinity_loss": _under("affinity-loss"),
+    "attackers": attackers,
+    "judges": judges,
+}
+"""The tables of resilience.py."""
+
+
 def tuned(records: Records) -> str:
     """Return a row for each method and part that was tuned, on each population: what was tried, and what was best."""
     grids = {**METHOD_GRIDS, **PART_GRIDS}
@@ -468,6 +556,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "privacy": privacy,
     "privacytime": privacy_time,
     "guarding": guarding,
+    **RESILIENCE,
 }
 
 

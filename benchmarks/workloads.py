@@ -5,10 +5,17 @@ Constants of Auxo are chosen on seeds of 100 and above; tables report seeds from
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from made_populations import units_population
-from real_populations import few_writers_population, speakers_population, speech_population, writers_population
+from real_populations import (
+    few_writers_population,
+    source_population,
+    speakers_population,
+    speech_population,
+    writers_population,
+)
 
 from auxo.datasets.open_dataset import open_dataset
 from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, RunConfig, TrainingConfig
@@ -170,6 +177,8 @@ WORKLOADS = (
     Workload("extra-speech", 3, 0, real(speech_population)),
     Workload("extra-speakers", 3, 0, real(speakers_population)),
     Workload("extra-writers-100", 3, 0, real(few_writers_population)),
+    Workload("extra-digits-60", 3, 0, real(partial(source_population, source=0))),
+    Workload("extra-words-34", 3, 0, real(partial(source_population, source=1))),
     Workload(
         "extra-100000",
         1,

@@ -169,3 +169,19 @@ def counted_of(moves: Sequence[Move]) -> list[int]:
         usual_only.offer(one)
     usual_only.finish()
     return counts
+
+
+@pytest.mark.parametrize("usual", [UsualUpdates(), UsualUpdates((1.0,), (20.0,))])
+def test_one_in_seven_who_come_early_by_chance_do_not_make_their_length_the_usual_one(usual: UsualUpdates) -> None:
+    rounds, broken = 200, 0
+    for number in range(rounds):
+        rng = stream(number, "attackers")
+        attacks = rng.random(60) < 0.15
+        moved: list[Move] = []
+        only = UsualOnly(usual, moved.append)
+        for row, length in enumerate(np.where(attacks, 100.0, rng.uniform(0.5, 2.0, 60)).tolist()):
+            only.offer(Move(row, (0,), np.zeros(1, dtype=np.float32), Report(20), length))
+        only.finish()
+        broken += any(attacks[one.row] for one in moved)
+        assert {one.row for one in moved} >= set(np.flatnonzero(~attacks).tolist())
+    assert broken / rounds <= 0.01

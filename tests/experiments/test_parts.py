@@ -199,7 +199,7 @@ def test_settings_of_parts_that_are_not_in_use_are_checked_too() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("ifac.cohorts=2", "ifac: unknown key; did you mean [ifca]? Sections of parts: auxo, base, "),
+        ("ifac.cohorts=2", "ifac: unknown key; did you mean [ifca]? Sections of parts: alie, auxo, "),
         ("qqqq.x=1", "qqqq: unknown key. Sections of parts: "),
         ("uniform.x=1", "uniform.x: unknown key. Keys of [uniform]: none"),
     ],

@@ -38,13 +38,14 @@ def test_settings_are_those_of_the_configuration() -> None:
         "devices.deadline_s=60",
         "devices.patience_s=5",
         "devices.cooldown_s=7",
+        "devices.forgets=0.1",
         "devices.availability=day-night",
         "training.epochs=3",
         sends_partial_work=True,
     )
     assert isinstance(world.availability, DayNight)
     assert (world.epochs, world.dropout, world.deadline_s) == (3, 0.2, 60.0)
-    assert (world.patience_s, world.cooldown_s, world.sends_partial_work) == (5.0, 7.0, True)
+    assert (world.patience_s, world.cooldown_s, world.sends_partial_work, world.forgets) == (5.0, 7.0, True, 0.1)
 
 
 def test_nothing_in_a_world_knows_the_groups() -> None:

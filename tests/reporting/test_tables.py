@@ -56,6 +56,16 @@ def test_tuning_has_a_row_of_its_own_where_clients_have_tuned(run: RunDirectory)
     assert "Device-hours of tuning, besides 2 2" in seen(gather_facts(run))
 
 
+def test_scores_are_said_to_be_those_of_honest_clients_where_others_attack(run: RunDirectory) -> None:
+    assert "honest" not in seen(gather_facts(finished(run)))
+    attacked = replace(AUXO_END, attackers=30, accuracy_of_all=0.5)
+    run.write_summary(Summary("toy", 0, "finished", {"base": made_method(0.62, attackers=30), "auxo": attacked}))
+    table = seen(gather_facts(run))
+    assert "Final mean accuracy of honest clients 62.0 %" in table
+    assert "with attackers, too" in table
+    assert "Clients that attack 30 30" in table
+
+
 def test_times_are_to_the_base_s_best_accuracy(run: RunDirectory) -> None:
     # Auxo climbs from 0.40 to 0.93 between hours 1 and 4, so it passes 0.62 at 1 + 3 * 22 / 53 hours.
     reached = words(duration((1 + 3 * 22 / 53) * HOUR))

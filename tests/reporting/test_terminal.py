@@ -109,6 +109,13 @@ def test_what_clients_have_tuned_stands_below() -> None:
     assert words in rendered(methods_on_terminal(replace(SUMMARY, methods=tuned)))
 
 
+def test_whose_scores_are_told_stands_below_where_some_attack() -> None:
+    attacked = {name: replace(method, attackers=30, accuracy_of_all=0.5) for name, method in SUMMARY.methods.items()}
+    assert "attack" not in rendered(methods_on_terminal(SUMMARY))
+    text = rendered(methods_on_terminal(replace(SUMMARY, methods=attacked)))
+    assert "30 clients attack: scores are those of the honest ones; with attackers base 50.0 %, Auxo 50.0 %" in text
+
+
 def test_several_methods_are_shown_by_their_names_with_what_they_brought_in_columns() -> None:
     methods = {
         "late+1": replace(AUXO, cohorts=2, are_cohorts_in_use=True),

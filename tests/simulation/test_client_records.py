@@ -191,3 +191,27 @@ def test_feedback_of_another_run_is_refused_and_nothing_is_learnt() -> None:
     with pytest.raises(ValueError, match="later state"):
         records.learn(EVERYBODY, told(CLIENTS, "0", other, 0), SETTINGS)
     assert to_bytes(records) == before
+
+
+@given(histories(), st.sets(st.integers(0, CLIENTS - 1)), st.data())
+def test_who_has_lost_its_record_is_a_newcomer_and_nobody_else_notices(
+    history: History, lost: set[int], data: st.DataObject
+) -> None:
+    kept = np.array([client for client in range(CLIENTS) if client not in lost], dtype=np.int64)
+    before, gone = after(history), np.array(sorted(lost), dtype=np.int64)
+    forgotten = before.copy().forget(gone)
+
+    assert (forgotten.participations(gone) == 0).all()
+    assert (forgotten.request(gone, SETTINGS, None).cohort == -1).all()
+    assert to_bytes(forgotten.of(kept)) == to_bytes(before.of(kept))
+    one, other = (records.request(kept, SETTINGS, stream(0, "asks")) for records in (forgotten, before))
+    assert to_bytes(one) == to_bytes(other)
+
+    # They learn anew, with the bits of those who come for the first time, and rows are never more than clients.
+    more = data.draw(histories())
+    told_again = [
+        (clients, replace(told, tree=before.held.tree, cohort=CohortId("0"), placed=None)) for clients, told in more
+    ]
+    again, anew = after(told_again, forgotten), after(told_again, empty())
+    assert to_bytes(again.of(gone)) == to_bytes(anew.of(gone))
+    assert again.count <= CLIENTS

@@ -78,3 +78,11 @@ def test_records_of_another_algorithm_are_refused() -> None:
     side = WITH_RECORDS.newcomers(6, CohortTree())
     with pytest.raises(TypeError, match="expected clients without a record"):
         WITHOUT.check_in(side, SOME, None)
+
+
+def test_a_share_of_the_records_is_lost_and_counts_of_visits_are_not() -> None:
+    many = np.arange(1000)
+    for rules, share, expected in ((WITH_RECORDS, 0.2, 0.8), (WITH_RECORDS, 0.0, 1.0), (WITHOUT, 0.2, 1.0)):
+        side = rules.learn(rules.newcomers(1000, CohortTree()), many, told(1000))
+        left = rules.forget(side, share, stream(0, "forget")).participations(many)
+        assert abs(left.mean() - expected) < 0.05

@@ -19,11 +19,14 @@ EXAMPLES = examples(
     "auxo list aggregators --json",
 )
 
-PartKind = Literal["methods", "aggregators", "selectors", "clients", "personalisers", "guards", "models", "populations"]
+PartKind = Literal[
+    "methods", "aggregators", "selectors", "clients", "personalisers", "guards", "attacks", "models", "populations"
+]
 
 _WHERE = {
     **{kind: registry.set_by for kind, registry in KINDS.items()},
     "methods": 'methods = ["base", "auxo"]',
+    "attacks": 'attack.kinds = ["sign-flip"]',
     "models": "training.model",
     "populations": "population.source",
 }
@@ -51,9 +54,9 @@ def list_parts(
 ) -> None:
     """List what a configuration can name: methods and other parts, models, populations.
 
-    KIND is one of methods, aggregators, selectors, clients, personalisers, guards, models and populations; without it
-    all are listed. Methods and other parts of your own go in by their import path, such as my_file.py:MyMethod; their
-    settings are the section of their name.
+    KIND is one of methods, aggregators, selectors, clients, personalisers, guards, attacks, models and populations;
+    without it all are listed. Methods and other parts of your own go in by their import path, such as
+    my_file.py:MyMethod; their settings are the section of their name.
     """
     kinds = list(_WHERE) if kind is None else [kind]
     if is_json:
@@ -73,5 +76,6 @@ def list_parts(
         console.print(table)
         console.print()
     if kind is not None and kind in KINDS:
-        setting = "'methods=[\"NAME\"]'" if kind == "methods" else f"{_WHERE[kind]}=NAME"
+        of_many = kind in ("methods", "attacks")
+        setting = f"'{KINDS[kind].set_by}=[\"NAME\"]'" if of_many else f"{_WHERE[kind]}=NAME"
         typer.echo(f"settings: auxo config show --explain --set {setting}")

@@ -361,8 +361,9 @@ def stepped(
     """Return the cohorts of a round after their models have moved; one that nobody has trained keeps its model.
 
     What was credited to a cohort meanwhile counts like the round's own updates, where these are averaged, but for no
-    more than all of these together: nobody here has looked at it. Where claims are signed it counts for no more than
-    what participants without a proof may have: most of it comes from these.
+    more than all of these together, and it is no longer than an update usually is here: nobody has looked at it. Where
+    claims are signed it counts for no more than what participants without a proof may have: most of it comes from
+    these.
     """
     after = []
     most = min(1.0, beside(closing.most_unproved)) if closing.unproved is not None else 1.0
@@ -372,6 +373,7 @@ def stepped(
         movement, credit = movements[leaf], closing.credits.get(leaf)
         if credit is not None and movement is not None:
             credit = replace(credit, weight=min(credit.weight, most * weights[leaf]))
+            credit = credit.no_longer_than_usual(state.usual)
             movement = credit.and_of(movement, weights[leaf]).movement
         server = state.server if movement is None else aggregator.step(state.server, movement, rate_scale)
         after.append(replace(state, server=server, round=state.round + 1))

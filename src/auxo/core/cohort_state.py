@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from auxo.core.aggregators import ServerState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import NOTHING, OwnState
@@ -33,6 +35,15 @@ class Credit:
         """Return the mean of this and of others' updates."""
         both = self.weight + weight
         return Credit((self.weight * self.movement + weight * movement) / both, both)
+
+    def no_longer_than_usual(self, usual: UsualUpdates) -> "Credit":
+        """Return the same, no longer than an update that is usual where it is used: elsewhere longer ones may be.
+
+        A mean of honest updates is shorter than most of them. A cohort of attackers has them of any length.
+        """
+        length = float(np.linalg.norm(self.movement))
+        longest = float(np.median(usual.lengths)) if usual.lengths else length
+        return self if length <= longest else Credit(self.movement * (longest / length), self.weight)
 
 
 @dataclass(frozen=True)

@@ -21,3 +21,17 @@ def arrays_of(columns: "DataclassInstance") -> dict[str, NDArray[Any]]:
 def take(columns: Columns, rows: NDArray[Any] | slice) -> Columns:
     """Return some rows, in that order; a slice of them in the same memory."""
     return replace(columns, **{name: array[rows] for name, array in arrays_of(columns).items()})
+
+
+def with_rows(columns: Columns, rows: NDArray[Any], some: Columns) -> Columns:
+    """Return a copy in which some rows are those of another value, in that order; a column that it lacks stays."""
+    values = arrays_of(some)
+
+    def changed(name: str, array: NDArray[Any]) -> NDArray[Any]:
+        copy = array.copy()
+        copy[rows] = values[name]
+        return copy
+
+    return replace(
+        columns, **{name: changed(name, array) for name, array in arrays_of(columns).items() if name in values}
+    )

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from auxo.attacks.attackers import Target
 from auxo.core.concentration import MOST_UNPROVED
 from auxo.core.usual_updates import MOST_WEIGHT
 from auxo.experiments.parts import (
     AGGREGATORS,
+    ATTACKS,
     CLIENTS,
     GUARDS,
     KINDS,
@@ -220,6 +222,13 @@ class DevicesConfig(Section):
     )
     cooldown_s: float = Field(
         default=0.0, ge=0, description="Simulated seconds a client stays away after it has taken part."
+    )
+    forgets: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the clients' affinity records that are lost in a round of all cohorts together, as "
+        "devices are reset; their clients come back as newcomers. Methods without records have none to lose.",
     )
 
     @model_validator(mode="after")
@@ -432,6 +441,27 @@ class PrivacyConfig(Section):
         return self
 
 
+class AttackConfig(Section):
+    """Who of the clients attacks, and how; what is reported is then how honest clients fare."""
+
+    kinds: tuple[str, ...] = Field(
+        default=(),
+        description=f"What attackers do, all of it: {', '.join(ATTACKS.names)}, or an attack of your own by its import "
+        "path; the first has the last word. Each has its settings in the section of its name. Empty: nobody attacks.",
+    )
+    share: _Fraction = Field(
+        default=0.15,
+        description="Share of the clients that attack, drawn at random; those of a smaller share are among those of a "
+        "larger one. Accuracy is that of the others.",
+    )
+    start: int = Field(default=0, ge=0, description="Rounds before they begin; until then they are honest.")
+    target: Target = Field(
+        default="own",
+        description="Cohort that attackers go for: their own, the smallest, or for each a random one. To get into "
+        "another than their own they claim reward 1 there, unless one of the kinds says how they get there.",
+    )
+
+
 class RunConfig(Section):
     """How the run is carried out; without effect on results, except for when and on whom they are measured."""
 
@@ -504,6 +534,7 @@ class Config(Section):
         default=TrainingConfig(), description="What is learned; the same for every method."
     )
     privacy: PrivacyConfig = Field(default=PrivacyConfig(), description="What clients keep to themselves.")
+    attack: AttackConfig = Field(default=AttackConfig(), description="Who of the clients attacks, and how.")
     run: RunConfig = Field(default=RunConfig(), description="How the run is carried out.")
     parts: dict[str, Any] = Field(
         default_factory=dict,
@@ -542,6 +573,7 @@ class Config(Section):
             ("training.client", CLIENTS, training.client),
             ("training.personaliser", PERSONALISERS, training.personaliser),
             ("training.guard", GUARDS, training.guard),
+            *(("attack.kinds", ATTACKS, kind) for kind in self.attack.kinds),
         )
 
     def unused_sections(self) -> dict[str, Registry]:
@@ -578,8 +610,9 @@ class Config(Section):
 
     def _check_short_names(self) -> None:
         """Refuse names of which sections and folders would not say whose they are."""
-        if len(set(self.methods)) != len(self.methods):
-            raise ValueError(f"methods: expected each at most once, got {list(self.methods)}")
+        for key, names in (("methods", self.methods), ("attack.kinds", self.attack.kinds)):
+            if len(set(names)) != len(names):
+                raise ValueError(f"{key}: expected each at most once, got {list(names)}")
         built_in = {name: registry for registry in KINDS.values() for name in registry.names}
         before: dict[str, tuple[str, str]] = {}
         for key, _, name in self.parts_in_use():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auxo.core.columns import take
 from auxo.core.matching import NOWHERE, Matched
 from auxo.core.metric import ACCURACY, Metric
 from auxo.core.metrics import agreement, spread
@@ -37,6 +38,15 @@ class Scores:
     loss: FloatArray | None = None  # (evaluated,) mean cross entropy of its test samples; None where nobody asked
     are_hits: bool = True  # whether ``correct`` counts samples whose class is right
     tuning_device_s: float = 0.0  # that it took clients to make the models of ``cohort`` their own
+
+    def of(self, some: BoolArray) -> "Scores":
+        """Return those of some of the clients."""
+        return take(self, some)
+
+    @property
+    def mean(self) -> float:
+        """Return the mean accuracy over clients."""
+        return spread(self.correct, self.tests, self.are_hits).accuracy
 
 
 @dataclass(frozen=True)
@@ -209,8 +219,18 @@ def evaluated(
     total_participants: int,
     groups: IntArray | None,
     metric: Metric = ACCURACY,
+    attacked: Scores | None = None,
 ) -> Evaluated:
-    """Return the event that tells the scores; ``groups`` are those of the whole population."""
+    """Return the event that tells the scores.
+
+    Args:
+        scores: of those who are told of.
+        state: of the simulation.
+        total_participants: a round.
+        groups: of the whole population.
+        metric: what a score is.
+        attacked: of everybody, where some of them attack and ``scores`` are those of the others.
+    """
     groups = None if groups is None else groups[scores.clients]
     tree, spent = state.coordinator.tree, state.spent
     over_clients = spread(scores.correct, scores.tests, scores.are_hits)
@@ -233,6 +253,8 @@ def evaluated(
         perplexity=_perplexity(scores),
         tuning_device_s=scores.tuning_device_s,
         metric=metric,
+        attackers=0 if attacked is None else len(attacked.clients) - len(scores.clients),
+        accuracy_of_all=None if attacked is None else attacked.mean,
     )
 
 

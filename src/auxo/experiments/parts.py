@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from auxo.attacks.attackers import Attack
 from auxo.core.aggregators import Aggregator
 from auxo.core.client_algorithms import ClientAlgorithm
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
@@ -127,6 +128,30 @@ GUARDS = Registry(
     (Guard,),
     "training.guard",
 )
+ATTACKS = Registry(
+    "attack",
+    (
+        Entry("label-flip", "Trains on samples with wrong labels.", "auxo.attacks.label_flip:LabelFlip"),
+        Entry("sign-flip", "Sends its update the other way round.", "auxo.attacks.sign_flip:SignFlip"),
+        Entry("scaled", "Sends its update many times as long.", "auxo.attacks.scaled:Scaled"),
+        Entry("alie", "Shifts its update by what others differ (ALIE).", "auxo.attacks.alie:Alie"),
+        Entry("inner-product", "Sends a short step back (IPM).", "auxo.attacks.inner_product:InnerProduct"),
+        Entry("noise", "Sends Gaussian noise.", "auxo.attacks.noise:Noise"),
+        Entry("mimic", "All send what one honest client would.", "auxo.attacks.mimic:Mimic"),
+        Entry("nan", "Sends what are no numbers.", "auxo.attacks.not_numbers:NotNumbers"),
+        Entry("forged-reward", "Claims reward 1 for its target.", "auxo.attacks.forged_reward:ForgedReward"),
+        Entry(
+            "forged-cluster",
+            "Claims an index that leads to its target.",
+            "auxo.attacks.forged_cluster:ForgedCluster",
+        ),
+        Entry("hopping", "Claims another cohort at every visit.", "auxo.attacks.hopping:Hopping"),
+        Entry("new-name", "Sheds its record: a newcomer at every visit.", "auxo.attacks.new_name:NewName"),
+        Entry("lying-judge", "Lies for or against every partition.", "auxo.attacks.lying_judge:LyingJudge"),
+    ),
+    (Attack,),
+    "attack.kinds",
+)
 
 KINDS: Mapping[str, Registry] = {
     "methods": METHODS,
@@ -135,6 +160,7 @@ KINDS: Mapping[str, Registry] = {
     "clients": CLIENTS,
     "personalisers": PERSONALISERS,
     "guards": GUARDS,
+    "attacks": ATTACKS,
 }
 """Every kind of part, by what a list of them is called."""
 

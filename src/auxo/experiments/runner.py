@@ -10,6 +10,7 @@ from auxo.core.types import Float32Array
 from auxo.engines.in_process import InProcess
 from auxo.engines.personal_models import PersonalModels
 from auxo.engines.worker_processes import OnNote
+from auxo.experiments.attacking import are_honest, attacked
 from auxo.experiments.cohort_profiles import profile_cohorts, write_profiles
 from auxo.experiments.config import Config
 from auxo.experiments.config_file import ConfigError
@@ -317,21 +318,24 @@ def _simulate(  # noqa: PLR0913, PLR0917 - one for each thing that a run is made
         on_event(run.label, event)
 
     trainer, simulation = stage.trainer, Simulation(run.rules, stage.world, tell)
+    attack = attacked(simulation, config)
     state = _begin(run, config, simulation, trainer) if found is None else found.state
     clients = clients_to_evaluate(data.n_clients, config.run.evaluate_clients, config.seed)
+    honest = are_honest(config, data.n_clients, clients)
 
     personal = PersonalModels.by(tuning(config), trainer, data, local_training(config), config.seed)
     measured = EvaluationSettings(config.run.perplexity, personal)
 
     def evaluate() -> Scores:
-        scores = score_clients(trainer, data, simulation, state, clients, measured)
-        tell(evaluated(scores, state, config.training.participants, data.groups, metric_of(trainer)))
+        everybody = score_clients(trainer, data, attack.at(state), state, clients, measured)
+        scores, attacked_too = (everybody, None) if honest.all() else (everybody.of(honest), everybody)
+        tell(evaluated(scores, state, config.training.participants, data.groups, metric_of(trainer), attacked_too))
         return scores
 
     scores: Scores | None = None if found is None else found.scores
     while not simulation.is_over(state):
         due = _due(state.spent.participations, config)
-        state = simulation.step(state)
+        state = attack.at(state).step(state)
         scores = evaluate() if state.spent.participations >= due else None
         if kept is not None and not simulation.is_over(state):
             kept.reached(state)

@@ -88,6 +88,8 @@ class MethodSummary:
     losers: Losers | None = None  # None for the base itself, and until both have finished
     troubles: tuple[str, ...] = ()  # what has to be known before the figures are believed, a failure first
     tuning_device_s: float = 0.0  # device-seconds of clients that make models their own; not in device_s
+    attackers: int = 0  # clients that attack: all figures are those of the others, but for the next one
+    accuracy_of_all: float | None = None  # the mean over attackers, too; None: nobody attacks
 
     @property
     def brought(self) -> AgainstBase:

@@ -35,6 +35,7 @@ def make_world(config: Config, data: FederatedData, engine: Engine, sends_partia
         deadline_s=float("inf") if devices.deadline_s is None else devices.deadline_s,
         patience_s=devices.patience_s,
         cooldown_s=devices.cooldown_s,
+        forgets=devices.forgets,
         sends_partial_work=sends_partial_work,
         batch_size=config.training.batch_size,
         mods=privacy_mods(config, clients),

@@ -163,6 +163,8 @@ class Evaluated:
     # in nothing above.
     tuning_device_s: float
     metric: Metric = ACCURACY  # what is called accuracy above
+    attackers: int = 0  # clients whom an attack that is simulated makes hostile: nothing above is told of them
+    accuracy_of_all: float | None = None  # mean over these, too; None: nobody attacks
 
     @property
     def resource(self) -> int:
@@ -190,10 +192,15 @@ _TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event
 
 
 def to_json(event: Event) -> str:
-    """Return the event as one line of JSON, its type under ``"type"``; a metric that is the accuracy is left out."""
+    """Return the event as one line of JSON, its type under ``"type"``.
+
+    Of an evaluation a metric that is the accuracy is left out, and what is said of attackers where there are none.
+    """
     told = {"type": type(event).__name__, **dataclasses.asdict(event)}
     if isinstance(event, Evaluated) and event.metric == ACCURACY:
         del told["metric"]
+    if isinstance(event, Evaluated) and not event.attackers:
+        del told["attackers"], told["accuracy_of_all"]
     return json.dumps(told, allow_nan=False)
 
 

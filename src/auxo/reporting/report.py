@@ -179,7 +179,9 @@ def _tiles(facts: RunFacts) -> Markup:
         return escaped("")
     end, brought, beside, metric = featured.end, featured.brought, facts.beside_base(featured), facts.metric
     worst = f"for the worst {percent(0.1, 0)} of clients"
+    honest = f"of honest clients; {counted(end.attackers, 'client')} attack" if end.attackers else ""
     matched = f"as matched {score(end.matched_accuracy, metric)}" if end.lost else ""
+    matched = "; ".join(filter(None, (honest, matched)))
     if beside is None:
         tiles = [
             (score(end.final_accuracy, metric), f"mean {metric.name}", matched),

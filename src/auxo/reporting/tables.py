@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from auxo.core.metric import ACCURACY
+from auxo.core.metric import ACCURACY, Metric
 from auxo.experiments.summary import MethodSummary, reach, reach_between
 from auxo.protocol.cohorts_seen import in_order
 from auxo.protocol.events import ClientBanned, EmptyRound, UpdateRejected
@@ -22,7 +22,7 @@ def comparison_table(facts: RunFacts) -> Markup:
     unit = f", {metric.variance_unit}" if metric.unit else ""
     beyond = [("… beyond what small test sets explain", _ends(runs, lambda end: number(end.variance_beyond_binomial)))]
     cells: list[tuple[str, list[str]]] = [
-        (f"{last} mean {metric.name}", _ends(runs, lambda end: score(end.final_accuracy, metric))),
+        (f"{last} mean {metric.name}{_of_whom(runs)}", _ends(runs, lambda end: score(end.final_accuracy, metric))),
         (f"Worst {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.worst_10, metric))),
         (f"Best {percent(0.1, 0)} of clients", _ends(runs, lambda end: score(end.best_10, metric))),
         (f"Variance across clients{unit}", _ends(runs, lambda end: number(end.variance * metric.variance_scale))),
@@ -35,6 +35,8 @@ def comparison_table(facts: RunFacts) -> Markup:
         ("Cohorts", _ends(runs, lambda end: number(end.cohorts) + (" in use" if end.are_cohorts_in_use else ""))),
     ]
     optional = [
+        ("… with attackers, too", _ends(runs, lambda end: _score_or_absent(end.accuracy_of_all, metric))),
+        ("Clients that attack", _ends(runs, lambda end: number(end.attackers or None))),
         ("Device-hours of tuning, besides", _ends(runs, lambda end: number(end.tuning_device_s / 3600 or None))),
         ("Agreement with the true groups (ARI)", _ends(runs, lambda end: _two_digits(end.ari))),
         (
@@ -111,6 +113,15 @@ def _head(run: MethodFacts) -> str:
 
 def _ends(runs: Sequence[MethodFacts], write: Callable[[MethodSummary], str]) -> list[str]:
     return [ABSENT if run.end is None else write(run.end) for run in runs]
+
+
+def _of_whom(runs: Sequence[MethodFacts]) -> str:
+    """Return of whom scores are told, where some clients attack."""
+    return " of honest clients" if any(run.end is not None and run.end.attackers for run in runs) else ""
+
+
+def _score_or_absent(value: float | None, metric: Metric) -> str:
+    return ABSENT if value is None else score(value, metric)
 
 
 def _two_digits(value: float | None) -> str:

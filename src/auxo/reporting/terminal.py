@@ -110,7 +110,7 @@ def methods_on_terminal(summary: Summary) -> RenderableType:
         variance = f"{method.variance:.1f}" if metric.is_fraction else number(method.variance * metric.variance_scale)
         perplexity = (_number(method.perplexity, "{:.2f}"),) if has_perplexity else ()
         table.add_row(escape(words_for(name).title), *scores, variance, *perplexity)
-    lines = [*_tuning_line(summary), *map(Text, _below_zero(summary))]
+    lines = [*_attack_lines(summary), *_tuning_line(summary), *map(Text, _below_zero(summary))]
     if len(names) < 2:
         return Group(table, *lines) if lines else table
     brought = _brought_table(summary, names)
@@ -121,6 +121,16 @@ def methods_on_terminal(summary: Summary) -> RenderableType:
 
 def _below_zero(summary: Summary) -> list[str]:
     return worse_than_the_mean(summary.metric, [method.worst_10 for method in summary.finished.values()])
+
+
+def _attack_lines(summary: Summary) -> list[Text]:
+    """Return whom the scores are told of where some clients attack, and what they are with these; nothing if none."""
+    told = [(words_for(name).name, one) for name, one in summary.finished.items() if one.accuracy_of_all is not None]
+    if not told:
+        return []
+    scores = ", ".join(f"{name} {_score(one.accuracy_of_all or 0.0, summary.metric)}" for name, one in told)
+    attackers = counted(told[0][1].attackers, "client")
+    return [Text(f"{attackers} attack: scores are those of the honest ones; with attackers {scores}")]
 
 
 def _tuning_line(summary: Summary) -> list[Text]:

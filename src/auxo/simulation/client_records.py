@@ -127,6 +127,22 @@ class ClientRecords:
         _put(roomy.indices, rows, ClusterIndices.of(learnt))
         return roomy
 
+    def forget(self, clients: IntArray) -> "ClientRecords":
+        """Return the records after these clients, all different, have lost theirs: they have never taken part.
+
+        What a server has signed for them is lost, too. These records are used up: what is returned shares their arrays.
+        """
+        lost = np.sort(self.row[clients][self.row[clients] >= 0]).astype(np.int64)
+        count = self.count - len(lost)
+        self.row[clients] = -1
+        # The last rows in use move into the gaps, so that all in use are the first ones again.
+        holders = np.flatnonzero(self.row >= count)
+        gaps, last = lost[lost < count], self.row[holders].astype(np.int64)
+        for columns in (self.held, self.indices):
+            _put(columns, gaps, take(columns, last))
+        self.row[holders] = gaps
+        return replace(self, count=count, signed=None if self.signed is None else self.signed.forget(clients))
+
     def _widened(self, tree: CohortTree) -> "ClientRecords":
         """Return the records with a column for every cohort of ``tree``; once for each partition, in new arrays."""
         if len(tree.cohorts) == len(self.held.tree.cohorts):

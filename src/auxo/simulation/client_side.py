@@ -52,6 +52,15 @@ class ClientRules:
             )
         return side.learn(clients, feedback, self._half.affinity)
 
+    def forget(self, side: ClientSide, share: float, rng: np.random.Generator) -> ClientSide:
+        """Return the clients after a share of the records has been lost; ``side`` is used up.
+
+        Who has never taken part has nothing to lose, and neither has who keeps no record.
+        """
+        if share == 0 or isinstance(side, VisitCounts):
+            return side
+        return side.forget(np.flatnonzero(rng.random(len(side.row)) < share))
+
     @property
     def _half(self) -> ClientHalf:
         if self.half is None:

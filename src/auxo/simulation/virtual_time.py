@@ -108,6 +108,7 @@ class World:
     sends_partial_work: bool = False  # who cannot do all epochs before the deadline does as many as it can
     batch_size: int = LocalTraining().batch_size  # of participants, for those who are asked for steps of SGD
     mods: tuple[ClientMod, ...] = ()  # that all pass through what clients say
+    forgets: float = 0.0  # share of the clients' records that are lost in a round of all cohorts together
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,10 @@ class Simulation:
             return self._try_later(state, cohort)
         receivers = opened.participants.clients[closed.gathered.rows]
         clients = self._client_rules.learn(state.clients, receivers, ended.feedback)
+        # Of a round of all cohorts together this one's is a part.
+        part = len(receivers) / self.rules.total_participants
+        lost = 1 - (1 - self.world.forgets) ** part
+        clients = self._client_rules.forget(clients, lost, self._stream("forget", cohort, state.paces[cohort]))
         return self._go_on(replace(state, clients=clients), cohort)
 
     def _training(self, state: SimulationState, closing: Closing, opened: OpenRound) -> Training:

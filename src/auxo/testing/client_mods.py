@@ -57,6 +57,12 @@ class _Device:
             update.flags.writeable = False  # whoever changes it in place is found out
             yield Failure("the battery is flat") if client == 3 else Answer(update, 2 + client)
 
+    def mislabelled(self, rows: Sequence[int]) -> "_Device":
+        return _Device(np.where(np.isin(np.arange(len(self.clients)), rows), 100 + self.clients, self.clients))
+
+    def disguised(self, rows: Sequence[int], client: int) -> "_Device":
+        return _Device(np.where(np.isin(np.arange(len(self.clients)), rows), client, self.clients))
+
     def _drawn(self, rows: Sequence[int], *what: int) -> FloatArray:
         return np.array([stream(0, "said", int(self.clients[row]), *what).random() for row in rows])
 

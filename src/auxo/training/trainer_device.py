@@ -11,6 +11,7 @@ from auxo.core.rng import random_bits
 from auxo.core.sample_clipping import SampleClipping
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.population.federated_data import FederatedData
+from auxo.population.wrong_labels import mislabelled
 from auxo.training.job_losses import job_losses, mean, mean_square
 from auxo.training.local_centres import local_centres
 from auxo.training.local_samples import local_positions, most_passes
@@ -94,6 +95,15 @@ class TrainerDevice:
     def passes(self, row: int, ask: Ask) -> int:
         """Return how many steps of a row's training a sample is in, at most."""
         return most_passes(self.data, self._job(row, ask), self.settings)
+
+    def mislabelled(self, rows: Sequence[int]) -> "TrainerDevice":
+        """Return the same with wrong labels on the samples of these rows' clients: for attacks that are simulated."""
+        return replace(self, data=mislabelled(self.data, self.clients[list(rows)], self.seed))
+
+    def disguised(self, rows: Sequence[int], client: int) -> "TrainerDevice":
+        """Return the same with another client's samples for these rows: likewise."""
+        jobs = [replace(job, client_row=client) if row in rows else job for row, job in enumerate(self.jobs)]
+        return replace(self, jobs=jobs)
 
     def _job(self, row: int, ask: Ask) -> Job:
         """Return a row's job as it is asked now."""

@@ -463,3 +463,40 @@ def test_what_is_no_clearly_better_than_one_model_for_all_is_nobodys_choice() ->
 
     assert said_of(losses).gains(1.0, np.array([0, 1]), 0).tolist() == [0.0] * 4
     assert said_of(losses).gains(1.0, np.array([0, 1, 2]), 0) == pytest.approx(np.full(4, 0.03))
+
+
+# Judges that lie: they say the most that can be said.
+
+
+def with_liars(
+    losses: FloatArray, others: FloatArray, share: float, *, speak_for: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what is said if the first of the judges lie, as `auxo.attacks.lying_judge` does."""
+    told, chosen_by, lies = losses.copy(), others.copy(), round(share * len(losses))
+    for row in range(lies):
+        fits = np.arange(losses.shape[1]) == (1 + row % (losses.shape[1] - 1) if speak_for else OWN)
+        told[row] = np.where(fits, 0.0, 10.0)
+        chosen_by[row] = told[row] if speak_for else np.where(fits, 10.0, 0.0)
+    return told, chosen_by
+
+
+def is_parted(gain: float, share: float, liars: float, *, speak_for: bool, seed: int = 0) -> bool:
+    """Return whether judges of whom a share lies are ever sure of a gain that is worth it, in a trial of 12 rounds."""
+    evidence = Evidence.begin([2], everybody=False, liars=liars)
+    for round_ in range(12):
+        rng = stream(seed, "liars", round_)
+        told, others = (two_groups(60, gain) + 0.1 * rng.standard_normal((60, 3)) for _ in range(2))
+        evidence = evidence.after(
+            said_of(*with_liars(told, others, share, speak_for=speak_for), first=60 * round_, both=True), is_look=True
+        )
+        if evidence.is_sure(0, ALPHA) and evidence.gains[0] >= 0.02:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_liars_who_are_not_believed_neither_force_a_partition_nor_prevent_one(seed: int) -> None:
+    assert is_parted(0.0, 0.2, 0.0, speak_for=True, seed=seed)
+    assert not is_parted(0.0, 0.2, 0.25, speak_for=True, seed=seed)
+    assert not is_parted(0.1, 0.15, 0.0, speak_for=False, seed=seed)
+    assert is_parted(0.1, 0.15, 0.25, speak_for=False, seed=seed)

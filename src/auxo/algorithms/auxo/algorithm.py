@@ -202,7 +202,8 @@ class Auxo:
                 pool = pool.counted(closing.outlook.check_ins, self.trial)
                 found = pool.look(gathered.blocks, self.clustering, rng)
                 if found:
-                    after = OnTrial.begin(pool, found, state.server, gathered.blocks, self.clustering.clusters)
+                    most, liars = self.clustering.clusters, self.trial.liars
+                    after = OnTrial.begin(pool, found, state.server, gathered.blocks, most, liars)
                 else:
                     after = pool.failed(state.round, (), False, self.clustering)
         claims = claims_of(closing, gathered)

@@ -127,16 +127,17 @@ class Evidence:
     looks: int = 0
     won: float = 0.0  # where everybody judges: what the parts of the stake have come to that were bet at looks so far
     stake: float = 1.0  # what former trials have left of it
+    liars: float = 0.0  # share of judges whose word is not believed: those who gain most, and those who lose most
 
     @staticmethod
-    def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0) -> "Evidence":
+    def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0, liars: float = 0.0) -> "Evidence":
         """Return that of a trial of candidates with so many branches each."""
         ends = np.cumsum(branches)
         places = tuple(np.array([OWN, *range(1 + end - n, 1 + end)]) for n, end in zip(branches, ends, strict=True))
         models = 1 + int(ends[-1])
         room = (len(branches), models)
         log_stakes, widest = np.zeros((*room, len(BETS))), np.zeros(room)
-        return Evidence(Said.none(models), places, everybody, log_stakes, widest, stake=stake)
+        return Evidence(Said.none(models), places, everybody, log_stakes, widest, stake=stake, liars=liars)
 
     def after(self, more: Said, *, is_look: bool) -> "Evidence":
         """Return the evidence after a round's judges have been heard."""
@@ -155,6 +156,7 @@ class Evidence:
         # Which single model is best nobody knows beforehand: parting has to pay over each of them.
         singles = range(more.losses.shape[1])
         gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
+        gains = believed(gains, self.liars)
         # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
         # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
         scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
@@ -180,7 +182,11 @@ class Evidence:
         """Return what judges gain by their choice among each candidate's models, in parts of the usual loss."""
         if len(self.said.seals) == 0:
             return np.zeros(len(self.candidates))
-        return np.array([self.recent.gains(self.usual, models, self.single).mean() for models in self.candidates])
+        return np.array([self.gains_of(self.recent, models).mean() for models in self.candidates])
+
+    def gains_of(self, heard: Said, models: IntArray) -> FloatArray:
+        """Return what judges gain by their choice among models, as far as they are believed."""
+        return believed(heard.gains(self.usual, models, self.single), self.liars)
 
     @property
     def by_gain(self) -> tuple[int, ...]:
@@ -228,12 +234,12 @@ class Evidence:
 
         Else a few who lose very much by a partition could hide behind many who gain a little.
         """
-        gains = self.said.gains(self.usual, self.candidates[candidate], self.single)
+        gains = self.gains_of(self.said, self.candidates[candidate])
         return len(gains) > 1 and bool(gains.mean() > _DEVIATIONS * gains.std() / np.sqrt(len(gains)))
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
-        gains = np.stack([self.recent.gains(self.usual, models, self.single) for models in self.candidates])
+        gains = np.stack([self.gains_of(self.recent, models) for models in self.candidates])
         heard = gains.shape[1]
         if heard == 0:
             return True
@@ -281,6 +287,12 @@ def _calibrated(chance: float) -> float:
     least = max(chance, float(np.exp(-MOST_LOG)))
     log = np.log(least)
     return 0.5 if least > _ABOUT_ONE else float((1 - least + least * log) / (least * log**2))
+
+
+def believed(values: FloatArray, liars: float) -> FloatArray:
+    """Return values along the last axis, ascending, without this share of the largest and of the smallest."""
+    cut = int(np.ceil(liars * values.shape[-1]))
+    return values if liars == 0 else np.sort(values, axis=-1)[..., cut : max(cut + 1, values.shape[-1] - cut)]
 
 
 def share_of(alpha: float, number: int) -> float:

@@ -46,6 +46,11 @@ class TrialSettings:
         0.02,
         "Share of their loss that members must gain by parting; less is not worth fewer samples. Our choice.",
     )
+    liars: Annotated[float, Bounds(ge=0, lt=0.5)] = setting(
+        0.0,
+        "Share of judges that may lie: the gains of as many who gain most, and of as many who lose most, do not count. "
+        "A group that is smaller than that is then not found. 0: all are believed, each up to one usual loss.",
+    )
     most_rounds: Annotated[int, Bounds(ge=4)] = setting(
         16, "Rounds after which a trial ends that is not sure of anything; our choice."
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
+from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, believed, choices, share_of
 from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
@@ -67,9 +67,17 @@ class OnTrial:
 
     @staticmethod
     def begin(
-        pooling: Pooling, found: tuple[Candidate, ...], server: ServerState, blocks: IntArray, most: int
+        pooling: Pooling,
+        found: tuple[Candidate, ...],
+        server: ServerState,
+        blocks: IntArray,
+        most: int,
+        liars: float = 0.0,
     ) -> "OnTrial":
-        """Return a trial of the first candidates, ``most`` branches at the most; all start from the cohort's model."""
+        """Return a trial of the first candidates, ``most`` branches at the most; all start from the cohort's model.
+
+        Of its judges a share of ``liars`` is not believed.
+        """
         assert pooling.common is not None  # noqa: S101 - something has been pooled
         shadows: list[Shadow] = []
         # Where everybody judges participants train the branches of one candidate; others would only go too far.
@@ -88,7 +96,10 @@ class OnTrial:
             others=others,
             shadows=tuple(shadows),
             evidence=Evidence.begin(
-                [len(shadow.servers) for shadow in shadows], everybody=pooling.everybody, stake=pooling.stake
+                [len(shadow.servers) for shadow in shadows],
+                everybody=pooling.everybody,
+                stake=pooling.stake,
+                liars=liars,
             ),
             seen=np.zeros(0, dtype=np.int64),
         )
@@ -273,10 +284,11 @@ class OnTrial:
             return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
         better = heard.better_scores(kept, self.evidence.single)
-        gains = heard.gains(self.evidence.usual, kept, self.evidence.single)
+        better = believed(better[np.isfinite(better)], settings.liars)
+        gains = self.evidence.gains_of(heard, kept)
         if len(kept) > most or gains.mean() < self._needed(settings):
             return None
-        if np.isfinite(better).any() and not np.nanmean(better) > 0:  # a smaller loss may be calibration alone
+        if len(better) and not better.mean() > 0:  # a smaller loss may be calibration alone
             return None
         weights = np.bincount(np.searchsorted(kept, choices(heard.other_losses, kept)), minlength=len(kept))
         if (weights == 0).any():
