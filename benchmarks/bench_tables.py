@@ -32,7 +32,7 @@ from tuned_settings import METHOD_GRIDS, PART_GRIDS
 
 PROTOCOL = frozenset({"clustered", "clustered-small"})  # populations of the paper's protocol, which have a table
 
-_POLL_S = 3  # between two looks of Flower's server for replies: no round with a network is shorter
+_POLL_S = 3  # seconds between two looks of Flower's server for replies; a length to compare with, nobody has timed it
 
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n)(?:(?!<!-- figures).)*?(\n<!-- end -->)", re.DOTALL)
 
