@@ -13,6 +13,7 @@
     python benchmarks/bench_tables.py benchmarks/results/methods.json docs/methods.md docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
+    python benchmarks/bench_tables.py benchmarks/results/guarding.json docs/security.md
     python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
@@ -30,6 +31,8 @@ from bench_page import Records
 from tuned_settings import METHOD_GRIDS, PART_GRIDS
 
 PROTOCOL = frozenset({"clustered", "clustered-small"})  # populations of the paper's protocol, which have a table
+
+_POLL_S = 3  # seconds between two looks of Flower's server for replies; a length to compare with, nobody has timed it
 
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n)(?:(?!<!-- figures).)*?(\n<!-- end -->)", re.DOTALL)
 
@@ -322,6 +325,26 @@ def privacy_time(records: Records) -> str:
     return _table(["numbers", "noise", "accounting", "ledger, with the disk"], rows)
 
 
+def guarding(records: Records) -> str:
+    """Return a row for each number of participants: what signing and guarding cost, and how long 100 times that is."""
+    rows = []
+    for record in records:
+        ours_s = record["signing_s"] + record["guarding_s"]
+        of_a_round_s = ours_s / record["participations"] * record["participants"]
+        rows.append(
+            [
+                str(record["participants"]),
+                *(f"{1e6 * record[name] / record['participations']:.0f} µs" for name in ("signing_s", "guarding_s")),
+                f"{1000 * of_a_round_s:.1f} ms",
+                f"{ours_s / (record['server_s'] + record['training_s']):.1%}",
+                f"{100 * of_a_round_s:.1f} s",
+                f"{of_a_round_s / _POLL_S:.2%}",
+            ]
+        )
+    heading = ["participants", "signing, each", "guarding, each", "both, a round", "of a round in one process"]
+    return _table([*heading, "1 % of a round that takes", f"of one that takes {_POLL_S} s"], rows)
+
+
 def methods(records: Records) -> str:
     """Return a row for each clustered-FL method on each population, under FedAvg."""
     return _methods(
@@ -532,6 +555,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "checkpoints": checkpoints,
     "privacy": privacy,
     "privacytime": privacy_time,
+    "guarding": guarding,
     **RESILIENCE,
 }
 

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
-from auxo.privacy.mechanisms import any_of, clipped, exponential, gaussian, one_bit, randomised_response, said_truly
+from auxo.privacy.mechanisms import any_of, clipped, exponential, gaussian, randomised_response, said_truly
 
 vectors = arrays(np.float64, st.integers(1, 20), elements=st.floats(allow_nan=True, allow_infinity=True))
 
@@ -64,11 +64,3 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
         exponential(np.array([0.0, np.nan]), 1.0, 1.0, stream(0))
     with pytest.raises(ValueError, match="from 0 to 2, got 3"):
         randomised_response(3, 3, 1.0, stream(0))
-
-
-@pytest.mark.parametrize("bit", [True, False])
-def test_the_mean_of_a_noised_bit_is_the_bit(bit: bool) -> None:
-    rng = stream(100, "bits", int(bit))
-    said = np.array([one_bit(bit, 1.0, rng) for _ in range(20_000)])
-    assert len(set(said.tolist())) == 2
-    assert said.mean() == pytest.approx(float(bit), abs=0.05)

@@ -364,18 +364,18 @@ def widen(records: AffinityRecords, tree: CohortTree) -> AffinityRecords:
     if extra == 0:
         return records
 
-    def pad(column: FloatArray, value: float) -> FloatArray:
-        return np.pad(column, [(0, 0), (0, extra), *[(0, 0)] * (column.ndim - 2)], constant_values=value)
+    def pad(column: NDArray[_T], value: float = 0) -> NDArray[_T]:
+        return np.concatenate((column, np.full_like(column, value, shape=(len(column), extra, *column.shape[2:]))), 1)
 
     return replace(
         records,
         tree=tree,
-        reward=pad(records.reward, 0.0),
-        explored=np.pad(records.explored, [(0, 0), (0, extra)]),
-        confirmed=np.pad(records.confirmed, [(0, 0), (0, extra)]),
-        rewarded=np.pad(records.rewarded, [(0, 0), (0, extra)]),
+        reward=pad(records.reward),
+        explored=pad(records.explored),
+        confirmed=pad(records.confirmed),
+        rewarded=pad(records.rewarded),
         similarity=pad(records.similarity, np.nan),
-        generation=np.pad(records.generation, [(0, 0), (0, extra)], constant_values=-1),
+        generation=pad(records.generation, -1),
     )
 
 

@@ -115,8 +115,10 @@ class Watchful:
         now = max(watched.round, shown.round)
         table = self._still(watched, now)
         usual = self._usual(watched, shown)
-        clean, struck = self._clean(shown, usual), self._struck(shown, usual)
-        for row, client in enumerate(shown.clients.tolist()):
+        discrepancy = _discrepancies(shown)
+        is_off = self._far_off(discrepancy, usual)
+        clean, struck = ~np.isnan(discrepancy) & (len(usual) >= _FEWEST) & ~is_off, self._struck(shown, is_off)
+        for row, client in enumerate(shown.clients.tolist()):  # who is clean has been seen to be as it claims
             if row in struck:
                 self._note(table, client, now, struck[row])
             elif clean[row] and client in table.suspects:
@@ -181,14 +183,14 @@ class Watchful:
             now, tuple(sorted(suspects, key=lambda one: one.client)), tuple(sorted(banned, key=lambda one: one.client))
         )
 
-    def _struck(self, shown: Shown, usual: tuple[float, ...]) -> dict[int, Strike]:
+    def _struck(self, shown: Shown, is_off: BoolArray) -> dict[int, Strike]:
         """Return what the round holds against participants, by row."""
         where = f"cohort {shown.cohort}, round {shown.round}"
         found = dict[int, Strike]()
         bad = [(row, reason) for row, reason in shown.rejected if reason in _NO_UPDATE]
         if len(bad) <= int(shown.answered.sum()):  # where most send no numbers, it is not they who are at fault
             found |= {row: Strike("sends no updates", f"{reason} in {where}") for row, reason in bad}
-        for row in np.flatnonzero(self._far_off(_discrepancies(shown), usual)).tolist():
+        for row in np.flatnonzero(is_off).tolist():
             assert shown.claimed is not None and shown.observed is not None  # noqa: S101, PT018 - or none is far off
             said = f"claimed {shown.claimed[row]:.2f}, observed {shown.observed[row]:.2f} in {where}"
             found[row] = Strike("claims to belong where it does not", said)
@@ -206,12 +208,6 @@ class Watchful:
         spread = _MAD_TO_STD * float(np.median(np.abs(np.array(usual) - middle)))
         far = middle + self.deviations * max(spread, _LEAST_DEVIATION)
         return has & (np.where(has, discrepancy, 0.0) > max(far, self.least_discrepancy))
-
-    def _clean(self, shown: Shown, usual: tuple[float, ...]) -> BoolArray:
-        """Return who has been seen to be as it claims."""
-        discrepancy = _discrepancies(shown)
-        is_tested = ~np.isnan(discrepancy) & (len(usual) >= _FEWEST)
-        return is_tested & ~self._far_off(discrepancy, usual)
 
 
 def _discrepancies(shown: Shown) -> FloatArray:

@@ -1,7 +1,8 @@
 """The keys that a server signs with: a file beside its checkpoints that its owner alone can read.
 
 Who has it can make any claim true, so that it is in no message, no event and no report. The newest key signs; older
-ones still verify until the last token that they have signed has expired.
+ones verify until the last token that they have signed has expired, and are deleted then. Whoever rotates the keys does
+not know how far the server is, so that the server itself says until when (`keys_at`).
 """
 
 import json
@@ -26,45 +27,61 @@ class Key:
     """A server's secret for signing, and until when it verifies."""
 
     secret: str = field(repr=False)  # hexadecimal
-    until: int | None = None  # the first round in which no token of it holds any more; None: the newest
+    until: int | None = None  # the first round in which no token of it holds any more; None: nobody has said so
 
 
-def keys_in(directory: Path) -> tuple[Key, ...]:
+def keys_at(directory: Path, now: int, valid_rounds: int) -> tuple[Key, ...]:
     """Return the keys in a directory, the newest last; where there are none, one is made.
+
+    Keys that another has taken the place of get the round in which their last token expires, and go when it has come.
+
+    Args:
+        directory: of a server.
+        now: its round.
+        valid_rounds: for which a token holds.
 
     Raises:
         FileError: the file is damaged, or others than its owner can read it.
     """
     path = directory / KEY_FILE
+    held = _read(path)
+    *older, newest = held or (_new_key(),)
+    ends = [now + valid_rounds if key.until is None else key.until for key in older]
+    keys = (*(Key(key.secret, until) for key, until in zip(older, ends, strict=True) if now < until), newest)
+    if keys != held:
+        _write(path, keys)
+    return keys
+
+
+def rotate_keys(directory: Path) -> None:
+    """Add a new key, which a server signs with from its next round on; those before it verify for a while.
+
+    Raises:
+        FileError: there is no key, the file is damaged, or others than its owner can read it.
+    """
+    path = directory / KEY_FILE
+    held = _read(path)
+    if not held:
+        raise FileError(f"{path}: expected the key of a server that signs, got no file; is this its directory?")
+    _write(path, (*held, _new_key()))
+
+
+def _new_key() -> Key:
+    return Key(secrets.token_hex(_SECRET_BYTES))
+
+
+def _read(path: Path) -> tuple[Key, ...]:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        _write(path, (new := (Key(secrets.token_hex(_SECRET_BYTES)),)))
-        return new
+        return ()
     if mode & ~_OWNER_ONLY:
         raise FileError(
             f"{path}: expected that its owner alone can read it (mode 0600), got {mode:04o}: whoever has read it can "
-            "sign; delete it, or rotate the keys and chmod 600 it"
+            "sign; delete it: clients then have to prove anew where they belong, which takes them a visit or two"
         )
     return _parsed(path, text)
-
-
-def rotate_keys(directory: Path, until: int) -> tuple[Key, ...]:
-    """Add a new key, which signs from now on; those before it verify up to round ``until``. Return all of them.
-
-    Raises:
-        FileError: the file is damaged.
-    """
-    path = directory / KEY_FILE
-    try:
-        before = _parsed(path, path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        before = ()
-    old = tuple(Key(key.secret, until if key.until is None else key.until) for key in before)
-    keys = (*old, Key(secrets.token_hex(_SECRET_BYTES)))
-    _write(path, keys)
-    return keys
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:

@@ -25,7 +25,6 @@ from auxo.core.types import CohortId
 from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Kept, Unusable
 from auxo.files.errors import FileError
-from auxo.files.key_file import keys_in
 from auxo.flower.foreign_step import CohortSeen, StrategyEntry
 from auxo.flower.logs import LOG
 from auxo.flower.model_arrays import AppArray
@@ -38,6 +37,7 @@ from auxo.protocol.messages import AffinityFeedback, CheckIn
 from auxo.runtime.ban_files import BanFiles
 from auxo.runtime.recorder import EVENT, Parts, Recorder
 from auxo.runtime.server_record import ServerRecord
+from auxo.runtime.signing_keys import SigningKeys
 
 _OURS = "strategy"  # before the names of arrays that are strategies'
 
@@ -64,6 +64,7 @@ class RunFiles:
     signed: bool = True  # claims of nodes count as far as the server has signed them
     _run: RunState | None = None
     _bans: BanFiles | None = None
+    _keys: SigningKeys | None = None
     _not_held: set[str] = field(default_factory=set)  # what checkpoints do not hold, as far as it was said
 
     @staticmethod
@@ -92,8 +93,6 @@ class RunFiles:
         """
         if self.recorder is None:
             return
-        if self.signed:
-            run.server.sign_with(keys_in(self.recorder.directory))
         found = self.recorder.find(lambda kept: _read(kept, run))
         mark = Mark()
         if found is not None:
@@ -101,8 +100,8 @@ class RunFiles:
             _take_up(record, arrays, run)
             mark = record.events
             LOG.info("the run goes on from a checkpoint: %s", _where(run))
-        self._bans = BanFiles(self.recorder.directory)
-        self._bans.update(run.server)
+        self._bans, self._keys = BanFiles(self.recorder.directory), SigningKeys(self.recorder.directory)
+        self._update(run, self._bans, self._keys)
         path = self.recorder.directory / "events.jsonl"
         try:
             self.recorder.open_log(path, mark)
@@ -122,17 +121,23 @@ class RunFiles:
     def on_round(self) -> None:
         """Write a checkpoint if it is time for one."""
         if self.recorder is not None:
-            if self._bans is not None and self._run is not None:
-                self._update_bans(self._bans, self._run)
+            self._update_safely()
             self.recorder.on_round()
             if self.recorder.is_due:
                 self.commit()
 
-    def _update_bans(self, bans: BanFiles, run: RunState) -> None:
-        try:
-            bans.update(run.server)
-        except (OSError, FileError) as error:  # who is banned is in the checkpoint, too
-            LOG.warning("bans could not be brought up to date: %s", error)
+    def _update(self, run: RunState, bans: BanFiles, keys: SigningKeys) -> None:
+        """Have the server know what was done to its directory meanwhile: keys rotated, bans lifted."""
+        if self.signed:
+            keys.update(run.server)
+        bans.update(run.server)
+
+    def _update_safely(self) -> None:
+        if self._run is not None and self._bans is not None and self._keys is not None:
+            try:
+                self._update(self._run, self._bans, self._keys)
+            except (OSError, FileError) as error:  # who is banned is in the checkpoint, too; keys stay as they are
+                LOG.warning("keys and bans could not be brought up to date: %s", error)
 
     def commit(self) -> None:
         """Write a checkpoint."""

@@ -72,20 +72,6 @@ def randomised_response(choice: int, k: int, epsilon: float, rng: np.random.Gene
     return other if is_any else choice
 
 
-def one_bit(bit: bool, epsilon: float, rng: np.random.Generator) -> float:
-    """Return what is said of a bit by randomised response, made up for: its mean is the bit, 0 or 1.
-
-    What is said is one of two numbers, so that sums of it stay bounded, as tests over time need.
-
-    >>> from auxo.core.rng import stream
-    >>> rng = stream(0, "bits")
-    >>> round(float(np.mean([one_bit(True, 1.0, rng) for _ in range(20_000)])), 1)
-    1.0
-    """
-    said, half = randomised_response(int(bit), 2, epsilon, rng), any_of(2, epsilon) / 2
-    return (said - half) / (1 - 2 * half)
-
-
 def exponential(scores: FloatArray, sensitivity: float, epsilon: float, rng: np.random.Generator) -> int:
     """Return one of several, those with larger scores more likely: the exponential mechanism. Pure epsilon.
 

@@ -5,47 +5,91 @@ clusters, by cohort; whose it is, in which round it was made, and until when it 
 the server's keys, which the token names, and the federation. Nothing here reads a clock or a file.
 """
 
-import base64
 import binascii
 import hashlib
 import hmac
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auxo.core.affinity import FOLDS, AffinityRecords, widen
 from auxo.core.cohort_tree import CohortTree
+from auxo.core.types import BoolArray, IntArray
 from auxo.files.key_file import Key
 
 Flaw = Literal["missing", "unknown key", "forged", "expired", "another's", "used", "older than a ban", "of no use"]
 """Why a token proves nothing; of these only a forged one is held against who brings it, for feedback may be lost."""
 
-_VERSION = 1
-_HEAD = struct.Struct(
-    "<B8sqiiIHHB"
-)  # version, key, client, round, expires, participations, branches, cohorts, clusters
-_VECTOR = struct.Struct("<Hq")  # of which cohort, and of which start of its clustering
+_VERSION = 2
+_HEAD = np.dtype(
+    [
+        ("version", "u1"),
+        ("key", "V8"),  # see `_name`
+        ("client", "<i8"),  # number, see `auxo.runtime.client_numbers`
+        ("round", "<i4"),  # in which it was made: of the cohort that is farthest
+        ("expires", "<i4"),  # the first round in which it does not hold
+        ("participations", "<u4"),
+        ("branches", "<u2"),  # of the server's tree that the client had heard of
+        ("cohorts", "<u2"),
+        ("vectors", "<u2"),  # cohorts that similarities are held of
+        ("clusters", "u1"),
+    ]
+)
+_KEY_NAME = slice(1, 9)  # in the bytes of a head
 _DIGEST_BYTES = 32
-_KEY_ID_BYTES = 8
+_MARK_BYTES = 8  # of a signature: enough to stand for a token among those that were used
 _LONGEST = 200_000  # characters; our choice: a tree of thousands of cohorts has fewer
 
 
-@dataclass(frozen=True)
-class Token:
-    """What a token says, once its signature has been found to be ours."""
+@lru_cache(maxsize=1024)
+def _layout(cohorts: int, vectors: int, clusters: int) -> "np.dtype[np.void]":
+    """Return how the bytes of a token lie: all of one kind are written, and read, at once."""
+    vector = np.dtype([("cohort", "<u2"), ("generation", "<i8"), ("similarity", "<f8", (FOLDS, clusters))])
+    return np.dtype(
+        [
+            ("head", _HEAD),
+            ("reward", "<f8", (cohorts,)),
+            ("rewarded", "<i4", (cohorts,)),
+            ("vectors", vector, (vectors,)),
+        ]
+    )
 
-    client: int  # number, see `auxo.runtime.client_numbers`
-    round: int  # in which it was made: of the cohort that is farthest
-    expires: int  # the first round in which it does not hold
-    participations: int
-    branches: int  # of the server's tree that the client had heard of
-    cohorts: int
-    clusters: int
-    body: bytes = field(repr=False)  # with the record in it, see `records_of`
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the tokens of some clients say, or why they prove nothing; row aligned with who has brought them."""
+
+    flaws: tuple[Flaw | None, ...]  # None: it is ours, and holds
+    marks: IntArray  # (rows,) stand for tokens among those that were used; of signatures, so one token has one mark
+    heads: NDArray[Any] = field(repr=False)  # (rows,) of `_HEAD`; zeros where a token is not ours
+    bodies: tuple[bytes, ...] = field(repr=False)  # with the records in them, see `records_of`
+
+    @property
+    def hold(self) -> BoolArray:
+        """Return which hold."""
+        return np.array([flaw is None for flaw in self.flaws], dtype=np.bool_)
+
+    @property
+    def expires(self) -> IntArray:
+        """Return the first rounds in which they do not hold."""
+        return np.asarray(self.heads["expires"], dtype=np.int64)
+
+    def but(self, flaws: Sequence[tuple[BoolArray, Flaw]]) -> "Tokens":
+        """Return these with flaws that were found since; of several of one token the first counts."""
+        after = list(self.flaws)
+        for found, flaw in flaws:
+            for row in np.flatnonzero(found).tolist():
+                after[row] = after[row] or flaw
+        return Tokens(tuple(after), self.marks, self.heads, self.bodies)
+
+    @property
+    def rounds(self) -> IntArray:
+        """Return the rounds in which they were made."""
+        return np.asarray(self.heads["round"], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -56,66 +100,79 @@ class Signer:
     federation: str
     valid_rounds: int
 
-    def sign(self, client: int, now: int, records: AffinityRecords, row: int = 0) -> str:
-        """Return a token with a client's row of records, made in round ``now``."""
-        key, cohorts, clusters = self.keys[-1], records.reward.shape[1], records.similarity.shape[-1]
-        head = _HEAD.pack(
-            _VERSION,
-            _name(key.secret),
-            client,
-            now,
-            now + self.valid_rounds,
-            int(records.participations[row]),
-            int(records.heard[row]),
-            cohorts,
-            clusters,
-        )
-        said = ~np.isnan(records.similarity[row]).all(axis=(1, 2))
-        vectors = [
-            _VECTOR.pack(place, int(records.generation[row, place]))
-            + records.similarity[row, place].astype("<f8").tobytes()
-            for place in np.flatnonzero(said).tolist()
-        ]
-        body = b"".join(
-            (
-                head,
-                records.reward[row].astype("<f8").tobytes(),
-                records.rewarded[row].astype("<i4").tobytes(),
-                *vectors,
-            )
-        )
-        return base64.urlsafe_b64encode(body + self._mac(key, body)).decode()
+    def __post_init__(self) -> None:
+        if not self.keys or self.keys[-1].until is not None:
+            raise ValueError("keys: expected a last one without an end, got none: it signs; add one (rotate_keys)")
 
-    def read(self, text: str, tree: CohortTree, client: int, now: int) -> Token | Flaw:  # noqa: PLR0911 - one each
-        """Return what a client's token says, or why it proves nothing; ``tree`` is the server's in round ``now``."""
-        if not text:
-            return "missing"
-        data = _bytes_of(text)
-        if data is None:
-            return "unknown key"
-        body, mac = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-        version, name, whose, made, expires, taken, branches, cohorts, clusters = _HEAD.unpack_from(body)
-        key = next((one for one in self.keys if _name(one.secret) == name), None)
-        if key is None or version != _VERSION:
-            return "unknown key"
-        if not hmac.compare_digest(self._mac(key, body), mac):
-            return "forged"
-        if whose != client:
-            return "another's"
-        if not made <= now < expires:
-            return "expired"
-        if branches > len(tree.branches) or cohorts > len(tree.cohorts):
-            return "of no use"  # the server has gone back to an earlier state
-        return Token(whose, made, expires, taken, branches, cohorts, clusters, body)
+    def sign(self, clients: IntArray, now: int, records: AffinityRecords) -> list[str]:
+        """Return a token for each client with its row of records, made in round ``now``."""
+        key, (_, cohorts, _, clusters) = self.keys[-1], records.similarity.shape
+        said: BoolArray = np.asarray(~np.isnan(records.similarity).all(axis=(2, 3)))
+        vectors = said.sum(axis=1)
+        tokens = [""] * len(clients)
+        for count in np.unique(vectors).tolist():
+            rows = np.flatnonzero(vectors == count)
+            written = np.zeros(len(rows), _layout(cohorts, count, clusters))
+            head, vector = written["head"], written["vectors"]
+            head["version"], head["key"], head["client"] = _VERSION, np.void(_name(key.secret)), clients[rows]
+            head["round"], head["expires"] = now, now + self.valid_rounds
+            head["participations"], head["branches"] = records.participations[rows], records.heard[rows]
+            head["cohorts"], head["vectors"], head["clusters"] = cohorts, count, clusters
+            written["reward"], written["rewarded"] = records.reward[rows], records.rewarded[rows]
+            places = np.nonzero(said[rows])[1].reshape(len(rows), count)
+            vector["cohort"], vector["generation"] = places, records.generation[rows[:, None], places]
+            vector["similarity"] = records.similarity[rows[:, None], places]
+            secret = _signing_key(key.secret, self.federation)
+            for row, one in zip(rows.tolist(), written, strict=True):
+                body = one.tobytes()
+                tokens[row] = binascii.b2a_base64(body + hmac.digest(secret, body, "sha256"), newline=False).decode()
+        return tokens
 
-    def _mac(self, key: Key, body: bytes) -> bytes:
-        return hmac.digest(_signing_key(key.secret, self.federation), body, "sha256")
+    def read(self, texts: Sequence[str], clients: IntArray, tree: CohortTree, now: int) -> Tokens:
+        """Return what clients' tokens say, or why they prove nothing; ``tree`` is the server's in round ``now``."""
+        secrets = {
+            _name(key.secret): _signing_key(key.secret, self.federation)
+            for key in self.keys
+            if key.until is None or now < key.until
+        }
+        sorted_out = [_verified(text, secrets) for text in texts]
+        flaws, bodies, macs = zip(*sorted_out, strict=True) if sorted_out else ((), (), ())
+        heads = np.frombuffer(b"".join(body[: _HEAD.itemsize] or _NO_HEAD for body in bodies), _HEAD)
+        marks = np.frombuffer(b"".join(mac[:_MARK_BYTES] or _NO_MARK for mac in macs), "<i8").astype(np.int64)
+        has_gone_back = (heads["branches"] > len(tree.branches)) | (heads["cohorts"] > len(tree.cohorts))
+        return Tokens(flaws, marks, heads, bodies).but(
+            [
+                (heads["client"] != clients, "another's"),
+                ((heads["round"] > now) | (heads["expires"] <= now), "expired"),
+                (has_gone_back, "of no use"),  # the server, to an earlier state
+            ]
+        )
+
+
+_NO_HEAD, _NO_MARK = bytes(_HEAD.itemsize), bytes(_MARK_BYTES)
+
+
+def _verified(text: str, secrets: dict[bytes, bytes]) -> tuple[Flaw | None, bytes, bytes]:
+    """Return the body and the signature of a token that is ours, or its flaw and nothing else."""
+    if not text:
+        return "missing", b"", b""
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True) if len(text) <= _LONGEST else b""
+    except ValueError:  # binascii.Error, or characters beyond ASCII
+        return "unknown key", b"", b""
+    body, mac = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    secret = secrets.get(body[_KEY_NAME])
+    if secret is None or body[0] != _VERSION or len(body) < _HEAD.itemsize:
+        return "unknown key", b"", b""
+    if not hmac.compare_digest(hmac.digest(secret, body, "sha256"), mac):
+        return "forged", b"", b""
+    return None, body, mac
 
 
 @lru_cache(maxsize=64)
 def _name(secret: str) -> bytes:
     """Return what tokens call a key; it tells nothing of the secret."""
-    return hashlib.blake2b(bytes.fromhex(secret), digest_size=_KEY_ID_BYTES, person=b"auxo key").digest()
+    return hashlib.blake2b(bytes.fromhex(secret), digest_size=_HEAD["key"].itemsize, person=b"auxo key").digest()
 
 
 @lru_cache(maxsize=64)
@@ -124,39 +181,24 @@ def _signing_key(secret: str, federation: str) -> bytes:
     return hmac.digest(bytes.fromhex(secret), f"auxo affinity {federation}".encode(), "sha256")
 
 
-def _bytes_of(text: str) -> bytes | None:
-    """Return the bytes of a token; None: nobody has made it with a key."""
-    if len(text) > _LONGEST:
-        return None
-    try:
-        data = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
-    except (UnicodeEncodeError, binascii.Error):
-        return None
-    return data if len(data) >= _HEAD.size + _DIGEST_BYTES else None
-
-
-def records_of(tokens: Sequence[Token | None], tree: CohortTree, clusters: int) -> AffinityRecords:
-    """Return the records in tokens that have been verified, one row each, in the server's tree; None: an empty one."""
-    held = widen(AffinityRecords.empty(len(tokens), clusters), tree)
-    for row, token in enumerate(tokens):
-        if token is None or token.clusters != clusters:
-            continue
-        body, cohorts, at = token.body, token.cohorts, _HEAD.size
-        held.heard[row], held.participations[row] = token.branches, token.participations
-        held.reward[row, :cohorts] = np.frombuffer(body, "<f8", cohorts, at)
-        held.rewarded[row, :cohorts] = np.frombuffer(body, "<i4", cohorts, at + 8 * cohorts)
-        at += 12 * cohorts
-        while at < len(body):
-            place, generation = _VECTOR.unpack_from(body, at)
-            numbers = np.frombuffer(body, "<f8", FOLDS * clusters, at + _VECTOR.size)
-            held.similarity[row, place], held.generation[row, place] = numbers.reshape(FOLDS, clusters), generation
-            at += _VECTOR.size + numbers.nbytes
+def records_of(tokens: Tokens, tree: CohortTree, clusters: int) -> AffinityRecords:
+    """Return the records in tokens, one row each, in the server's tree; an empty one where a token does not hold."""
+    held = widen(AffinityRecords.empty(len(tokens.flaws), clusters), tree)
+    usable = np.flatnonzero(tokens.hold & (tokens.heads["clusters"] == clusters))
+    kinds: dict[tuple[int, int], list[int]] = {}
+    for row, *kind in zip(
+        usable.tolist(), *(tokens.heads[name][usable].tolist() for name in ("cohorts", "vectors")), strict=True
+    ):
+        kinds.setdefault((kind[0], kind[1]), []).append(row)
+    for (cohorts, vectors), some in kinds.items():
+        rows, joined = np.array(some), b"".join(tokens.bodies[row] for row in some)
+        read = np.frombuffer(joined, _layout(cohorts, vectors, clusters))
+        head, vector, places = read["head"], read["vectors"], read["vectors"]["cohort"].astype(np.int64)
+        held.heard[rows], held.participations[rows] = head["branches"], head["participations"]
+        held.reward[rows, :cohorts], held.rewarded[rows, :cohorts] = read["reward"], read["rewarded"]
+        held.generation[rows[:, None], places] = vector["generation"]
+        held.similarity[rows[:, None], places] = vector["similarity"]
     return held
-
-
-def token_digest(text: str) -> int:
-    """Return 8 bytes that stand for a token among those that were used."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def _no_numbers() -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
@@ -170,16 +212,15 @@ class UsedTokens:
     digests: "np.ndarray[tuple[int], np.dtype[np.int64]]" = field(default_factory=_no_numbers)  # ascending
     expires: "np.ndarray[tuple[int], np.dtype[np.int64]]" = field(default_factory=_no_numbers)  # (digests,) a round
 
-    def have(self, digests: Sequence[int]) -> list[bool]:
+    def have(self, marks: IntArray) -> BoolArray:
         """Return which of these were used."""
-        asked = np.array(digests, dtype=np.int64)
-        places = np.searchsorted(self.digests, asked).clip(max=max(len(self.digests) - 1, 0))
-        found = self.digests[places] == asked if len(self.digests) else np.zeros(len(asked), dtype=np.bool_)
-        return [bool(one) for one in found]
+        if not len(self.digests):
+            return np.zeros(len(marks), dtype=np.bool_)
+        places = np.searchsorted(self.digests, marks).clip(max=len(self.digests) - 1)
+        return np.asarray(self.digests[places] == marks)
 
-    def after(self, used: Iterable[tuple[int, int]], now: int) -> "UsedTokens":
+    def after(self, marks: IntArray, expires: IntArray, now: int) -> "UsedTokens":
         """Return these and some more, each with the round in which it expires, without those that have expired."""
-        more = np.array(list(dict(used).items()), dtype=np.int64).reshape(-1, 2)
-        digests, first = np.unique(np.concatenate((more[:, 0], self.digests)), return_index=True)
-        expires = np.concatenate((more[:, 1], self.expires))[first]
-        return UsedTokens(digests[expires > now], expires[expires > now])
+        digests, first = np.unique(np.concatenate((marks, self.digests)), return_index=True)
+        until = np.concatenate((expires, self.expires))[first]
+        return UsedTokens(digests[until > now], until[until > now])

@@ -336,7 +336,12 @@ class Server:
     def _moment(self) -> Moment:
         state, guard = self._state, self._rules.guard
         banned = guard.last_bans(state.guard) if isinstance(guard, Bans) else {}
-        return Moment(state.tree, max(one.round for one in state.cohorts.values()), banned)
+        return Moment(state.tree, self.farthest, banned)
+
+    @property
+    def farthest(self) -> int:
+        """Return the round of the cohort that is farthest."""
+        return max(one.round for one in self._state.cohorts.values())
 
     @property
     def bans(self) -> tuple[Ban, ...]:
@@ -357,7 +362,7 @@ class Server:
         claim nothing, and nothing is signed.
 
         Args:
-            keys: from `auxo.files.key_file.keys_in`; the last one signs.
+            keys: from `auxo.files.key_file.keys_at`; the last one signs.
         """
         half = self._rules.algorithm.client_half
         if half is not None:
@@ -423,13 +428,12 @@ class Server:
 
     def _signed(self, opened: _Open, gathered: Gathered, columns: FeedbackColumns) -> list[AffinityFeedback]:
         """Return the feedback of a round, with tokens where claims are signed."""
-        messages = _messages(opened.tasks, gathered, columns, self._federation)
-        if self._signing is None:
-            return messages
-        clients = opened.participants.clients
-        presented = [(opened.tokens[row], int(clients[row])) for row in gathered.rows.tolist()]
-        messages, self._signing = self._signing.given(messages, columns, presented, self._moment)
-        return messages
+        tokens = [""] * len(gathered.rows)
+        if self._signing is not None:
+            presented = [opened.tokens[row] for row in gathered.rows.tolist()]
+            clients = opened.participants.clients[gathered.rows]
+            tokens, self._signing = self._signing.given(columns, presented, clients, self._moment)
+        return _messages(opened.tasks, gathered, columns, tokens, self._federation)
 
     def _unjudged(self, cohort: CohortId, closed: Closed) -> str | None:
         """Take note of what a round says of a partition on trial; return that nobody could judge it, if it is so."""
@@ -491,7 +495,7 @@ def _listed(cohorts: Iterable[CohortId]) -> str:
 
 
 def _messages(
-    tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns, federation: str
+    tasks: Sequence[Task], gathered: Gathered, columns: FeedbackColumns, tokens: Sequence[str], federation: str
 ) -> list[AffinityFeedback]:
     placed = np.full(len(gathered.rows), -1) if columns.placed is None else columns.placed
     return [
@@ -506,13 +510,15 @@ def _messages(
             placed=None if place < 0 else columns.tree.cohorts[place],
             round=tasks[int(row)].round,
             federation=federation,
+            token=token,
         )
-        for row, reward, similarity, fold, place in zip(
+        for row, reward, similarity, fold, place, token in zip(
             gathered.rows,
             columns.instant_reward,
             columns.similarity,
             columns.fold.tolist(),
             placed.tolist(),
+            tokens,
             strict=True,
         )
     ]

@@ -15,12 +15,12 @@ import numpy as np
 
 from auxo.files.checkpoint_pace import CheckpointInterval
 from auxo.files.checkpoint_store import Disk, Kept, Unusable
-from auxo.files.key_file import keys_in
 from auxo.files.row_changes import AnyArray
 from auxo.protocol.event_log import Mark
 from auxo.runtime.ban_files import BanFiles
 from auxo.runtime.recorder import Parts, Recorder
 from auxo.runtime.server import Server
+from auxo.runtime.signing_keys import SigningKeys
 
 _SERVER, _MORE = "server", "more/"
 
@@ -64,7 +64,7 @@ class ServerCheckpoints:
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
         interval = CheckpointInterval(seconds=self.every_s)
-        self._bans = BanFiles(self.folder)
+        self._bans, self._keys = BanFiles(self.folder), SigningKeys(self.folder)
         self._recorder = Recorder(self.folder, interval, self.on_problem, "", self.disk, self.clock)
 
     def __enter__(self) -> Self:
@@ -99,9 +99,7 @@ class ServerCheckpoints:
             return RestoredWith(kept.about, more)
 
         found = self._recorder.find(read)
-        if self.signed:
-            server.sign_with(keys_in(self.folder))
-        self._bans.update(server)
+        self._update(server)
         return found
 
     def save(
@@ -126,8 +124,14 @@ class ServerCheckpoints:
             more = {f"{_MORE}{name}": np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
             return Parts(about or {}, "", {**kept, **more})
 
-        self._bans.update(server)
+        self._update(server)
         return self._recorder.commit(parts)
+
+    def _update(self, server: Server) -> None:
+        """Have the server know what was done to its directory meanwhile: keys rotated, bans lifted."""
+        if self.signed:
+            self._keys.update(server)
+        self._bans.update(server)
 
     @property
     def is_due(self) -> bool:

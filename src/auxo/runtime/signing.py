@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auxo.core.affinity import AffinitySettings, ClusterIndices, FeedbackColumns, Requests
+from auxo.core.affinity import ClusterIndices, FeedbackColumns, Requests
 from auxo.core.cohort_algorithm import ClientHalf
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.proofs import FORGED, observe, proofs
 from auxo.core.types import IntArray
 from auxo.files.key_file import Key
-from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn
-from auxo.protocol.tokens import Flaw, Signer, Token, UsedTokens, records_of, token_digest
+from auxo.protocol.messages import AffinityRequest, CheckIn
+from auxo.protocol.tokens import Signer, Tokens, UsedTokens, records_of
 
 VALID_ROUNDS = 500
 """Rounds for which a token holds; our choice.
@@ -48,62 +48,36 @@ class Signing:
         """Return a server's, with its keys."""
         return Signing(Signer(tuple(keys), federation, VALID_ROUNDS), half, used)
 
-    def read(self, check_ins: Sequence[CheckIn], clients: IntArray, moment: Moment) -> list[Token | Flaw]:
-        """Return what the token of each check-in says, or why it proves nothing."""
-        texts = [_token(one) for one in check_ins]
-        used = self.used.have([token_digest(text) for text in texts])
-        return [
-            self._read(text, client, was_used, moment)
-            for text, client, was_used in zip(texts, clients.tolist(), used, strict=True)
-        ]
-
-    def _read(self, text: str, client: int, was_used: bool, moment: Moment) -> Token | Flaw:
-        found = self.signer.read(text, moment.tree, client, moment.round)
-        if not isinstance(found, Token):
-            return found
-        if was_used:
-            return "used"
-        return "older than a ban" if found.round <= moment.banned.get(client, -1) else found
-
     def with_proofs(self, check_ins: Sequence[CheckIn], clients: IntArray, asked: Requests, moment: Moment) -> Requests:
         """Return what clients ask, with what their tokens prove of it."""
-        read = self.read(check_ins, clients, moment)
-        held = [one if isinstance(one, Token) else None for one in read]
-        signed = records_of(held, moment.tree, self.half.clusters)
-        rows = np.array([-1 if token is None else row for row, token in enumerate(held)], dtype=np.int64)
+        read = self._read(tokens_of(check_ins), clients, moment)
+        signed = records_of(read, moment.tree, self.half.clusters)
+        rows = np.where(read.hold, np.arange(len(clients)), -1)
         found = proofs(signed, ClusterIndices.of(signed), rows, asked, moment.tree)
-        is_forged = np.array([one == "forged" for one in read], dtype=np.bool_)
+        is_forged = np.array([flaw == "forged" for flaw in read.flaws], dtype=np.bool_)
         return replace(asked, proof=np.where(is_forged, FORGED, found))
 
     def given(
-        self,
-        feedback: Sequence[AffinityFeedback],
-        columns: FeedbackColumns,
-        presented: Sequence[tuple[str, int]],
-        moment: Moment,
-    ) -> "tuple[list[AffinityFeedback], Signing]":
-        """Return feedback with a token each, and that those which these take the place of were used.
+        self, columns: FeedbackColumns, presented: Sequence[str], clients: IntArray, moment: Moment
+    ) -> "tuple[list[str], Signing]":
+        """Return a token for each participant of a round, and that those which these take the place of were used.
 
         Args:
-            feedback: to participants of a round.
-            columns: the same, row aligned.
-            presented: the token that each had come with, and its number; row aligned.
+            columns: the feedback to them.
+            presented: the token that each had come with, row aligned.
+            clients: their numbers, row aligned.
             moment: after the round.
         """
-        # One may have been used in another cohort's round meanwhile.
-        was_used = self.used.have([token_digest(text) for text, _ in presented])
-        read = [
-            self._read(text, client, again, moment) for (text, client), again in zip(presented, was_used, strict=True)
-        ]
-        held = [one if isinstance(one, Token) else None for one in read]
-        settings: AffinitySettings = self.half.affinity
-        after = observe(records_of(held, moment.tree, self.half.clusters), columns, settings)
-        signed = [
-            replace(one, token=self.signer.sign(client, moment.round, after, row))
-            for row, (one, (_, client)) in enumerate(zip(feedback, presented, strict=True))
-        ]
-        spent = [(token_digest(text), token.expires) for (text, _), token in zip(presented, held, strict=True) if token]
-        return signed, replace(self, used=self.used.after(spent, moment.round))
+        read = self._read(presented, clients, moment)  # one may have been used in another cohort's round meanwhile
+        after = observe(records_of(read, moment.tree, self.half.clusters), columns, self.half.affinity)
+        used = self.used.after(read.marks[read.hold], read.expires[read.hold], moment.round)
+        return self.signer.sign(clients, moment.round, after), replace(self, used=used)
+
+    def _read(self, texts: Sequence[str], clients: IntArray, moment: Moment) -> Tokens:
+        """Return what tokens say, or why they prove nothing."""
+        read = self.signer.read(texts, clients, moment.tree, moment.round)
+        last_ban = np.array([moment.banned.get(client, -1) for client in clients.tolist()], dtype=np.int64)
+        return read.but([(self.used.have(read.marks), "used"), (read.rounds <= last_ban, "older than a ban")])
 
 
 def _token(check_in: CheckIn) -> str:
