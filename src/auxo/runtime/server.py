@@ -43,7 +43,7 @@ from auxo.runtime.round_events import RoundEnd, round_events
 from auxo.runtime.rounds import Arrived, end_round, open_round, there_for
 from auxo.runtime.rounds import match as match_check_ins
 from auxo.runtime.server_record import ServerRecord, check_record
-from auxo.runtime.signing import Moment, Signing, tokens_of
+from auxo.runtime.signing import Signing, SigningMoment, tokens_of
 from auxo.runtime.singled_out import SingledOut
 
 _MOST_SAMPLES = 2**53  # that a judge may say it judges by: a float knows every one of them
@@ -333,10 +333,10 @@ class Server:
         return tuple(held[client] for client in asked.clients.tolist())
 
     @property
-    def _moment(self) -> Moment:
+    def _moment(self) -> SigningMoment:
         state, guard = self._state, self._rules.guard
         banned = guard.last_bans(state.guard) if isinstance(guard, Bans) else {}
-        return Moment(state.tree, self.farthest, banned)
+        return SigningMoment(state.tree, self.farthest, banned)
 
     @property
     def farthest(self) -> int:

@@ -27,7 +27,7 @@ remembers as many rounds' tokens: 16 bytes for each participant.
 
 
 @dataclass(frozen=True)
-class Moment:
+class SigningMoment:
     """How things stand when tokens are read or given."""
 
     tree: CohortTree
@@ -48,7 +48,9 @@ class Signing:
         """Return a server's, with its keys."""
         return Signing(Signer(tuple(keys), federation, VALID_ROUNDS), half, used)
 
-    def with_proofs(self, check_ins: Sequence[CheckIn], clients: IntArray, asked: Requests, moment: Moment) -> Requests:
+    def with_proofs(
+        self, check_ins: Sequence[CheckIn], clients: IntArray, asked: Requests, moment: SigningMoment
+    ) -> Requests:
         """Return what clients ask, with what their tokens prove of it."""
         read = self._read(tokens_of(check_ins), clients, moment)
         signed = records_of(read, moment.tree, self.half.clusters)
@@ -58,7 +60,7 @@ class Signing:
         return replace(asked, proof=np.where(is_forged, FORGED, found))
 
     def given(
-        self, columns: FeedbackColumns, presented: Sequence[str], clients: IntArray, moment: Moment
+        self, columns: FeedbackColumns, presented: Sequence[str], clients: IntArray, moment: SigningMoment
     ) -> "tuple[list[str], Signing]":
         """Return a token for each participant of a round, and that those which these take the place of were used.
 
@@ -73,7 +75,7 @@ class Signing:
         used = self.used.after(read.marks[read.hold], read.expires[read.hold], moment.round)
         return self.signer.sign(clients, moment.round, after), replace(self, used=used)
 
-    def _read(self, texts: Sequence[str], clients: IntArray, moment: Moment) -> Tokens:
+    def _read(self, texts: Sequence[str], clients: IntArray, moment: SigningMoment) -> Tokens:
         """Return what tokens say, or why they prove nothing."""
         read = self.signer.read(texts, clients, moment.tree, moment.round)
         last_ban = np.array([moment.banned.get(client, -1) for client in clients.tolist()], dtype=np.int64)
