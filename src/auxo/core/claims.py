@@ -90,13 +90,5 @@ def round_rewards(closing: Closing, gathered: Gathered, settings: RewardSettings
 
 
 def held_to(closing: Closing, settings: RewardSettings) -> RewardSettings:
-    """Return how others are held to known members: two will do where it is proved that they are, and by medians.
-
-    Where members are fewer than usual, lengths do not count. A model that two clients train round after round is fitted
-    to their samples, their updates become short, and everybody else's is unusually long: honest members could never be
-    proved, and the two would keep the cohort to themselves.
-    """
-    if closing.unproved is None:
-        return settings
-    enough = int(own(Claims, closing.participants.notes).known.sum()) >= settings.min_known
-    return replace(settings, min_known=_FEWEST_PROVED, robust=True, weigh_length=settings.weigh_length and enough)
+    """Return how others are held to known members: two will do where it is proved that they are, and by medians."""
+    return settings if closing.unproved is None else replace(settings, min_known=_FEWEST_PROVED, robust=True)
