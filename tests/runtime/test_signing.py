@@ -110,6 +110,24 @@ def test_what_a_client_says_beside_its_token_proves_nothing() -> None:
                 assert found == UNPROVED or honest.cohort == leaf or loop.server.tree.is_below(leaf, honest.cohort)
 
 
+def test_who_claims_less_than_its_token_says_is_held_to_the_token() -> None:
+    loop = played()
+    check_ins = [one for one in loop.check_ins() if token_of(one)]
+
+    def rewards(said: list[CheckIn]) -> dict[int, float]:
+        matched = loop.server.match(said).values()
+        columns = [(one, here.columns.requests) for here in matched for one in (here,)]
+        return {
+            int(one.client): reward
+            for here, asked in columns
+            for one, reward in zip(here, asked.reward.tolist(), strict=True)
+        }
+
+    honest, modest = rewards(check_ins), rewards([changed(one, reward=0.0) for one in check_ins])
+    assert max(honest.values()) > 0
+    assert sum(modest[client] >= reward for client, reward in honest.items() if reward > 0) > 0.5 * len(honest)
+
+
 def test_a_token_counts_once_and_a_replay_is_no_claim() -> None:
     loop = played()
     before = loop.check_ins()

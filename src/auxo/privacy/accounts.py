@@ -132,7 +132,9 @@ class OnDevice:
 
     def _word_path(self, visit: Visit, name: str) -> Path:
         about = "" if visit.ask.words is None else visit.ask.words.about
-        named = hashlib.blake2b(f"{name} {about}".encode(), key=self.data.encode()[:64], digest_size=16).hexdigest()
+        named = hashlib.blake2b(
+            f"{name} {about}".encode(), key=hashlib.sha256(self.data.encode()).digest(), digest_size=16
+        ).hexdigest()
         return self.ledger.path.with_name(f"{self.ledger.path.name}-words") / named
 
     @property
@@ -140,7 +142,9 @@ class OnDevice:
         return self.ledger.path.with_name(f"{self.ledger.path.name}-answers")
 
     def _name(self, visit: Visit) -> str:
-        return hashlib.blake2b(visit.question, key=self.data.encode()[:64], digest_size=16).hexdigest()
+        return hashlib.blake2b(
+            visit.question, key=hashlib.sha256(self.data.encode()).digest(), digest_size=16
+        ).hexdigest()
 
 
 def _unreliable(error: LedgerError) -> str:

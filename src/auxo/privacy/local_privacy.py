@@ -13,6 +13,7 @@ import numpy as np
 from auxo.core.affinity import Requests
 from auxo.core.asking import Answer, Ask, Device, Failure, Losses, Part, chosen_models
 from auxo.core.client_mod import Do
+from auxo.core.folds import size_of
 from auxo.core.sample_clipping import ClipsSamples, SampleClipping
 from auxo.core.types import Float32Array, FloatArray, IntArray
 from auxo.core.words import Words
@@ -222,8 +223,9 @@ class LocalPrivacy:
         terms, device, row, ask = self.terms, visit.device, visit.row, visit.ask
         losses = [device.losses(model, [row], [ask], "trained") for model in offered]
         means = np.array([terms.loss_bound if one is None else float(one.mean[0]) for one in losses])
-        means[0] *= 1 - ask.margin
-        samples = max(1, int(device.samples[row]) // (1 if ask.fold is None else 2))
+        means[0] *= 1 - min(max(ask.margin, 0.0), 1.0)  # whatever is asked, one sample counts for no more
+        fold = np.array(-1 if ask.fold is None else ask.fold)
+        samples = max(1, int(size_of(fold, device.samples[row])))
         rng = self.account.draws(visit, "model").rng
         return exponential(-means, terms.loss_bound / samples, terms.choice_epsilon, rng)
 

@@ -114,7 +114,11 @@ class Signer:
             rows = np.flatnonzero(vectors == count)
             written = np.zeros(len(rows), _layout(cohorts, count, clusters))
             head, vector = written["head"], written["vectors"]
-            head["version"], head["key"], head["client"] = _VERSION, np.void(_name(key.secret)), clients[rows]
+            head["version"], head["key"], head["client"] = (
+                _VERSION,
+                np.void(_name(key.secret, self.federation)),
+                clients[rows],
+            )
             head["round"], head["expires"] = now, now + self.valid_rounds
             head["participations"], head["branches"] = records.participations[rows], records.heard[rows]
             head["cohorts"], head["vectors"], head["clusters"] = cohorts, count, clusters
@@ -131,7 +135,7 @@ class Signer:
     def read(self, texts: Sequence[str], clients: IntArray, tree: CohortTree, now: int) -> Tokens:
         """Return what clients' tokens say, or why they prove nothing; ``tree`` is the server's in round ``now``."""
         secrets = {
-            _name(key.secret): _signing_key(key.secret, self.federation)
+            _name(key.secret, self.federation): _signing_key(key.secret, self.federation)
             for key in self.keys
             if key.until is None or now < key.until
         }
@@ -170,9 +174,13 @@ def _verified(text: str, secrets: dict[bytes, bytes]) -> tuple[Flaw | None, byte
 
 
 @lru_cache(maxsize=64)
-def _name(secret: str) -> bytes:
-    """Return what tokens call a key; it tells nothing of the secret."""
-    return hashlib.blake2b(bytes.fromhex(secret), digest_size=_HEAD["key"].itemsize, person=b"auxo key").digest()
+def _name(secret: str, federation: str) -> bytes:
+    """Return what tokens call a key of this federation; it tells nothing of the secret.
+
+    In another federation a token is of a key that nobody knows, and not a forgery.
+    """
+    named = _signing_key(secret, federation)
+    return hashlib.blake2b(named, digest_size=_HEAD["key"].itemsize, person=b"auxo key").digest()
 
 
 @lru_cache(maxsize=64)

@@ -57,7 +57,11 @@ class Signing:
         rows = np.where(read.hold, np.arange(len(clients)), -1)
         found = proofs(signed, ClusterIndices.of(signed), rows, asked, moment.tree)
         is_forged = np.array([flaw == "forged" for flaw in read.flaws], dtype=np.bool_)
-        return replace(asked, proof=np.where(is_forged, FORGED, found))
+        # Who says less than its token does would be a member whom nobody holds to anything.
+        places = np.array([*(moment.tree.index.get(one, -1) for one in asked.tree.cohorts), -1])[asked.cohort]
+        proved = np.where(read.hold & (places >= 0), signed.reward[np.arange(len(clients)), places], -np.inf)
+        reward = np.fmax(asked.reward, proved)
+        return replace(asked, reward=reward, proof=np.where(is_forged, FORGED, found))
 
     def given(
         self, columns: FeedbackColumns, presented: Sequence[str], clients: IntArray, moment: SigningMoment

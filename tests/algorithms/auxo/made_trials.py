@@ -26,6 +26,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
     scores: FloatArray | None = None,
     both: bool | BoolArray = False,
     errors: FloatArray | None = None,
+    kept_out: bool = True,
 ) -> Said:
     """Return what judges say who choose as they are judged, unless they are given other losses; number by number."""
     judges = len(losses)
@@ -40,6 +41,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
         other_scores=told,
         errors=np.full(losses.shape, np.nan) if errors is None else errors,
         both=np.broadcast_to(np.asarray(both), judges).copy(),
+        kept_out=np.full(judges, kept_out),
     )
 
 

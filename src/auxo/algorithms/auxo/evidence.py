@@ -55,13 +55,15 @@ class Said:
     other_scores: FloatArray  # (rows, models) likewise
     errors: FloatArray  # (rows, models) squared standard errors of ``losses`` less that of the own model; NaN: not said
     both: BoolArray  # (rows,) whether the halves may change places: neither was trained on by itself
+    kept_out: BoolArray  # (rows,) judged by the part that this trial keeps out, and not by the same samples in each
 
     @staticmethod
     def none(models: int) -> "Said":
         """Return that nobody has been heard."""
         nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, models))
         unsaid = (nothing,) * 5
-        return Said(nobody, nobody, np.zeros(0), *unsaid, both=np.zeros(0, dtype=np.bool_))
+        nobodys = np.zeros(0, dtype=np.bool_)
+        return Said(nobody, nobody, np.zeros(0), *unsaid, both=nobodys, kept_out=nobodys)
 
     def take(self, rows: IntArray | BoolArray) -> "Said":
         """Return what some of them have said."""
@@ -76,7 +78,7 @@ class Said:
     def _columns(self) -> tuple["NDArray[Any]", ...]:
         return (
             self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
-            self.errors, self.both,
+            self.errors, self.both, self.kept_out,
         )  # fmt: skip
 
     def gains(self, usual: float, models: IntArray, single: int) -> FloatArray:
@@ -203,7 +205,7 @@ class Evidence:
         if not self.everybody:
             has_won = min(_mean_of_exp(one) for one in self.log_stakes[candidate]) >= 1 / alpha
             return bool(has_won) and self._is_clear(candidate)
-        return self.stake * self.won / LOOKS >= 1 / alpha
+        return (self.stake if self.is_fresh else 1.0) * self.won / LOOKS >= 1 / alpha
 
     def _bet(self) -> float:
         """Return what a bet comes to that is made on the gains of everybody as they are now, before anybody looks.
@@ -214,9 +216,9 @@ class Evidence:
         """
         heard = self.recent
         models = self.candidates[self.leading]
-        gains = heard.gains(self.usual, models, self.single)
+        gains = self.gains_of(heard, models)
         # As good as so many samples of one client would be.
-        samples = len(gains) ** 2 / float((1 / np.maximum(heard.samples, 1.0)).sum())
+        samples = len(gains) * len(heard.seals) / float((1 / np.maximum(heard.samples, 1.0)).sum())
         of_samples = samples * (BETS * gains.mean() - BETS**2 / 2)
         of_clients = np.log1p(BETS[:, None] * gains[None, :]).sum(axis=1)
         spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
@@ -226,8 +228,20 @@ class Evidence:
 
     @property
     def left(self) -> float:
-        """Return what a trial that is over leaves of the stake: what was not bet at looks that it had not stays."""
-        return self.stake * (self.won + LOOKS - self.looks) / LOOKS
+        """Return what a trial that is over leaves of the stake; as before where the next bets on the same samples.
+
+        A trial that was given up early has had few looks because they were bad: the others count as much as these, at
+        the most for what was staked.
+        """
+        if not self.is_fresh:
+            return 1.0
+        others = min(1.0, self.won / self.looks) if self.looks else 1.0
+        return self.stake * (self.won + (LOOKS - self.looks) * others) / LOOKS
+
+    @property
+    def is_fresh(self) -> bool:
+        """Return whether all judge by samples that no other of five trials is judged by."""
+        return bool(self.said.kept_out.all())
 
     def _is_clear(self, candidate: int) -> bool:
         """Return whether the mean gain of all judges is clear of zero: stakes count no harm beyond the largest before.

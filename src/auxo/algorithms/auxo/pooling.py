@@ -53,7 +53,7 @@ class Pooling:
     rounds: tuple[PooledRound, ...] = ()
     common: Prints | None = None  # what the last round's participants shared
     clients: float = 0.0  # that the cohort is taken to have, by how often they came again; 0: nobody has counted
-    everybody: bool = False  # would judge: clients are few, and train on one half of their samples
+    everybody: bool = False  # would judge: clients are few, and keep out a fifth of their samples
     stake: float = 1.0  # where everybody judges: what bets of the last trials have left of it
     bets: int = 0  # trials that everybody has judged
     sorting: Sorting | None = None  # of the partition that it comes from; None: updates do not tell clients' places
@@ -65,7 +65,7 @@ class Pooling:
     @staticmethod
     def of_child(parent: "Pooling", number: int) -> "Pooling":
         """Return that of a child that is made in the round of this number; it rests, for its groups were on trial."""
-        return Pooling(rests_until=2 * number, trials=parent.trials, sorting=parent.sorting)
+        return Pooling(rests_until=2 * number, trials=parent.trials, bets=parent.bets, sorting=parent.sorting)
 
     def after(self, prints: Prints, who: IntArray, seals: IntArray, settings: ClusteringSettings) -> "Pooling":
         """Return it with one more round, of these clients; of too many the oldest ones go."""

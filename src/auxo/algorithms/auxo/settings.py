@@ -57,7 +57,7 @@ class TrialSettings:
     judges: PositiveInt = setting(
         60,
         "Most judges of a round on trial. Where fewer than twice as many clients would be new to a trial by then, "
-        "everybody judges, by one half of its samples, and trains on the other half meanwhile. Our choice.",
+        "everybody judges, by a fifth of its samples that it does not train on meanwhile. Our choice.",
     )
 
 

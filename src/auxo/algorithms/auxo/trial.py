@@ -229,6 +229,8 @@ class OnTrial:
             other_scores=judged.other_score[rows, :models],
             errors=judged.error[rows, :models],
             both=~is_untold & np.array(not self.evidence.everybody),
+            # Who tells no errors has an app that parts its samples by itself, in the same way each time.
+            kept_out=~is_untold & np.isfinite(judged.error[rows]).any() & (gathered.examples[rows] >= FIFTHS),
         )
 
     def verdict(
@@ -272,8 +274,10 @@ class OnTrial:
         return settings.min_gain * min(1.0, self.rounds / settings.most_rounds)
 
     def _alpha(self, settings: TrialSettings) -> float:
-        if self.evidence.everybody:  # as long as others are kept out, trials bet what the one before has left
+        if self.evidence.everybody and self.evidence.is_fresh:  # trials bet what the one before has left
             return share_of(settings.alpha, max(1, -(-self.resumes.bets // FIFTHS)))
+        if self.evidence.everybody:
+            return share_of(settings.alpha, max(1, self.resumes.bets))
         return share_of(settings.alpha, self.resumes.trials) / len(self.shadows)
 
     def given_up(self) -> Pooling:
@@ -346,7 +350,7 @@ class OnTrial:
         Early in training a smaller loss may come with more errors, and models that have trained longer are as sure.
         Where everybody judges, it is enough that bets are being won: the next trial goes on with what they have left.
         """
-        if self.evidence.everybody:
+        if self.evidence.everybody and self.evidence.is_fresh:
             return self.given_up().stake > 1
         alpha = self._alpha(settings)
         return any(self.evidence.is_sure(one, alpha) for one in range(len(self.shadows)))
