@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_carried_out_in_its_process_says_why() -> None:
     result = auxo("compare", "writers", "--population", "absent.arrow", "--seeds", "2", "--jobs", "2", "--out", "out")
     assert result.exit_code == 2
     assert "absent.arrow: file: expected a data set" in result.stderr
-    assert not list(Path().glob("out/*"))
+    assert not list(Path().rglob("out/**/*"))
 
 
 def test_a_value_of_a_grid_that_cannot_be_used_starts_nothing() -> None:

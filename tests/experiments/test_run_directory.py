@@ -250,6 +250,12 @@ def test_a_run_that_never_began_can_be_taken_back(run: RunDirectory) -> None:
     assert not run.path.exists()
 
 
+def test_what_a_killed_process_was_writing_does_not_keep_a_run_that_never_began(run: RunDirectory) -> None:
+    (run.path / ".auxo-1234").write_bytes(b"half a summ")
+    run.discard()
+    assert not run.path.exists()
+
+
 def test_a_run_that_has_begun_is_never_discarded(run: RunDirectory) -> None:
     run.replace_events("base", [EmptyRound(1.0, "0", 1, "nobody on line")])
     run.discard()

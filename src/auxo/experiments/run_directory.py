@@ -154,6 +154,8 @@ class RunDirectory:
                 (self.path / name).unlink(missing_ok=True)
             (self.path / _CONFIG).unlink()
             shutil.rmtree(self.checkpoints, ignore_errors=True)
+            for entry in [one for one in self.path.iterdir() if is_ours_for_now(one)]:
+                entry.unlink(missing_ok=True)  # of a process that was ended while it held or wrote something here
             self.path.rmdir()
 
     @property
