@@ -163,7 +163,7 @@ class OnTrial:
         """Return (answers, clusters) 1 for the branch that somebody belongs to, else 0.
 
         That is the first candidate's that its update is nearest to; and where everybody judges, the leading one's with
-        the least loss on the half that it trains on. NaN for those of whom neither is known.
+        the least loss on what it trains on. NaN for those of whom neither is known.
         """
         candidate = self.evidence.leading if self.evidence.everybody else 0
         branches = self.evidence.candidates[candidate]
