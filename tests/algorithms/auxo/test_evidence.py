@@ -190,7 +190,7 @@ def test_a_third_of_the_stake_is_bet_at_each_of_three_looks() -> None:
 
 
 def test_trials_go_on_with_what_the_ones_before_have_left() -> None:
-    some = said_of(two_groups(12, 0.12), samples=20, errors=np.tile([0.0, 0.08**2, 0.08**2], (12, 1)))
+    some = said_of(two_groups(12, 0.12), samples=20, errors=np.tile([0.0, 0.1**2, 0.1**2], (12, 1)))
     first = begun(3, everybody=True).after(some, is_look=True)
     second = Evidence.begin([2], everybody=True, stake=first.left).after(some, is_look=True)
 
@@ -199,7 +199,7 @@ def test_trials_go_on_with_what_the_ones_before_have_left() -> None:
 
 
 def test_bets_are_not_carried_on_by_who_judges_by_the_same_samples_in_every_trial() -> None:
-    some = said_of(two_groups(12, 0.12), samples=20, errors=np.tile([0.0, 0.08**2, 0.08**2], (12, 1)), kept_out=False)
+    some = said_of(two_groups(12, 0.12), samples=20, errors=np.tile([0.0, 0.1**2, 0.1**2], (12, 1)), kept_out=False)
     first = begun(3, everybody=True).after(some, is_look=True)
     second = Evidence.begin([2], everybody=True, stake=50.0).after(some, is_look=True)
 

@@ -222,8 +222,10 @@ class Evidence:
         of_samples = samples * (BETS * gains.mean() - BETS**2 / 2)
         of_clients = np.log1p(BETS[:, None] * gains[None, :]).sum(axis=1)
         spread = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.nan
-        errors = (spread, heard.error(self.usual, models, self.single))
-        by_errors = [_calibrated(_chance(gains.mean(), error, len(gains) - 1)) for error in errors]
+        # Of samples there are more than of clients; a quarter of them, because losses have heavy tails.
+        free = max(len(gains) - 1, int(heard.samples.sum()) // 4)
+        errors = ((spread, len(gains) - 1), (heard.error(self.usual, models, self.single), free))
+        by_errors = [_calibrated(_chance(gains.mean(), *error)) for error in errors]
         return float(np.mean([_mean_of_exp(of_samples), _mean_of_exp(of_clients), *by_errors]))
 
     @property
