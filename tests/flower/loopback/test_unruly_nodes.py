@@ -24,6 +24,7 @@ from loopback import LoopbackFederation, Node
 from loopback.looking import cohort_in, events_in, participations_in, partitions_in, rounds_in
 
 from auxo.algorithms.auxo import Auxo, ClusteringSettings
+from auxo.core.guard import Unguarded
 from auxo.core.types import ROOT, CohortId
 from auxo.flower import AuxoStrategy
 from auxo.flower.engine.grid import InProcessGrid
@@ -185,6 +186,7 @@ def run_here(app: ClientAppCallable, directory: Path | None = None) -> ArrayReco
             participants=NODES,
             method=Auxo(clustering=ClusteringSettings(pool_rounds=NEVER)),
             directory=directory,
+            guard=Unguarded(),
         )
         return strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=ROUNDS).arrays
 
