@@ -50,6 +50,6 @@ $(READY): pyproject.toml constraints.txt
 		exit 1; }
 	@echo "Setting up $(VENV) (the first time takes some minutes: torch is large) ..."
 	@"$(PYTHON)" -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,ray,data,text,flower,dp,dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,ray,data,text,flower,dp,service,dev]"
 	@touch $@
 	@echo "$(VENV) is ready."
