@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any, ParamSpec, TypeVar
 
 from fastapi import FastAPI
@@ -14,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-import auxo
 from auxo.files.typed_json import json_reader
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import ComeAgain, Refusal
@@ -72,7 +72,7 @@ def new_app(
 
     app = FastAPI(
         title=title,
-        version=auxo.__version__,
+        version=version("auxo"),
         description=about,
         openapi_url=DESCRIPTION,
         docs_url=None,
