@@ -16,7 +16,7 @@ from auxo.core.client_mod import Do
 from auxo.core.types import ROOT, FloatArray
 from auxo.runtime.client import Client
 from auxo.service.link import Patience, ServiceAway, ServiceRefused
-from auxo.service.session import Session, Visit
+from auxo.service.session import Participation, Session
 from tests.service.one_process import TOKENS, OneProcess, one_process, small_server
 
 QUICK = Patience(first_s=0.01, longest_s=0.05, gives_up_s=0.3, elsewhere_s=0.2, feedback_s=5)
@@ -38,7 +38,7 @@ def clients(url: str, count: int = 2, **more: object) -> list[Session]:
     return [auxo.connect(url, TOKENS.issue(f"c{one}"), patience=QUICK, **more) for one in range(count)]  # type: ignore[arg-type]
 
 
-def all_take_part(sessions: Sequence[Session], train: Callable[..., object] = train) -> list[Visit | None]:
+def all_take_part(sessions: Sequence[Session], train: Callable[..., object] = train) -> list[Participation | None]:
     with ThreadPoolExecutor(len(sessions)) as pool:
         return list(pool.map(lambda one: one.take_part(loss, train, X, Y), sessions))
 
@@ -49,7 +49,7 @@ def test_clients_train_until_the_federation_is_over_and_learn_from_each_round() 
         sessions = clients(url)
         before = desks.server.weights(ROOT).copy()
         for number in (1, 2, 3):
-            assert all_take_part(sessions) == [Visit(ROOT, number, counted=True)] * 2
+            assert all_take_part(sessions) == [Participation(ROOT, number, counted=True)] * 2
         assert all_take_part(sessions) == [None, None]
         assert [one.is_over for one in sessions] == [True, True]
         assert [one.participations for one in sessions] == [3, 3]
@@ -79,7 +79,7 @@ def test_a_damaged_record_is_affinity_loss_and_said_so(tmp_path: Path) -> None:
             session = auxo.connect(url, TOKENS.issue("c0"), state=kept, patience=QUICK)
         with session:
             assert session.participations == 0
-            assert session.take_part(loss, train, X, Y) == Visit(ROOT, 1, counted=True)
+            assert session.take_part(loss, train, X, Y) == Participation(ROOT, 1, counted=True)
         Client("c0").record_from_bytes(kept.read_bytes())
 
 
@@ -125,7 +125,7 @@ def test_a_training_that_fails_is_said_so_and_nobody_waits_for_it() -> None:
             of_bad = pool.submit(bad.take_part, loss, fails, X, Y)
             with pytest.raises(ArithmeticError):
                 of_bad.result(20)
-            assert of_good.result(20) == Visit(ROOT, 1, counted=True)
+            assert of_good.result(20) == Participation(ROOT, 1, counted=True)
         good.__exit__(None, None, None)
         bad.__exit__(None, None, None)
 

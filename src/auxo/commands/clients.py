@@ -14,7 +14,7 @@ clients_app = typer.Typer(no_args_is_help=True, epilog=examples("auxo clients in
 
 @clients_app.callback()
 def clients() -> None:
-    """See to the clients of a service."""
+    """See to the clients of a service: who may take part."""
 
 
 @clients_app.command(epilog=examples("auxo clients invite service phone-7 phone-8  # a token for each"))

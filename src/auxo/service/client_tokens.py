@@ -58,10 +58,14 @@ class ClientTokens:
         return self._is(token, "service", "")
 
     def _mac(self, kind: str, said: str) -> str:
-        return hmac.digest(self.secret, f"auxo {kind} {said}".encode(), "sha256").hex()
+        return hmac.digest(self.secret, _bytes(f"auxo {kind} {said}"), "sha256").hex()
 
     def _is(self, mac: str, kind: str, said: str) -> bool:
-        return hmac.compare_digest(mac.encode(), self._mac(kind, said).encode())
+        return hmac.compare_digest(_bytes(mac), _bytes(self._mac(kind, said)))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # whatever text comes, it is no reason to fail
 
 
 def named_by(token: str) -> ClientId | None:

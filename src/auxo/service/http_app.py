@@ -18,7 +18,7 @@ from starlette.responses import Response
 from auxo.files.typed_json import json_reader
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import ComeAgain, Refusal
-from auxo.service.http_gate import DESCRIPTION, Gate, body_of
+from auxo.service.http_gate import DESCRIPTION, HttpGate, body_of
 from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import SHOWN_HEADERS, Code, Problem, ProblemFound, of_refusal, problem_response
 from auxo.service.wire import json_bytes
@@ -80,7 +80,7 @@ def new_app(
         lifespan=life,
         redirect_slashes=False,
     )
-    app.add_middleware(Gate, tokens=tokens, limits=limits)
+    app.add_middleware(HttpGate, tokens=tokens, limits=limits)
     app.add_exception_handler(ProblemFound, _tell_problem)
     app.add_exception_handler(RequestValidationError, _tell_parameters)
     app.add_exception_handler(HTTPException, _tell_http)

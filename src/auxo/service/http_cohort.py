@@ -26,7 +26,7 @@ from auxo.service.http_gate import ANSWERS, PULSE, body_of, check_sender, client
 from auxo.service.http_limits import HttpLimits
 from auxo.service.model_files import ModelFiles, file_response
 from auxo.service.problems import Problem, ProblemFound, of_refusal, problem_response
-from auxo.service.uploads import Arrived, Piece, Uploads
+from auxo.service.uploads import PartArrived, Piece, Uploads
 from auxo.service.wire import Failing, Joining
 
 _MOST = 2**53  # whole numbers that every JSON has
@@ -85,7 +85,7 @@ def _add_tasks(app: FastAPI, desk: CohortDesk, limits: HttpLimits, thread: DeskT
 def _add_answers(app: FastAPI, desk: CohortDesk, uploads: Uploads, thread: DeskThread, reading: DeskThread) -> None:
     read_failing = json_body(Failing)
 
-    @app.put(ANSWERS + "{nonce}", responses=answers(Received, arrived=Arrived), openapi_extra=takes_bytes())
+    @app.put(ANSWERS + "{nonce}", responses=answers(Received, arrived=PartArrived), openapi_extra=takes_bytes())
     async def answer(
         request: Request, nonce: _Nonce, epoch: _Epoch, total: _Total, sha256: _Sha256, offset: _Offset = 0
     ) -> Response:
@@ -95,13 +95,13 @@ def _add_answers(app: FastAPI, desk: CohortDesk, uploads: Uploads, thread: DeskT
         """
         client, piece = client_of(request), Piece(nonce, offset, total, sha256)
         whole = await reading.call(uploads.add, client, piece, body_of(request))
-        if isinstance(whole, Arrived):
+        if isinstance(whole, PartArrived):
             return json_response(whole, 202)
         result = await reading.call(_result, whole)
         check_sender(request, result.client)
         return told(await thread.call(desk.answer, result, epoch, nonce))
 
-    @app.get(ANSWERS + "{nonce}", responses=answers(Arrived), response_model=None)
+    @app.get(ANSWERS + "{nonce}", responses=answers(PartArrived), response_model=None)
     async def arrived(request: Request, nonce: _Nonce) -> Response:
         """Ask how much of an answer has arrived, to go on with it after a connection was lost."""
         return json_response(await reading.call(uploads.received, client_of(request), nonce))

@@ -30,7 +30,7 @@ _LOG = logging.getLogger("auxo.service")
 _LENGTH_DIGITS = 18  # of a Content-Length that is worth reading as a number
 
 
-class Gate:
+class HttpGate:
     """ASGI middleware in front of a desk; puts who asks, and the whole body, into the request's state."""
 
     def __init__(self, app: ASGIApp, tokens: ClientTokens, limits: HttpLimits) -> None:
@@ -146,7 +146,7 @@ class Gate:
 class _Room:
     """What a request holds."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
         self.taken = 0
 

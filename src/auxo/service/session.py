@@ -34,7 +34,7 @@ _LEAST_S = 0.01  # between two questions, whatever the service says; our choice
 
 
 @dataclass(frozen=True)
-class Visit:
+class Participation:
     """What came of taking part once."""
 
     cohort: CohortId
@@ -76,7 +76,7 @@ class Session:
         *samples: Column,
         score: Callable[..., float] | None = None,
         validation: Sequence[Column] = (),
-    ) -> Visit | None:
+    ) -> Participation | None:
         """Take part in one round, and return what came of it; None: the federation is over.
 
         Args:
@@ -111,7 +111,7 @@ class Session:
         except _Lost as lost:
             return self._not_counted(assigned, lost.problem)
         except ServiceAway as away:
-            return Visit(*_of(assigned), counted=False, why=str(away))
+            return Participation(*_of(assigned), counted=False, why=str(away))
         except ServiceRefused:
             raise
         except Exception:
@@ -178,10 +178,10 @@ class Session:
         weights: Float32Array = safetensors.numpy.load(content)[TENSOR]
         return weights
 
-    def _tell(self, found: Found, assigned: Assigned, done: TaskResult | TaskFailure) -> Visit:
+    def _tell(self, found: Found, assigned: Assigned, done: TaskResult | TaskFailure) -> Participation:
         if isinstance(done, TaskFailure):
             self._fail(found, assigned, done)
-            return Visit(*_of(assigned), counted=False, why=done.reason)
+            return Participation(*_of(assigned), counted=False, why=done.reason)
         url = f"{found.address}/v1/answers/{assigned.nonce}"
         within_s = max(assigned.deadline_s, self._link.patience.elsewhere_s)
         received = read(self._link.put(url, to_bytes(done), {"epoch": assigned.epoch}, within_s), _read_received)
@@ -194,7 +194,7 @@ class Session:
         failing = json_bytes(Failing(failure, assigned.epoch, assigned.nonce))
         self._link.post(f"{found.address}/v1/failures", failing, self._link.patience.elsewhere_s)
 
-    def _hear(self, found: Found, assigned: Assigned) -> Visit:
+    def _hear(self, found: Found, assigned: Assigned) -> Participation:
         """Return what the round says, once it has closed, and keep it."""
         query, within_s = {"round": assigned.task.round}, self._link.patience.feedback_s
         while True:
@@ -206,7 +206,7 @@ class Session:
             if isinstance(feedback, Problem):
                 raise _Lost(feedback)
             self._remember(feedback)
-            return Visit(*_of(assigned), counted=True)
+            return Participation(*_of(assigned), counted=True)
 
     def _remember(self, feedback: AffinityFeedback) -> None:
         try:
@@ -221,10 +221,10 @@ class Session:
             self._client.receive(feedback)
         self._file.keep(self._client)
 
-    def _not_counted(self, assigned: Assigned, problem: Problem) -> Visit:
+    def _not_counted(self, assigned: Assigned, problem: Problem) -> Participation:
         if problem.code in _FINAL:
             raise ServiceRefused(problem)
-        return Visit(*_of(assigned), counted=False, why=f"{problem.code}: {problem.got}")
+        return Participation(*_of(assigned), counted=False, why=f"{problem.code}: {problem.got}")
 
     def _wait(self, again: ComeAgain) -> None:
         self._link.sleep(max(again.after_s, _LEAST_S))

@@ -26,7 +26,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class PartArrived:
     """How much of an answer has arrived; the next piece begins there."""
 
     received: int
@@ -49,12 +49,12 @@ class Uploads:
         self._clock = clock
         self._open: dict[ClientId, _Upload] = {}
 
-    def received(self, client: ClientId, nonce: str) -> Arrived:
+    def received(self, client: ClientId, nonce: str) -> PartArrived:
         """Return how much of a client's answer to a task has arrived."""
         held = self._open.get(client)
-        return Arrived(held.received if held is not None and held.piece.nonce == nonce else 0)
+        return PartArrived(held.received if held is not None and held.piece.nonce == nonce else 0)
 
-    def add(self, client: ClientId, piece: Piece, data: bytes) -> bytes | Arrived:
+    def add(self, client: ClientId, piece: Piece, data: bytes) -> bytes | PartArrived:
         """Return the whole answer with its last piece, and before that how much has arrived.
 
         Raises:
@@ -73,14 +73,14 @@ class Uploads:
             return _checked(data, hashlib.sha256(data).hexdigest(), piece)
         upload = self._upload(client, piece)
         if piece.offset + len(data) <= upload.received:  # it has come before
-            return Arrived(upload.received)
+            return PartArrived(upload.received)
         if piece.offset != upload.received:
             got = f"one at {piece.offset}"
             remedy = "ask how much has arrived, and go on there"
             raise ProblemFound(Problem("WRONG_OFFSET", f"a piece at {upload.received}", got, remedy))
         return self._append(client, upload, data)
 
-    def _append(self, client: ClientId, upload: _Upload, data: bytes) -> bytes | Arrived:
+    def _append(self, client: ClientId, upload: _Upload, data: bytes) -> bytes | PartArrived:
         if sum(one.received for one in self._open.values()) + len(data) > self._limits.uploads_bytes:
             most = f"at most {self._limits.uploads_bytes} bytes of answers in parts"
             raise ProblemFound(busy(most, "more", self._limits.again_s))
@@ -89,7 +89,7 @@ class Uploads:
         upload.received += len(data)
         upload.used_s = self._clock()
         if upload.received < upload.piece.total:
-            return Arrived(upload.received)
+            return PartArrived(upload.received)
         upload.file.seek(0)
         whole = upload.file.read()
         self._forget(client)
