@@ -53,6 +53,7 @@ COMMANDS = (
         "Traces of real devices: when they are on line and how fast they are.",
     ),
     Listed("bans", "auxo.commands.bans:bans_app", "See who is banned from a federation, and end bans."),
+    Listed("clients", "auxo.commands.clients:clients_app", "See to the clients of a service: who may take part."),
     Listed("keys", "auxo.commands.keys:keys_app", "See to the keys that a server signs with."),
     Listed(
         "privacy",
