@@ -184,9 +184,10 @@ class Server:
     @property
     def is_over(self) -> bool:
         """Return whether every cohort has trained its rounds, or was given up: see `close_round`."""
-        return all(self._is_over(cohort) for cohort in self.cohorts)
+        return all(self.has_ended(cohort) for cohort in self.cohorts)
 
-    def _is_over(self, cohort: CohortId) -> bool:
+    def has_ended(self, cohort: CohortId) -> bool:
+        """Return whether a cohort has trained its rounds, or was given up."""
         return self._rules.is_done(self._state, cohort) or cohort in self._in_vain.given_up
 
     def weights(self, name: CohortId) -> Float32Array:
@@ -240,6 +241,14 @@ class Server:
         self.round(cohort)
         return self._rules.share(self._state, cohort)
 
+    def wanted(self, cohort: CohortId) -> int:
+        """Return the updates that complete the cohort's next round; `invited` may be more."""
+        return self._rules.wanted(self._state, cohort)
+
+    def invited(self, cohort: CohortId) -> int:
+        """Return how many clients the cohort's next round selects at most."""
+        return self._rules.invited(self._state, cohort)
+
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
 
@@ -271,7 +280,7 @@ class Server:
         here = replace(here, columns=arrived.check_ins)
         matched, named = arrived.matched, zip(arrived.refused.rows.tolist(), arrived.refused.reasons, strict=True)
         self.refused = {here[row].client: reason for row, reason in named}
-        trains = [cohort for cohort in self.cohorts if not self._is_over(cohort)]
+        trains = [cohort for cohort in self.cohorts if not self.has_ended(cohort)]
         rows = {cohort: np.flatnonzero(matched.cohort == tree.index[cohort]) for cohort in trains}
         found = {
             cohort: replace(here.take(mine), cohort=cohort, vouched=matched.vouched[mine])
@@ -535,6 +544,7 @@ class Server:
             shelf: where these models are; None: in the record.
         """
         self._state, self._federation, self._used, self._shelf = record.state, record.federation, record.used, shelf
+        self._attempts |= {one: max(tried, self._attempts.get(one, 0)) for one, tried in record.attempts.items()}
         if self._signing is not None:
             signer = replace(self._signing.signer, federation=record.federation)
             self._signing = replace(self._signing, signer=signer, used=record.used)
