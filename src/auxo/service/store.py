@@ -22,7 +22,7 @@ from auxo.core.cohort_state import CohortState, CoordinatorState, Credit
 from auxo.core.cohort_tree import Branch, CohortTree
 from auxo.core.own_state import OwnState
 from auxo.core.owners import Change, Fenced, commit
-from auxo.core.types import CohortId, Float32Array
+from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import CodecError, from_bytes, to_bytes
 from auxo.protocol.events import Event, to_json
 from auxo.protocol.tokens import UsedTokens
@@ -382,8 +382,19 @@ class Store:
             self._run("UPDATE federation SET coordinator = coordinator + 1")
             return self._one("SELECT coordinator FROM federation")
 
-    def take_over(self, coordinator: int, cohort: CohortId, events: Sequence[Event] = ()) -> int | Fenced:
+    @property
+    def coordinator(self) -> int:
+        """Return the epoch of the last coordinator."""
+        with self._lock, self._told():
+            return self._one("SELECT coordinator FROM federation")
+
+    def take_over(self, coordinator: int, cohort: CohortId, told: Callable[[int], Event] | None = None) -> int | Fenced:
         """Return the epoch of a new owner of a leaf, as the coordinator; `Fenced`: there is another coordinator.
+
+        Args:
+            coordinator: its epoch.
+            cohort: the leaf.
+            told: makes the event that goes with it, given the new epoch.
 
         Raises:
             KeyError: there is no such leaf.
@@ -396,8 +407,21 @@ class Store:
             done = self._run("UPDATE leaf SET epoch = epoch + 1, address = '', pid = 0 WHERE cohort = ?", values)
             if done.rowcount != 1:
                 raise KeyError(f"{cohort}: not a leaf")
+            epoch = self._one("SELECT epoch FROM leaf WHERE cohort = ?", values)
+            self._tell([] if told is None else [told(epoch)])
+            return epoch
+
+    def change_shared(self, coordinator: int, step: Step) -> ServerRecord | Fenced:
+        """Change what is no cohort's own, as the coordinator; see `change`."""
+        with self._writing():
+            current = self._one("SELECT coordinator FROM federation")
+            if current != coordinator:
+                return Fenced(ROOT, coordinator, current)
+            before = self._held((), None).record
+            after, events = step(before)
+            self._write(before, after, 0, 0)
             self._tell(events)
-            return self._one("SELECT epoch FROM leaf WHERE cohort = ?", values)
+            return after
 
     def arrived(self, cohort: CohortId, epoch: int, address: str, pid: int) -> bool:
         """Say where the owner of this epoch is; return whether it still is the owner."""
