@@ -36,6 +36,7 @@ class OneProcess:
 
     server: Server
     participants: int = 2
+    coordinator_address: str = ""
     cohort_address: str = ""
     waiting: dict[ClientId, CheckIn] = field(default_factory=dict)
     sessions: dict[ClientId, str] = field(default_factory=dict)

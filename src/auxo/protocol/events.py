@@ -168,7 +168,7 @@ class Evaluated:
     wasted_participations: int
     device_s: float  # device-seconds spent on updates that were used
     wasted_device_s: float
-    downloads: int  # models sent to participants so far, those of wasted participations included
+    downloads: float  # models sent to participants so far, thin ones by their size, those of the wasted included
     accuracy: float  # mean over clients
     worst_10: float
     best_10: float

@@ -29,9 +29,10 @@ P = ParamSpec("P")
 _ERRORS: Mapping[int, str] = {
     401: "No token, or one of another service.",
     403: "Said in another's name, by a web page, or by a banned client.",
+    404: "There is no such thing, or nothing to be told.",
     408: "The message has not arrived in time.",
     409: "It was right once, or for somebody else: another round, another owner, a newer session.",
-    410: "All rounds are over, or there is nothing to be told.",
+    410: "All rounds are over.",
     413: "Longer than a message may be.",
     415: "Compressed.",
     422: "Not of the form that is described here.",

@@ -22,7 +22,7 @@ from auxo.service.http_app import (
     takes_bytes,
     told,
 )
-from auxo.service.http_gate import ANSWERS, PULSE, body_of, check_sender, client_of
+from auxo.service.http_gate import ANSWERS, PULSE, body_of, check_query, check_sender, client_of
 from auxo.service.http_limits import HttpLimits
 from auxo.service.model_files import ModelFiles, file_response
 from auxo.service.problems import Problem, ProblemFound, of_refusal, problem_response
@@ -33,7 +33,6 @@ _MOST = 2**53  # whole numbers that every JSON has
 _Nonce = Annotated[str, Path(pattern="^[0-9A-Za-z_-]{1,128}$", description="Of the task, as it was given.")]
 _Round = Annotated[int, Query(alias="round", ge=0, le=_MOST, description="Of the task.")]
 _Offset = Annotated[int, Query(ge=0, le=_MOST, description="Of the first byte that is sent.")]
-_Total = Annotated[int, Query(ge=1, le=_MOST, description="Bytes of the whole answer.")]
 _Sha256 = Annotated[str, Query(pattern="^[0-9a-f]{64}$", description="Of the whole answer.")]
 _Epoch = Annotated[int, Query(ge=0, le=_MOST, description="Of the cohort's owner, as the task was given.")]
 _Name = Annotated[str, Path(pattern="^[0-9][0-9.~]{0,1023}$", description="One of the task's `models`.")]
@@ -51,7 +50,7 @@ def cohort_app(desk: CohortDesk, auth: ClientTokens, limits: HttpLimits) -> Fast
     uploads = Uploads(limits)
     app = new_app("Auxo cohort", __doc__ or "", auth, limits, (thread.close, reading.close, uploads.close))
     _add_tasks(app, desk, limits, thread)
-    _add_answers(app, desk, uploads, thread, reading)
+    _add_answers(app, desk, uploads, (thread, reading), limits.answer_bytes)
 
     @app.get(PULSE, responses=answers(Pulse), response_model=None)
     async def pulse() -> Response:
@@ -76,23 +75,36 @@ def _add_tasks(app: FastAPI, desk: CohortDesk, limits: HttpLimits, thread: DeskT
     @app.get("/v1/models/{name}", responses=answers(bytes), response_model=None)
     async def model(request: Request, name: _Name, round_number: _Round, offset: _Offset = 0) -> Response:
         """Fetch a model that one's task names, from some byte on: a safetensors file with the tensor `model`."""
+        check_query(request, "round", "offset")
         found = await thread.call(desk.model, CohortId(name), round_number, client_of(request))
         if isinstance(found, Refusal):
             return problem_response(of_refusal(found))
         return file_response(await thread.call(files.of, CohortId(name), found), offset, limits.download_s)
 
 
-def _add_answers(app: FastAPI, desk: CohortDesk, uploads: Uploads, thread: DeskThread, reading: DeskThread) -> None:
+def _add_answers(
+    app: FastAPI, desk: CohortDesk, uploads: Uploads, threads: tuple[DeskThread, DeskThread], most_bytes: int
+) -> None:
+    thread, reading = threads
     read_failing = json_body(Failing)
+
+    # The bound is described here and checked by `uploads`, in words of its own.
+    total_bytes = Query(ge=1, description="Bytes of the whole answer.", json_schema_extra={"maximum": most_bytes})
 
     @app.put(ANSWERS + "{nonce}", responses=answers(Received, arrived=PartArrived), openapi_extra=takes_bytes())
     async def answer(
-        request: Request, nonce: _Nonce, epoch: _Epoch, total: _Total, sha256: _Sha256, offset: _Offset = 0
+        request: Request,
+        nonce: _Nonce,
+        epoch: _Epoch,
+        total: Annotated[int, total_bytes],
+        sha256: _Sha256,
+        offset: _Offset = 0,
     ) -> Response:
         """Send an answer, a `TaskResult` as `auxo.protocol.codec` writes it, whole or in pieces.
 
         The answer to all pieces but the last says how much has arrived. The same answer may be sent again.
         """
+        check_query(request, "epoch", "total", "sha256", "offset")
         client, piece = client_of(request), Piece(nonce, offset, total, sha256)
         whole = await reading.call(uploads.add, client, piece, body_of(request))
         if isinstance(whole, PartArrived):
@@ -116,6 +128,7 @@ def _add_answers(app: FastAPI, desk: CohortDesk, uploads: Uploads, thread: DeskT
     @app.get("/v1/feedback", responses=answers(AffinityFeedback, again=True), response_model=None)
     async def feedback(request: Request, round_number: _Round) -> Response:
         """Ask what a round has to say, once it has closed."""
+        check_query(request, "round")
         said = await thread.call(desk.feedback, client_of(request), round_number)
         if isinstance(said, NoFeedback):
             remedy = "check in again; the record stays as it is"

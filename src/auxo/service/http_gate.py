@@ -199,3 +199,11 @@ def check_sender(request: Request, claimed: ClientId) -> None:
         raise ProblemFound(
             Problem("NOT_YOURS", f"client {client!r:.80}, as the token says", f"{claimed!r:.80}", "use its own token")
         )
+
+
+def check_query(request: Request, *names: str) -> None:
+    """Refuse a query with other parameters than these, or with one of them twice."""
+    asked = [name for name, _ in request.query_params.multi_items()]
+    if len(asked) > len(set(asked)) or not set(asked) <= set(names):
+        expected = f"each of the parameters {', '.join(names)} once"
+        raise ProblemFound(Problem("SCHEMA_MISMATCH", expected, f"{asked!r:.80}", f"see {DESCRIPTION}"))
