@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from auxo.protocol.events import OwnerChanged, Partitioned, RoundClosed
 from auxo.service.client_tokens import client_tokens
 from auxo.service.plan import plan_in
 from auxo.service.pulses import COORDINATOR, Pulses
+from auxo.service.store import Store
 
 STEP_S = 60.0  # that a step of the script may take; our choice
 TARGET_S = 10.0  # from kill -9 to training again
@@ -80,6 +82,8 @@ class Scenario:
         names = [tokens.issue(number) for number in range(self.count)]
         self.clients.start(address.read_text(encoding="utf-8"), names)
         self._until("cohorts are found", lambda: self._is_beating("0.0") and self._is_beating("0.1"))
+        first = min(self._rounds.values())
+        self._until("both of them train", lambda: min(self._rounds.values()) > first)
         self._kill("a cohort", [CohortId("0.1")])
         self._kill("the coordinator", [COORDINATOR])
         self._kill("the coordinator and a cohort", [COORDINATOR, CohortId("0.0")])
@@ -91,7 +95,7 @@ class Scenario:
 
     def _kill(self, what: str, whom: list[str]) -> None:
         """Kill processes, and wait until every cohort trains again."""
-        before = {leaf: self._rounds_of(leaf) for leaf in self._leaves}
+        before = self._rounds
         for who in whom:
             seen = Pulses.of(self.directory).see(who)
             if seen is None:
@@ -101,22 +105,20 @@ class Scenario:
         self.say(f"kill -9 {what}")
 
         def trains_again() -> bool:
-            return all(self._rounds_of(leaf) > rounds + 1 for leaf, rounds in before.items())
+            return all(rounds > before[leaf] for leaf, rounds in self._rounds.items())
 
         self._until(f"{what} is back", trains_again)
         took_s = time.monotonic() - killed_s
         self.say(f"from kill -9 of {what} to training again: {took_s:.1f} s (target {TARGET_S:g} s)")
 
-    @property
-    def _leaves(self) -> tuple[CohortId, ...]:
-        with plan_in(self.directory).store() as store:
-            return store.read(()).record.state.tree.leaves
+    @cached_property
+    def _store(self) -> Store:
+        return plan_in(self.directory).store()
 
-    def _rounds_of(self, cohort: CohortId) -> int:
-        """Return how many rounds a cohort has committed; 0: there is none."""
-        with plan_in(self.directory).store() as store:
-            owner = store.read(()).owners.get(cohort)
-            return 0 if owner is None else owner.round
+    @property
+    def _rounds(self) -> dict[CohortId, int]:
+        """Return how many rounds each cohort that trains has committed."""
+        return {cohort: owner.round for cohort, owner in self._store.read(()).owners.items()}
 
     def _is_beating(self, who: str) -> bool:
         return Pulses.of(self.directory).see(who) is not None
