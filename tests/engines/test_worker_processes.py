@@ -168,6 +168,7 @@ class DiesOnce(Unusual):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.fault(1, 34)
 def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(tmp_path: Path) -> None:
     notes: list[str] = []
     mortal = InProcess(DiesOnce(mark=tmp_path / "died"), DATA, LocalTraining(), seed=3)
@@ -188,6 +189,7 @@ class AlwaysDies(Unusual):
         os._exit(3)
 
 
+@pytest.mark.fault(34)
 def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do() -> None:
     notes: list[str] = []
     with (
