@@ -57,11 +57,16 @@ class Patience:
         """Return how long there has been no sign of life."""
         return self._now() - one.heard_s
 
-    def why_lost(self, one: AtWork, units: int) -> str | None:
-        """Return why one that has so many units of work before it is taken for lost; None where it is not."""
+    def why_lost(self, one: AtWork, units: int | None) -> str | None:
+        """Return why one that has so many units of work before it is taken for lost; None where it is not.
+
+        Args:
+            one: the process.
+            units: None for one that is not waited for, and may take as long as it likes.
+        """
         if self.silent_s(one) > self.silence_s:
             return f"gave no sign of life for {self.silence_s:.0f} s"
-        if self._longest_s is None:
+        if self._longest_s is None or units is None:
             return None
         most_s = max(self.floor_s, self.times * self._longest_s * max(units, 1))
         return f"was not done after {most_s:.0f} s" if self._now() - one.since_s > most_s else None
