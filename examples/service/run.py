@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.numpy
 
-from clients import FEATURES, Clients
+from numpy_clients import FEATURES, Clients
 
 from auxo.core.types import CohortId
 from auxo.protocol.event_log import read_events

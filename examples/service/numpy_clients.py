@@ -1,7 +1,6 @@
 """Clients of the example: logistic regression in plain numpy; half of them label the same inputs the other way."""
 
 import threading
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,4 +77,3 @@ class Clients:
         return float(((self.x[mine] @ weights > 0) == self.y[mine]).mean())
 
 
-warnings.simplefilter("error")
