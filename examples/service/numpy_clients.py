@@ -75,5 +75,3 @@ class Clients:
         """Mean accuracy of one model on the clients of a group."""
         mine = slice(group, None, 2)
         return float(((self.x[mine] @ weights > 0) == self.y[mine]).mean())
-
-

@@ -132,6 +132,7 @@ def _change_of(store: Store, kind: str) -> Change:
     return replace(change, credits={}, spent=())
 
 
+@pytest.mark.fault(2, 4)
 @pytest.mark.parametrize("kind", ["round", "partition"])
 def test_killed_at_any_step_a_commit_has_happened_or_not(kind: str, tmp_path: Path) -> None:
     outcomes = set[tuple[tuple[CohortId, ...], int]]()
@@ -167,6 +168,7 @@ def test_killed_at_any_step_a_commit_has_happened_or_not(kind: str, tmp_path: Pa
     assert step > 8
 
 
+@pytest.mark.fault(8)
 def test_without_room_at_any_step_the_former_commit_holds_and_the_next_goes_through(tmp_path: Path) -> None:
     step, is_full = 0, True
 
@@ -196,6 +198,7 @@ def test_without_room_at_any_step_the_former_commit_holds_and_the_next_goes_thro
     assert step > 8
 
 
+@pytest.mark.fault(8)
 def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -222,6 +225,7 @@ def _damage(store: Store, cohort: CohortId, versions: slice) -> list[Path]:
     return found
 
 
+@pytest.mark.fault(9)
 def test_of_a_damaged_blob_the_previous_commit_is_used_with_words(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -241,6 +245,7 @@ def test_of_a_damaged_blob_the_previous_commit_is_used_with_words(tmp_path: Path
         assert not store.read().troubles
 
 
+@pytest.mark.fault(10)
 def test_of_a_cohort_without_a_usable_version_it_is_known_what_its_parent_was(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -321,6 +326,7 @@ def test_events_are_told_with_their_commit_or_not_at_all(tmp_path: Path) -> None
 # Coordinators.
 
 
+@pytest.mark.fault(6)
 def test_a_coordinator_that_another_has_followed_takes_nothing_over(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store, Store(tmp_path, KINDS) as other:
         begun_in(store)
