@@ -10,7 +10,7 @@ from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
 from auxo.core.types import ROOT, CohortId
 from auxo.core.watchful import Watchful
-from auxo.protocol.events import EmptyRound, Event, RoundClosed, Trouble, from_json
+from auxo.protocol.events import Disturbance, EmptyRound, Event, RoundClosed, from_json
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.federation import Federation
 from auxo.runtime.server import Server
@@ -329,7 +329,7 @@ def test_without_room_the_cohort_trains_on_and_commits_when_there_is_room(live: 
     assert live.rounds == 3
     assert live.store.model(ROOT).tolist() == [3.0] * PARAMETERS
     assert [event.round for event in live.events if isinstance(event, RoundClosed)] == [1, 2, 3]
-    assert any(isinstance(event, Trouble) for event in live.events)
+    assert any(isinstance(event, Disturbance) for event in live.events)
 
 
 def test_a_cohort_that_has_trained_its_rounds_takes_nobody(live: Live) -> None:

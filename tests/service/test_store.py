@@ -16,7 +16,7 @@ from auxo.core.cohort_tree import Branch
 from auxo.core.owners import Change, Commit, Fenced, Shelf
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
-from auxo.protocol.events import Event, Trouble
+from auxo.protocol.events import Disturbance, Event
 from auxo.runtime.server_record import ServerRecord
 from auxo.service.blobs import Steps
 from auxo.service.store import KEPT, Store
@@ -205,7 +205,7 @@ def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) 
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full") as told:
-            store.tell([Trouble(0.0, "0", 1, "x" * 100_000)])
+            store.tell([Disturbance(0.0, "0", 1, "x" * 100_000)])
         assert told.value.errno == errno.ENOSPC
         assert str(tmp_path) in told.value.filename
         assert store.events() == []
@@ -310,7 +310,7 @@ def test_what_is_credited_while_a_round_closes_waits_for_the_next(tmp_path: Path
 
 def test_events_are_told_with_their_commit_or_not_at_all(tmp_path: Path) -> None:
     def step(record: ServerRecord) -> tuple[ServerRecord, Sequence[Event]]:
-        return record, [Trouble(1.0, "0", 1, "a"), Trouble(1.0, "0", 1, "b")]
+        return record, [Disturbance(1.0, "0", 1, "a"), Disturbance(1.0, "0", 1, "b")]
 
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
