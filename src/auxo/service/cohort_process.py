@@ -33,7 +33,7 @@ def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
     log_to_standard_error(f"cohort {cohort}, epoch {epoch}:")
     plan = plan_in(directory)
     with plan.store() as store:
-        if not _is_mended(plan, store, cohort, epoch):
+        if not is_mended(plan, store, cohort, epoch):
             return FENCED
         server = plan.server()
         signing = SigningKeys(directory)
@@ -92,7 +92,7 @@ class _Leader:
         return now - self._seen_s < self._silent_s
 
 
-def _is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> bool:
+def is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> bool:
     """Have a cohort in the store that can be gone on with, and say what was wrong; False: it is another's by now."""
     held = store.read((cohort,))
     if cohort not in held.owners:
