@@ -28,7 +28,7 @@ _read_problem = json_reader(Problem)
 
 @dataclass(frozen=True)
 @checked
-class Patience:
+class ClientPatience:
     """How long a client tries; all of it our choice."""
 
     first_s: PositiveFloat = setting(0.2, "Seconds after which a request that failed is made again, on average.")
@@ -67,7 +67,7 @@ class Link:
     def __init__(
         self,
         token: str,
-        patience: Patience,
+        patience: ClientPatience,
         ca: Path | None,
         certificate: tuple[Path, Path] | None,
         sleep: Callable[[float], None] = time.sleep,
