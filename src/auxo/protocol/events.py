@@ -92,6 +92,27 @@ class ClientBanned:
 
 
 @dataclass(frozen=True)
+class OwnerChanged:
+    """A cohort of a live service has another process, which goes on from the last commit."""
+
+    time_s: float
+    cohort: str
+    round: int  # rounds that were committed
+    epoch: int  # of the new owner
+    reason: str  # why the one before is none any more
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something went wrong and was got over, such as a full disk or a damaged file."""
+
+    time_s: float
+    cohort: str  # "": of none in particular
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class CohortEnded:
     """A cohort has trained all its rounds."""
 
@@ -179,6 +200,8 @@ Event = (
     | StoppedLooking
     | UpdateRejected
     | ClientBanned
+    | OwnerChanged
+    | Trouble
     | CohortEnded
     | Measured
     | CohortMembers

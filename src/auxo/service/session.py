@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import safetensors.numpy
 
@@ -28,6 +28,8 @@ _read_again = json_reader(ComeAgain)
 _read_assigned = json_reader(Assigned)
 _read_received = json_reader(Received)
 _read_feedback = json_reader(AffinityFeedback)
+
+T = TypeVar("T")
 
 _FINAL = frozenset({"AUTH", "NOT_YOURS", "BANNED", "SUPERSEDED", "UNSUPPORTED", "SCHEMA_MISMATCH", "INTERNAL"})
 _LEAST_S = 0.01  # between two questions, whatever the service says; our choice
@@ -53,6 +55,7 @@ class Session:
         self._new_client = new_client
         self._client = record.client(new_client)
         self._session = secrets.token_hex(8)
+        self._said = CheckIn(self._client.client)
         self.is_over = False
         """Whether the federation has trained all its rounds."""
 
@@ -91,7 +94,8 @@ class Session:
             ServiceRefused: the service will not have this client: it is banned, its token is another's, or a newer
                 session of the same client has taken its place.
         """
-        given = self._task(self._client.check_in())
+        self._said = self._client.check_in()
+        given = self._task(self._said)
         if given is None:
             self.is_over = True
             return None
@@ -172,7 +176,8 @@ class Session:
 
     def _model(self, found: Found, assigned: Assigned, name: CohortId) -> Float32Array:
         within_s = max(assigned.deadline_s, self._link.patience.elsewhere_s)
-        content = self._link.fetch(f"{found.address}/v1/models/{name}", {"round": assigned.task.round}, within_s)
+        url, query = f"{found.address}/v1/models/{name}", {"round": assigned.task.round}
+        content = self._reach(found, lambda some_s: self._link.fetch(url, query, some_s), within_s)
         if isinstance(content, Problem):
             raise _Lost(content)
         weights: Float32Array = safetensors.numpy.load(content)[TENSOR]
@@ -184,7 +189,9 @@ class Session:
             return Participation(*_of(assigned), counted=False, why=done.reason)
         url = f"{found.address}/v1/answers/{assigned.nonce}"
         within_s = max(assigned.deadline_s, self._link.patience.elsewhere_s)
-        received = read(self._link.put(url, to_bytes(done), {"epoch": assigned.epoch}, within_s), _read_received)
+        content, query = to_bytes(done), {"epoch": assigned.epoch}
+        answer = self._reach(found, lambda some_s: self._link.put(url, content, query, some_s), within_s)
+        received = read(answer, _read_received)
         if isinstance(received, Problem):
             raise _Lost(received)
         self._link.sleep(max(received.feedback_after_s, _LEAST_S))
@@ -198,7 +205,9 @@ class Session:
         """Return what the round says, once it has closed, and keep it."""
         query, within_s = {"round": assigned.task.round}, self._link.patience.feedback_s
         while True:
-            answer = self._link.get(f"{found.address}/v1/feedback", query, within_s)
+            answer = self._reach(
+                found, lambda some_s: self._link.get(f"{found.address}/v1/feedback", query, some_s), within_s
+            )
             if answer.status_code == 202:
                 self._wait(_read_again(answer.content))
                 continue
@@ -207,6 +216,29 @@ class Session:
                 raise _Lost(feedback)
             self._remember(feedback)
             return Participation(*_of(assigned), counted=True)
+
+    def _reach(self, found: Found, ask: Callable[[float], T], within_s: float) -> T:
+        """Return a cohort's answer; one that is silent is given up as soon as another process has taken its place.
+
+        Raises:
+            ServiceAway: it is, or nobody has answered for that long.
+        """
+        end_s = time.monotonic() + within_s
+        while True:
+            try:
+                return ask(min(within_s, self._link.patience.elsewhere_s))
+            except ServiceAway:
+                if time.monotonic() >= end_s or self._is_replaced(found):
+                    raise
+
+    def _is_replaced(self, found: Found) -> bool:
+        """Return whether the coordinator knows of another owner of a cohort."""
+        url, patience = f"{self._coordinator}/v1/check-ins", self._link.patience
+        try:
+            now = read(self._link.post(url, json_bytes(self._said), patience.elsewhere_s), _read_found)
+        except ServiceAway:
+            return False
+        return isinstance(now, Found) and now.cohort == found.cohort and now.epoch != found.epoch
 
     def _remember(self, feedback: AffinityFeedback) -> None:
         try:
