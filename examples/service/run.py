@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-
 from clients import FEATURES, Clients
 
 from auxo.core.types import CohortId

@@ -52,7 +52,7 @@ def connect(  # noqa: PLR0913 - by name, all but the first two
     if client is None:
         raise ValueError(f"token: expected one that `auxo clients invite` has printed, got {token!r:.20}")
     own = None if certificate is None else (Path(certificate[0]), Path(certificate[1]))
-    link = Link(token, patience or ClientPatience(), None if ca is None else Path(ca), own)
+    link = Link(token, patience or ClientPatience(), None if ca is None else Path(ca), own, parts.scheme == "https")
     return Session(
         url.rstrip("/"),
         link,
