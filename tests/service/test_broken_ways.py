@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import auxo
 from auxo.core.types import ROOT, FloatArray
 from auxo.service.http_limits import HttpLimits
-from auxo.service.link import Patience
+from auxo.service.link import ClientPatience
 from auxo.service.session import Participation
 from tests.service.broken_way import BrokenWay, broken_way
 from tests.service.one_process import TOKENS, OneProcess, one_process, small_server, within
 from tests.service.test_connect import X, Y, loss, train
 
-PATIENT = Patience(first_s=0.02, longest_s=0.1, gives_up_s=20, elsewhere_s=0.5, feedback_s=10)
+PATIENT = ClientPatience(first_s=0.02, longest_s=0.1, gives_up_s=20, elsewhere_s=0.5, feedback_s=10)
 BIG = 1_500_000  # parameters: more than a piece
 
 
@@ -88,11 +88,11 @@ def test_a_download_that_breaks_off_goes_on_where_it_was() -> None:
 @pytest.mark.fault(30)
 @given(st.floats(0.01, 5), st.floats(5, 60))
 def test_pauses_grow_to_a_bound_and_nobody_waits_as_long_as_others(first_s: float, longest_s: float) -> None:
-    patience = Patience(first_s=first_s, longest_s=longest_s, gives_up_s=100)
+    patience = ClientPatience(first_s=first_s, longest_s=longest_s, gives_up_s=100)
     crowd = [[pause for pause, _ in zip(patience.pauses(100), range(20), strict=False)] for _ in range(30)]
     for place in range(20):
         mean = min(first_s * 2**place, longest_s)
         pauses = [one[place] for one in crowd]
         assert all(0.49 * mean <= pause <= 1.51 * mean for pause in pauses)
         assert max(pauses) > 1.2 * min(pauses)
-    assert list(Patience(gives_up_s=1e-9).pauses(1e-9)) == []
+    assert list(ClientPatience(gives_up_s=1e-9).pauses(1e-9)) == []

@@ -15,11 +15,11 @@ from auxo.core.asking import Answer, Ask, Device, Failure
 from auxo.core.client_mod import Do
 from auxo.core.types import ROOT, FloatArray
 from auxo.runtime.client import Client
-from auxo.service.link import Patience, ServiceAway, ServiceRefused
+from auxo.service.link import ClientPatience, ServiceAway, ServiceRefused
 from auxo.service.session import Participation, Session
 from tests.service.one_process import TOKENS, OneProcess, one_process, small_server
 
-QUICK = Patience(first_s=0.01, longest_s=0.05, gives_up_s=0.3, elsewhere_s=0.2, feedback_s=5)
+QUICK = ClientPatience(first_s=0.01, longest_s=0.05, gives_up_s=0.3, elsewhere_s=0.2, feedback_s=5)
 X = np.arange(24.0).reshape(8, 3)
 Y = X @ np.array([1.0, -1.0, 0.5])
 

@@ -44,7 +44,7 @@ def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
         listener = listen(plan.service.host, range(first, last + 1))
         if not store.arrived(cohort, epoch, plan.address(listener), os.getpid()):
             return FENCED
-        app = cohort_app(desk, client_tokens(directory), HttpLimits())
+        app = cohort_app(desk, client_tokens(directory), HttpLimits().for_model(len(plan.initial)))
         turn = _Turns(desk, server, plan, signing)
         return run_process(app, listener, plan, desk.pulse, turn)
 

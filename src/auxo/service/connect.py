@@ -10,7 +10,7 @@ from auxo.core.affinity import AffinitySettings
 from auxo.core.client_mod import ClientMod
 from auxo.runtime.client import Client
 from auxo.service.client_tokens import named_by
-from auxo.service.link import Link, Patience
+from auxo.service.link import ClientPatience, Link
 from auxo.service.record_file import RecordFile
 from auxo.service.session import Session
 
@@ -24,7 +24,7 @@ def connect(  # noqa: PLR0913 - by name, all but the first two
     certificate: tuple[str | Path, str | Path] | None = None,
     mods: Sequence[ClientMod] = (),
     settings: AffinitySettings | None = None,
-    patience: Patience | None = None,
+    patience: ClientPatience | None = None,
 ) -> Session:
     """Return a client of the service at an address; nothing is sent before it takes part.
 
@@ -52,7 +52,7 @@ def connect(  # noqa: PLR0913 - by name, all but the first two
     if client is None:
         raise ValueError(f"token: expected one that `auxo clients invite` has printed, got {token!r:.20}")
     own = None if certificate is None else (Path(certificate[0]), Path(certificate[1]))
-    link = Link(token, patience or Patience(), None if ca is None else Path(ca), own)
+    link = Link(token, patience or ClientPatience(), None if ca is None else Path(ca), own, parts.scheme == "https")
     return Session(
         url.rstrip("/"),
         link,

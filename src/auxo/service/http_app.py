@@ -18,7 +18,7 @@ from starlette.responses import Response
 from auxo.files.typed_json import json_reader
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import ComeAgain, Refusal
-from auxo.service.http_gate import DESCRIPTION, HttpGate, body_of
+from auxo.service.http_gate import DESCRIPTION, HttpGate, Quick
 from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import SHOWN_HEADERS, Code, Problem, ProblemFound, of_refusal, problem_response
 from auxo.service.wire import json_bytes
@@ -61,9 +61,13 @@ class DeskThread:
 
 
 def new_app(
-    title: str, about: str, tokens: ClientTokens, limits: HttpLimits, closing: Sequence[Callable[[], None]]
+    title: str,
+    tokens: ClientTokens,
+    limits: HttpLimits,
+    closing: Sequence[Callable[[], None]],
+    quick: Mapping[str, Quick] | None = None,
 ) -> FastAPI:
-    """Return an app that answers nothing yet; all of ``closing`` is called at its end."""
+    """Return an app that answers nothing yet but what is ``quick``; all of ``closing`` is called at its end."""
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -74,14 +78,13 @@ def new_app(
     app = FastAPI(
         title=title,
         version=version("auxo"),
-        description=about,
         openapi_url=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
         lifespan=life,
         redirect_slashes=False,
     )
-    app.add_middleware(HttpGate, tokens=tokens, limits=limits)
+    app.add_middleware(HttpGate, tokens=tokens, limits=limits, quick=quick)
     app.add_exception_handler(ProblemFound, _tell_problem)
     app.add_exception_handler(RequestValidationError, _tell_parameters)
     app.add_exception_handler(HTTPException, _tell_http)
@@ -114,13 +117,13 @@ async def _tell_http(request: Request, error: Exception) -> Response:
     return told
 
 
-def json_body(kind: type[T]) -> Callable[[Request], T]:
+def json_body(kind: type[T]) -> Callable[[bytes], T]:
     """Return the function that reads a request's body as one ``kind``."""
     read = json_reader(kind)
 
-    def body(request: Request) -> T:
+    def body(said: bytes) -> T:
         try:
-            return read(body_of(request))
+            return read(said)
         except ValueError as error:
             expected, is_ours, got = str(error).partition(", got ")
             if not is_ours:

@@ -48,7 +48,8 @@ def cohort_app(desk: CohortDesk, auth: ClientTokens, limits: HttpLimits) -> Fast
     """
     thread, reading = DeskThread("desk"), DeskThread("reading")
     uploads = Uploads(limits)
-    app = new_app("Auxo cohort", __doc__ or "", auth, limits, (thread.close, reading.close, uploads.close))
+    app = new_app("Auxo cohort", auth, limits, (thread.close, reading.close, uploads.close))
+    app.description = __doc__ or ""
     _add_tasks(app, desk, limits, thread)
     _add_answers(app, desk, uploads, (thread, reading), limits.answer_bytes)
 
@@ -68,8 +69,8 @@ def _add_tasks(app: FastAPI, desk: CohortDesk, limits: HttpLimits, thread: DeskT
     @app.post("/v1/join", responses=answers(Assigned, again=True), openapi_extra=takes(Joining), response_model=None)
     async def join(request: Request) -> Response:
         """Wait for a round, or take one's task. Who is told to come again asks the same once more."""
-        said = read_joining(request)
-        check_sender(request, said.check_in.client)
+        said = read_joining(body_of(request))
+        check_sender(client_of(request), said.check_in.client)
         return told(await thread.call(desk.join, said.check_in, said.session))
 
     @app.get("/v1/models/{name}", responses=answers(bytes), response_model=None)
@@ -110,7 +111,7 @@ def _add_answers(
         if isinstance(whole, PartArrived):
             return json_response(whole, 202)
         result = await reading.call(_result, whole)
-        check_sender(request, result.client)
+        check_sender(client, result.client)
         return told(await thread.call(desk.answer, result, epoch, nonce))
 
     @app.get(ANSWERS + "{nonce}", responses=answers(PartArrived), response_model=None)
@@ -121,8 +122,8 @@ def _add_answers(
     @app.post("/v1/failures", responses=answers(Received), openapi_extra=takes(Failing), response_model=None)
     async def failure(request: Request) -> Response:
         """Say that there will be no answer, so that nobody waits for it."""
-        said = read_failing(request)
-        check_sender(request, said.failure.client)
+        said = read_failing(body_of(request))
+        check_sender(client_of(request), said.failure.client)
         return told(await thread.call(desk.answer, said.failure, said.epoch, said.nonce))
 
     @app.get("/v1/feedback", responses=answers(AffinityFeedback, again=True), response_model=None)

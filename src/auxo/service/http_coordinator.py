@@ -6,13 +6,17 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from auxo.core.types import ClientId
 from auxo.protocol.messages import CheckIn
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import ComeAgain, CoordinatorDesk, Found, Pulse, Refusal
 from auxo.service.http_app import DeskThread, answers, describe, json_body, json_response, new_app, takes, told
-from auxo.service.http_gate import PULSE, check_sender
+from auxo.service.http_gate import PULSE, body_of, check_sender, client_of
 from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import ProblemFound, busy
+
+CHECK_INS = "/v1/check-ins"
+"""Where clients check in."""
 
 
 def coordinator_app(desk: CoordinatorDesk, auth: ClientTokens, limits: HttpLimits) -> FastAPI:
@@ -24,16 +28,21 @@ def coordinator_app(desk: CoordinatorDesk, auth: ClientTokens, limits: HttpLimit
         limits: of what is taken in.
     """
     thread = DeskThread("desk")
-    app = new_app("Auxo coordinator", __doc__ or "", auth, limits, (thread.close,))
     counter = _Counter(desk, limits, thread)
     read_check_in = json_body(CheckIn)
 
-    @app.post("/v1/check-ins", responses=answers(Found, again=True), openapi_extra=takes(CheckIn), response_model=None)
+    async def answer(client: ClientId, body: bytes) -> Response:
+        said = read_check_in(body)
+        check_sender(client, said.client)
+        return told(await counter.answer(said))
+
+    app = new_app("Auxo coordinator", auth, limits, (thread.close,), {CHECK_INS: answer})
+    app.description = __doc__ or ""
+
+    @app.post(CHECK_INS, responses=answers(Found, again=True), openapi_extra=takes(CheckIn), response_model=None)
     async def check_in(request: Request) -> Response:
         """Check in: here I am, and this is the cohort that I ask for. The answer says where to go."""
-        said = read_check_in(request)
-        check_sender(request, said.client)
-        return told(await counter.answer(said))
+        return await answer(client_of(request), body_of(request))
 
     @app.get(PULSE, responses=answers(Pulse), response_model=None)
     async def pulse() -> Response:

@@ -6,10 +6,11 @@ take. Who is refused hears why; nobody else waits for it.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auxo.core.types import ClientId
@@ -30,13 +31,24 @@ _LOG = logging.getLogger("auxo.service")
 _LENGTH_DIGITS = 18  # of a Content-Length that is worth reading as a number
 
 
-class HttpGate:
-    """ASGI middleware in front of a desk; puts who asks, and the whole body, into the request's state."""
+Quick = Callable[[ClientId, bytes], Awaitable[Response]]
+"""Answers a client's message."""
 
-    def __init__(self, app: ASGIApp, tokens: ClientTokens, limits: HttpLimits) -> None:
+
+class HttpGate:
+    """ASGI middleware in front of a desk; puts who asks, and the whole body, into the request's state.
+
+    Messages to a path among ``quick``, which take no parameters, are answered from here: the way through the framework
+    costs more than the answer, where ten thousand come at a time.
+    """
+
+    def __init__(
+        self, app: ASGIApp, tokens: ClientTokens, limits: HttpLimits, quick: Mapping[str, Quick] | None = None
+    ) -> None:
         self._app = app
         self._tokens = tokens
         self._limits = limits
+        self._quick = quick or {}
         self._held = 0  # bytes of messages that are being read or worked on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,10 +59,15 @@ class HttpGate:
         begun = _Begun(send)
         try:
             headers = dict(scope["headers"])
-            scope["state"]["client"] = self._client(scope["path"], headers)
+            client = self._client(scope["path"], headers)
             with self._room() as room:
                 most = self._limits.piece_bytes if scope["path"].startswith(ANSWERS) else self._limits.message_bytes
-                scope["state"]["body"] = await self._read(headers, receive, most, room)
+                body = await self._read(headers, receive, most, room)
+                quick = self._quick.get(scope["path"]) if scope["method"] == "POST" else None
+                if quick is not None and client is not None:
+                    await (await quick(client, body))(scope, receive, begun)
+                    return
+                scope["state"].update(client=client, body=body)
                 await self._app(scope, receive, begun)
         except ProblemFound as found:
             # What is left of a body is not read, so that nobody can speak on this connection any more.
@@ -192,9 +209,8 @@ def client_of(request: Request) -> ClientId:
     return client
 
 
-def check_sender(request: Request, claimed: ClientId) -> None:
-    """Refuse what somebody says in another's name."""
-    client = client_of(request)
+def check_sender(client: ClientId, claimed: ClientId) -> None:
+    """Refuse what a client says in another's name."""
     if claimed != client:
         raise ProblemFound(
             Problem("NOT_YOURS", f"client {client!r:.80}, as the token says", f"{claimed!r:.80}", "use its own token")

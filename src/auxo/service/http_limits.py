@@ -1,6 +1,6 @@
 """What a process that serves HTTP takes in at most: of one message, of one sender, and of all of them together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auxo.core.settings import NonNegativeFloat, PositiveFloat, PositiveInt, checked, setting
 
@@ -26,3 +26,7 @@ class HttpLimits:
     uploads_bytes: PositiveInt = setting(8 * 1024**3, "Of all of these parts, which are on the disk.")
     upload_s: PositiveFloat = setting(300.0, "Seconds for which a part of an answer waits for the next.")
     again_s: PositiveFloat = setting(5.0, "Seconds after which those who find no room come again, on average.")
+
+    def for_model(self, parameters: int) -> "HttpLimits":
+        """Return these, with room for answers of a model and for no larger ones."""
+        return replace(self, answer_bytes=4 * parameters + 4 * self.message_bytes)

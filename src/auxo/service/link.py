@@ -28,7 +28,7 @@ _read_problem = json_reader(Problem)
 
 @dataclass(frozen=True)
 @checked
-class Patience:
+class ClientPatience:
     """How long a client tries; all of it our choice."""
 
     first_s: PositiveFloat = setting(0.2, "Seconds after which a request that failed is made again, on average.")
@@ -67,13 +67,14 @@ class Link:
     def __init__(
         self,
         token: str,
-        patience: Patience,
+        patience: ClientPatience,
         ca: Path | None,
         certificate: tuple[Path, Path] | None,
-        sleep: Callable[[float], None] = time.sleep,
+        is_encrypted: bool,
     ) -> None:
-        trusted = ssl.create_default_context(cafile=ca)
-        if certificate is not None:
+        # It takes a while to make one, and nothing trusts it where there is no TLS.
+        trusted = ssl.create_default_context(cafile=ca) if is_encrypted else False
+        if certificate is not None and not isinstance(trusted, bool):
             trusted.load_cert_chain(*certificate)
         self._http = httpx.Client(
             headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
@@ -82,7 +83,7 @@ class Link:
             trust_env=False,
         )
         self.patience = patience
-        self.sleep = sleep
+        self.sleep = time.sleep
 
     def close(self) -> None:
         """Close all connections."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from auxo.service.desks import Pulse
 from auxo.service.http_limits import HttpLimits
-from auxo.service.http_server import http_server
+from auxo.service.http_server import collect_seldom, http_server
 from auxo.service.plan import ServicePlan
 from auxo.service.pulses import BEAT_S, Pulses
 
@@ -32,6 +32,7 @@ def run_process(
 
     Turns are in a thread of their own and beats among the requests: whoever watches sees whether either hangs.
     """
+    collect_seldom()
     server = http_server(app, HttpLimits(), plan.tls)
     ended = threading.Event()
     code: list[int] = []
