@@ -18,6 +18,8 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Partitioned, RoundClosed, UpdateRejected
 
 ROOT = Path(__file__).parents[2]
+# A process started in the background may have been told to ignore SIGINT, and its children with it.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from auxo.cli import main; main()"
 PATIENCE_S = 240.0  # for anything that must happen; machines differ
 # What stands in the command line of a process that is nobody's but ours; the rest are the driver and its forks.
 ROLES = {
@@ -92,7 +94,7 @@ def live_run(command: Sequence[str], directory: Path) -> Iterator[LiveRun]:
     """Run `auxo` with a command that writes into the directory; in the end nothing of it is left."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "auxo", *command],
+        [sys.executable, "-c", START, *command],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
