@@ -10,7 +10,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from auxo.commands.command_group import BAD_INPUT
-from tests.faults.live_runs import PATIENCE_S, ROOT, LiveRun, check_invariants, live_run, models_of
+from tests.faults.live_runs import PATIENCE_S, ROOT, STUDY, LiveRun, check_invariants, live_run, models_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,32 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
 ]
 
-STUDY = """
-methods = ["auxo"]
-
-[population]
-source = "synthetic"
-clients = 200
-groups = 2
-heterogeneity = "concept"
-features = 16
-classes = 3
-samples = [20, 30]
-test_samples = 10
-
-[training]
-rounds = {rounds}
-participants = 60
-learning_rate = 0.1
-batch_size = 10
-
-[auxo.clustering]
-pool_rounds = 2
-
-[run]
-workers = 2
-checkpoint_every = "5r"
-"""
 ROUNDS = 150
 
 
