@@ -283,9 +283,8 @@ class _AppDevice(OneClient):
         own, name = self._content.array_records[self._key], self.task.models[place]
         if place == 0 or name not in self.asked.models:
             return own if place == 0 else None
-        if is_thin(self.asked.models[name]):  # it is what the server has made the same of
-            self.asked.models[name] = whole_arrays(ModelArrays.of(own), self.asked.models[name], own)
-        return self.asked.models[name]
+        sent = self.asked.models[name]
+        return whole_arrays(sent, own) if is_thin(sent) else sent
 
     def _tried(self, model: int, ask: Ask, part: Part) -> _Tried | None:
         """Return what the app's evaluation, which has samples that the app does not train on, finds of a model."""

@@ -1,5 +1,6 @@
 """A Flower model as Auxo sees it: the named arrays of an `ArrayRecord`, and their floats as one flat vector."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ AppArray = NDArray[Any]  # of whatever kind of numbers an app's model has
 _MALFORMED = (ValueError, TypeError, KeyError, EOFError, OSError, MemoryError, AttributeError, OverflowError)
 """What reading an array that a peer has sent may raise: its header may claim any size and kind."""
 
-_SCALES, _STEPS = "auxo.scales", "auxo.steps"  # of a thin model
+_SCALES, _STEPS, _NAMES = "auxo.scales", "auxo.steps", "auxo.names"  # of a thin model
 
 _NPY, _PREFIX = b"\x93NUMPY\x01\x00", 10  # how an array's bytes begin, and how many these are with the header's length
 
@@ -71,6 +72,11 @@ class ModelArrays:
     def n_params(self) -> int:
         """Return the length of the vector."""
         return sum(tensor.size for tensor in self.tensors if tensor.is_float)
+
+    @property
+    def float_names(self) -> list[str]:
+        """Return what the arrays in the vector are called, in its order."""
+        return [tensor.name for tensor in self.tensors if tensor.is_float]
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -165,29 +171,41 @@ def mean_of(records: Sequence[ArrayRecord], weights: Sequence[float]) -> ArrayRe
     return ArrayRecord(arrays)
 
 
-def thin_arrays(model: ModelArrays, arrays: ArrayRecord, like: ArrayRecord) -> ArrayRecord:
-    """Return what travels of a model to somebody who has another one; see `auxo.core.thin_models`."""
-    thin = ThinModel.of(*(model.flat(one).astype(np.float32) for one in (arrays, like)))
-    return ArrayRecord({_SCALES: Array(thin.scales), _STEPS: Array(thin.steps)})
+def thin_arrays(names: Sequence[str], arrays: ArrayRecord, like: ArrayRecord) -> ArrayRecord:
+    """Return what travels of some of a model's arrays to somebody who has another one; see `auxo.core.thin_models`.
 
-
-def whole_arrays(model: ModelArrays, thin: ArrayRecord, like: ArrayRecord) -> ArrayRecord:
-    """Return the model that has travelled so; whole numbers are those of the other one.
-
-    Raises:
-        ValueError: it is of another model, or no numbers.
+    Their names go with it: kinds of numbers, and the order of arrays, may become others in a strategy's hands.
     """
-    found = ThinModel(*(thin[name].numpy() for name in (_SCALES, _STEPS)))
-    if found.scales.dtype != np.float32 or found.steps.dtype != np.uint8:
-        raise ValueError(
-            f"expected scales of float32 and steps of bytes, got {found.scales.dtype}, {found.steps.dtype}"
-        )
-    return model.record(found.added_to(model.flat(like).astype(np.float32)), like)
+    thin = ThinModel.of(*(_joined(names, one) for one in (arrays, like)))
+    listed = np.frombuffer(json.dumps(list(names)).encode(), dtype=np.uint8)
+    return ArrayRecord({_SCALES: Array(thin.scales), _STEPS: Array(thin.steps), _NAMES: Array(listed)})
+
+
+def whole_arrays(thin: ArrayRecord, like: ArrayRecord) -> ArrayRecord | None:
+    """Return the model that has travelled so, in all else the other one; None: it is of no such model."""
+    try:
+        scales, steps, listed = (thin[name].numpy() for name in (_SCALES, _STEPS, _NAMES))
+        if scales.dtype != np.float32 or steps.dtype != np.uint8:
+            return None
+        names = json.loads(listed.tobytes())
+        flat, arrays, first = ThinModel(scales, steps).added_to(_joined(names, like)), dict(like), 0
+    except _MALFORMED:
+        return None
+    for name in names:
+        kept = like[name].numpy()
+        arrays[name] = Array(np.asarray(flat[first : first + kept.size].reshape(kept.shape).astype(kept.dtype)))
+        first += kept.size
+    return ArrayRecord(arrays)
+
+
+def _joined(names: Sequence[str], arrays: ArrayRecord) -> Float32Array:
+    """Return the numbers of some arrays in the order of their names."""
+    return np.concatenate([arrays[name].numpy().ravel() for name in names], dtype=np.float32, casting="unsafe")
 
 
 def is_thin(arrays: ArrayRecord) -> bool:
     """Return whether arrays are those of a thin model."""
-    return set(arrays) == {_SCALES, _STEPS}
+    return set(arrays) == {_SCALES, _STEPS, _NAMES}
 
 
 def _values(array: Array | None, tensor: _Tensor) -> AppArray | None:

@@ -114,6 +114,12 @@ class TrainRound:
         return results, whole
 
 
+def _sends(message: Message, arrays: ArrayRecord) -> bool:
+    """Return whether a message has these arrays and no others."""
+    (sent, *more) = (*message.content.array_records.values(), None)
+    return more == [None] and sent == arrays
+
+
 @dataclass(frozen=True)
 class NotOpened:
     """A strategy has sampled nobody."""
@@ -146,8 +152,7 @@ class GridRounds:
         tasks = {int(task.client): task for task in server.open_round(cohort, here, chosen=list(sampled))}
         if not tasks:
             return NotOpened(why)
-        names = {name for task in tasks.values() for name in task.models}
-        training = self._sent(cohort, tasks, {name: self.state.arrays(name) for name in names})
+        training = self._sent(cohort, tasks, sampled)
         branches = self.state.branches(cohort)  # each is moved by replies, also where it was sent to nobody
         made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
         head = self.state.head
@@ -158,15 +163,19 @@ class GridRounds:
         self._rounds[cohort] = training
         return self.post.send("train", cohort, number, training.messages, self.timeout_s)
 
-    def _sent(self, cohort: CohortId, tasks: dict[int, Task], models: dict[CohortId, ArrayRecord]) -> TrainRound:
+    def _sent(self, cohort: CohortId, tasks: dict[int, Task], made: dict[int, Message]) -> TrainRound:
         """Return a round in which other cohorts' models go out thin, and are what comes of that."""
-        model, others = self.state.model, models.keys() & set(self.state.server.cohorts) - {cohort}
-        # Who trains a branch on trial has that in its message, and not the model that the others differ from.
-        if any(task.models[0] != cohort for task in tasks.values() if others.intersection(task.models)):
+        models = {name: self.state.arrays(name) for task in tasks.values() for name in task.models}
+        others = models.keys() & set(self.state.server.cohorts) - {cohort}
+        # They are told by what they differ in from the model in the message: whoever trains a branch on trial has that
+        # there, and a strategy may send what it likes.
+        comparing = [node for node, task in tasks.items() if others.intersection(task.models)]
+        if not all(tasks[node].models[0] == cohort and _sends(made[node], models[cohort]) for node in comparing):
             return TrainRound(tasks, models)
-        thin = {name: thin_arrays(model, models[name], models[cohort]) for name in others}
-        arrive = {name: whole_arrays(model, sent, models[cohort]) for name, sent in thin.items()}
-        return TrainRound(tasks, {**models, **arrive}, thin)
+        names = self.state.model.float_names
+        thin = {name: thin_arrays(names, models[name], models[cohort]) for name in others}
+        arrive = {name: whole_arrays(sent, models[cohort]) for name, sent in thin.items()}
+        return TrainRound(tasks, models | {name: one for name, one in arrive.items() if one is not None}, thin)
 
     def _sampled(self, cohort: CohortId, number: int, nodes: list[int]) -> tuple[dict[int, Message], str]:
         """Return the messages that the strategy makes for those whom it samples; if for none, why."""
