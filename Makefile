@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(IS_NEW_ENOUGH)' 2>/d
 SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py docs/*.py examples/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults federation bench format clean
+.PHONY: help demo test check faults federation service bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +20,14 @@ demo: $(READY) ## Train a small federation and watch it find its cohorts
 test: $(READY) ## Run all tests and doctests, the slow ones too
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-faults: $(READY) ## Test faults of a live federation against real Flower processes, in some minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m processes $(ARGS)
+faults: $(READY) ## Show what comes of each fault, against real processes; ARGS=--quick for some of it
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py $(ARGS)
 
 federation: $(READY) ## Bring up a Flower federation on loopback, find its cohorts, kill and resume, take it down
 	$(BIN)/python examples/federation/run.py $(ARGS)
+
+service: $(READY) ## Bring up a live service on loopback, find its cohorts, kill its processes, see them back, take it down
+	OMP_NUM_THREADS=1 $(BIN)/python examples/service/run_service.py $(ARGS)
 
 check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

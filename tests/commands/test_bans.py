@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from auxo.algorithms.base import OneCohort
@@ -35,6 +36,7 @@ def banned_in(folder: Path) -> str:
     return result.stdout
 
 
+@pytest.mark.fault(20)
 def test_a_ban_is_listed_survives_a_restart_and_can_be_lifted(tmp_path: Path) -> None:
     """Fault 20: who is banned and comes again under the same name is refused, after a restart, too."""
     assert banned_in(tmp_path) == "nobody is banned\n"

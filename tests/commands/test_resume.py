@@ -40,6 +40,7 @@ def check(told: dict[str, Any]) -> None:
     assert told["code"] == 0
 
 
+@pytest.mark.fault(3, 5)
 @pytest.mark.slow
 def test_killed_at_ten_random_moments_with_two_workers_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     told = stopped_and_resumed(tmp_path, ",".join(["SIGKILL"] * 10))
@@ -47,6 +48,7 @@ def test_killed_at_ten_random_moments_with_two_workers_it_ends_with_the_same_byt
     assert sum("goes on after" in line for line in told["goes_on"]) > 0
 
 
+@pytest.mark.fault(33)
 @pytest.mark.slow
 def test_ended_by_other_signals_it_ends_with_the_same_bytes_and_leaves_nothing_on_the_way(tmp_path: Path) -> None:
     told = stopped_and_resumed(tmp_path, "SIGINT,SIGTERM,SIGHUP,SIGINT", "--seed", "1")
@@ -55,6 +57,7 @@ def test_ended_by_other_signals_it_ends_with_the_same_bytes_and_leaves_nothing_o
         assert stop["left"] == []
 
 
+@pytest.mark.fault(3, 5, where="ray")
 @pytest.mark.slow
 def test_killed_on_ray_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     pytest.importorskip("ray")
@@ -109,6 +112,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(stopped: RunDirectory) -> Non
     assert (stopped.path / "summary.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.fault(6)
 def test_a_run_that_is_running_is_refused(stopped: RunDirectory) -> None:
     with locked_directory(stopped.path):
         code, _, err = resume(str(stopped.path))
@@ -116,6 +120,7 @@ def test_a_run_that_is_running_is_refused(stopped: RunDirectory) -> None:
     assert "is running there; wait for it or stop it" in " ".join(err.split())
 
 
+@pytest.mark.fault(35)
 def test_another_configuration_is_refused_and_nothing_is_lost(stopped: RunDirectory) -> None:
     path = stopped.path / "config.toml"
     path.write_text(path.read_text().replace("rounds = 6", "rounds = 7", 1))

@@ -95,6 +95,7 @@ def test_a_run_goes_on_when_nobody_reads_how_it_goes(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "there" / "summary.json").read_text(encoding="utf-8"))["status"] == "finished"
 
 
+@pytest.mark.fault(8)
 def test_a_run_without_room_on_the_disk_names_the_file_says_how_to_go_on_and_leaves_nothing_half(
     tmp_path: Path,
 ) -> None:

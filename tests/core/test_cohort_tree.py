@@ -213,6 +213,7 @@ def test_a_request_for_a_leaf_is_granted_whatever_else_it_says(tree: CohortTree,
     assert vouched.all()
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize(
     ("cohort", "cluster", "generation"),
     [(0, 0, 1), (0, 0, -1), (0, 3, 2), (0, -5, 2), (0, -1, 2), (-1, 0, 2), (99, 0, 2)],

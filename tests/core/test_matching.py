@@ -73,6 +73,7 @@ def test_matching_leaves_what_it_is_given_untouched(matching: Matching) -> None:
 # By request.
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("heard_of", [CohortTree(), ONCE])
 def test_requests_of_any_age_lead_every_client_to_the_child_of_its_own_label(heard_of: CohortTree) -> None:
     labels = stream(0, "labels").integers(0, 2, 50)
@@ -82,6 +83,7 @@ def test_requests_of_any_age_lead_every_client_to_the_child_of_its_own_label(hea
     assert [ONCE.cohorts[leaf] for leaf in found.cohort] == [(RIGHT, LEFT)[label] for label in labels]
 
 
+@pytest.mark.fault(19)
 def test_a_request_for_a_cohort_that_has_been_partitioned_since_leads_below_it() -> None:
     labels = stream(0, "labels").integers(0, 2, 50)
     found = matched(asked(labels, ONCE), TWICE)
@@ -92,6 +94,7 @@ def test_a_request_for_a_cohort_that_has_been_partitioned_since_leads_below_it()
     np.testing.assert_array_equal(found.vouched, labels == 0)
 
 
+@pytest.mark.fault(18)
 def test_a_cohort_this_server_never_had_counts_as_no_preference() -> None:
     requests = asked(np.ones(200, dtype=np.int64), ONCE)
     assert set(requests.cohort.tolist()) == {ONCE.index[LEFT]}
@@ -101,6 +104,7 @@ def test_a_cohort_this_server_never_had_counts_as_no_preference() -> None:
     np.testing.assert_array_equal(found.cohort, np.zeros(200))
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize("position", [-(2**40), -2, -1, 3, 2**40])
 def test_a_position_that_means_nothing_counts_as_no_preference(position: int) -> None:
     requests = replace(asked(np.ones(300, dtype=np.int64), ONCE), cohort=np.full(300, position))

@@ -45,6 +45,7 @@ def test_honest_updates_move_models_in_the_order_in_which_they_came(usual: Usual
     assert moved_and_refused(usual, moves) == (list(range(n)), [])
 
 
+@pytest.mark.fault(13)
 @pytest.mark.parametrize("usual", [UsualUpdates(), KNOWN], ids=["first round", "later round"])
 @pytest.mark.parametrize("n", [2, 3, 8, 40])
 def test_one_that_is_far_longer_than_the_others_moves_nothing_wherever_it_stands(usual: UsualUpdates, n: int) -> None:
@@ -66,6 +67,7 @@ def counted(usual: UsualUpdates, moves: Sequence[Move], most: float) -> tuple[di
     return counts, usual_only.capped
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("usual", [UsualUpdates(), UsualUpdates((1.0,), (20.0,))], ids=["first round", "later round"])
 @pytest.mark.parametrize("n", [2, 3, 8, 40, 300])
 @pytest.mark.parametrize("claimed", [20 * 167, 10**9])

@@ -44,6 +44,7 @@ REFUSED: dict[str, tuple[object, object, Reason]] = {
 }
 
 
+@pytest.mark.fault(11, 12, 13, 14)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_bad_update_is_refused_with_its_reason(name: str) -> None:
     update, examples, reason = REFUSED[name]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def refused(state: OwnState, guard: Watchful = GUARD) -> list[int]:
     return [int(client) for client in clients[guard.admit(state, asked).rows]]
 
 
+@pytest.mark.fault(17)
 def test_who_claims_what_is_not_observed_is_banned_at_the_third_time_with_evidence() -> None:
     """Fault 17: flagged at once, banned after strikes in three rounds, and nobody else with it."""
     assert [refused(after(rounds, 1.0, -0.4)) for rounds in (1, 2, 3)] == [[], [], [LIAR]]
@@ -77,6 +79,7 @@ def test_what_was_forgiven_does_not_add_up() -> None:
     assert refused(state) == []
 
 
+@pytest.mark.fault(20)
 def test_a_ban_ends_by_itself_and_can_be_lifted() -> None:
     guard = Watchful(ban_rounds=5)
     banned = after(3, 1.0, -0.4, guard)
@@ -112,6 +115,7 @@ def test_the_table_is_bounded() -> None:
     assert all(one.last == 29 for one in watched.suspects)
 
 
+@pytest.mark.fault(17)
 @settings(max_examples=25)
 @given(st.integers(0, 10**6))
 def test_of_five_hundred_honest_clients_nobody_is_banned_in_a_hundred_rounds(seed: int) -> None:

@@ -172,6 +172,7 @@ def test_a_run_with_any_kind_of_aggregator_gives_the_bits_of_one_process(aggrega
     assert there.events == here.events
 
 
+@pytest.mark.fault(34)
 def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(cluster: Cluster) -> None:
     task = with_visit(DIES_ONCE)
     found, again = run(cluster.engine, task), run(cluster.engine, task)
@@ -180,6 +181,7 @@ def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else
     assert note.endswith(" of 2 was lost; its participants train again")
 
 
+@pytest.mark.fault(34)
 def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do(cluster: Cluster) -> None:
     with pytest.raises(RuntimeError, match=r"3 Ray workers died .* run again with fewer workers") as error:
         run(cluster.engine, with_visit(DIES_ALWAYS))
@@ -197,6 +199,7 @@ def test_data_are_shared_and_say_no_more_than_training_needs(cluster: Cluster) -
     assert bits(run(cluster.engine, with_visit(LOOKS))) == bits(run(HERE, with_visit(LOOKS)))
 
 
+@pytest.mark.fault(1)
 def test_a_cohort_that_dies_costs_its_round_a_second_try_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
     rules = replace(ROUND.rules, aggregator=CapriciousStep(tmp_path, "once"))
     found = run(cluster.engine, with_rules(rules))

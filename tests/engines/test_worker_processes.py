@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import active_children
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from auxo.population.heterogeneity import LabelPermutation
 from auxo.population.synthetic import synthetic_population
 from auxo.runtime.closing import Closed
 from auxo.runtime.failures import Raised, TrainingFailed
+from auxo.runtime.patience import Patience
 from auxo.training.softmax_trainer import SoftmaxTrainer
 from auxo.training.trainer import Job, LocalTraining
 from tests.core.made_mods import Careful
@@ -168,6 +170,7 @@ class DiesOnce(Unusual):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.fault(1, 34)
 def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else(tmp_path: Path) -> None:
     notes: list[str] = []
     mortal = InProcess(DiesOnce(mark=tmp_path / "died"), DATA, LocalTraining(), seed=3)
@@ -181,6 +184,45 @@ def test_a_worker_that_dies_costs_its_participants_a_second_try_and_nothing_else
 
 
 @dataclass(frozen=True)
+class StopsOnce(Unusual):
+    """Stops, by a signal or by waiting for nothing, when it meets client 7 for the first time after a mark is there."""
+
+    begin: Path = Path()
+    mark: Path = Path()
+    by_signal: bool = True
+
+    def happens(self, jobs: Sequence[Job]) -> None:
+        if any(job.client_row == 7 for job in jobs) and self.begin.exists() and not self.mark.exists():
+            self.mark.write_text(str(os.getpid()))
+            if self.by_signal:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                Event().wait()
+
+
+@pytest.mark.processes
+@pytest.mark.fault(1, 7)
+@pytest.mark.parametrize("by_signal", [True, False], ids=["stopped", "hanging"])
+def test_a_worker_that_neither_works_nor_dies_is_killed_and_its_participants_train_again(
+    tmp_path: Path, by_signal: bool
+) -> None:
+    notes: list[str] = []
+    stops = InProcess(
+        StopsOnce(begin=tmp_path / "begin", mark=tmp_path / "mark", by_signal=by_signal), DATA, LocalTraining(), seed=3
+    )
+    patience = Patience(silence_s=2.0, floor_s=4.0, times=1.0)
+    with WorkerProcesses(stops, 2, notes.append, patience) as engine:
+        assert bits(run(engine)) == bits(run(ENGINE))
+        (tmp_path / "begin").touch()
+        found = bits(run(engine))
+        assert not Path(f"/proc/{(tmp_path / 'mark').read_text()}").exists()  # nor will it ever wake up
+        assert bits(run(engine)) == found
+    assert found == bits(run(ENGINE))
+    why = "gave no sign of life for 2 s" if by_signal else "was not done after 4 s"
+    assert notes == [f"a worker process {why} and was killed (exit code -9); its participants train again in a new one"]
+
+
+@dataclass(frozen=True)
 class AlwaysDies(Unusual):
     """Ends its process instead of training."""
 
@@ -188,6 +230,7 @@ class AlwaysDies(Unusual):
         os._exit(3)
 
 
+@pytest.mark.fault(34)
 def test_participants_that_kill_every_worker_are_an_error_that_says_what_to_do() -> None:
     notes: list[str] = []
     with (

@@ -116,6 +116,7 @@ def test_somebody_has_to_be_honest() -> None:
         run(small('attack.kinds=["nan"]', "attack.share=1.0"))
 
 
+@pytest.mark.fault(23)
 def test_records_that_are_lost_cost_visits_and_nothing_else_breaks() -> None:
     forgetful, plain = run(small("devices.forgets=0.4"), "auxo"), run(small(), "auxo")
     everybody = np.arange(90)

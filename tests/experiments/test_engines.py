@@ -111,6 +111,7 @@ def assert_end(processes: list[int]) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.fault(33, where="ray")
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_on_ray_with_130_and_a_report_and_leaves_nobody_behind(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)

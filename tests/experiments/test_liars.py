@@ -114,6 +114,7 @@ def banned(result: MethodResult, data: FederatedData) -> IntArray:
     return np.array([data.client_names[row] in names for row in range(data.n_clients)])
 
 
+@pytest.mark.fault(17)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.15, 0.25])
 def test_liars_that_all_go_into_the_smallest_cohort_take_next_to_nothing_from_it(
@@ -133,6 +134,7 @@ def test_taken_at_their_word_the_same_liars_take_the_cohort(data: FederatedData)
     assert accuracy(run(CONFIG, data, (IntoTheSmallest(lies),)), data, ~lies) < 0.8
 
 
+@pytest.mark.fault(23)
 @pytest.mark.slow
 def test_a_fifth_of_the_records_lost_at_every_check_in_is_no_attack(data: FederatedData, without: MethodResult) -> None:
     """Fault 23: the run ends, accuracy stays within two points, and nobody is banned."""
@@ -141,6 +143,7 @@ def test_a_fifth_of_the_records_lost_at_every_check_in_is_no_attack(data: Federa
     assert lossy.final.accuracy > without.final.accuracy - 0.02
 
 
+@pytest.mark.fault(24)
 @pytest.mark.slow
 def test_flipped_labels_of_one_in_seven_cost_auxo_no_more_than_the_base(data: FederatedData) -> None:
     """Fault 24: what honest clients have under the same attack is no less than with one model for all."""

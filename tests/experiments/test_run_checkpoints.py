@@ -90,6 +90,7 @@ def test_stopped_anywhere_and_resumed_it_leaves_the_same_bytes(
     assert left(directory) == expected
 
 
+@pytest.mark.fault(3, 4)
 @pytest.mark.slow
 def test_stopped_again_and_again_it_leaves_the_same_bytes(
     tmp_path: Path, undisturbed: tuple[int, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
@@ -169,6 +170,7 @@ def test_events_that_have_been_are_told_again(stopped: RunDirectory) -> None:
     assert tuple(event for label, event in told if label == "auxo") == stopped.events("auxo").events
 
 
+@pytest.mark.fault(35)
 def test_another_configuration_is_refused_with_the_difference(stopped: RunDirectory) -> None:
     before = left(stopped)
     with pytest.raises(ResumeRefused, match=r"another configuration \(training\.learning_rate: 0\.1, now 0\.2\); put"):
@@ -176,6 +178,7 @@ def test_another_configuration_is_refused_with_the_difference(stopped: RunDirect
     assert left(stopped) == before
 
 
+@pytest.mark.fault(10, 35)
 def test_another_version_is_refused_with_the_difference(stopped: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     now = {**versions(), "numpy": "99.1"}
     monkeypatch.setattr(run_checkpoints, "versions", lambda: now)
@@ -187,6 +190,7 @@ def test_another_version_is_refused_with_the_difference(stopped: RunDirectory, m
     assert left(stopped) == before
 
 
+@pytest.mark.fault(35)
 def test_other_content_of_a_file_is_refused(tmp_path: Path) -> None:
     Path(tmp_path / "mine.py").write_text("from auxo.core.selectors import Uniform\n")
     settings = small(f'training.selector="{tmp_path / "mine.py"}:Uniform"')
@@ -205,6 +209,7 @@ def test_it_may_go_on_with_more_workers_and_another_interval(tmp_path: Path, sto
     assert left(stopped) == left(whole)
 
 
+@pytest.mark.fault(9)
 def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_taken(tmp_path: Path, stopped: RunDirectory) -> None:
     whole = RunDirectory.create(tmp_path / "whole", to_toml(small()))
     run(whole, small())
@@ -230,6 +235,7 @@ def test_events_that_were_changed_make_a_checkpoint_unusable(tmp_path: Path, sto
     assert left(stopped) == left(whole)
 
 
+@pytest.mark.fault(6)
 def test_a_directory_in_use_is_left_alone(stopped: RunDirectory) -> None:
     before = left(stopped)
     with locked_directory(stopped.path), pytest.raises(DirectoryInUse):
@@ -252,6 +258,7 @@ class FullDisk(Disk):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
 
+@pytest.mark.fault(8)
 def test_a_disk_without_room_for_checkpoints_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDirectory.create(tmp_path / "run", to_toml(small()))
     monkeypatch.setattr(runner, "Recorder", partial(Recorder, disk=FullDisk()))

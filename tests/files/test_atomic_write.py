@@ -38,6 +38,7 @@ def test_what_was_there_stays_if_writing_fails(tmp_path: Path, error: type[BaseE
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
+@pytest.mark.fault(6)
 def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     with whole_file(path) as first, whole_file(path) as second:

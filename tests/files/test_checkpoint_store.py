@@ -169,6 +169,7 @@ def after(folder: Path, done: int, disk: CrashingDisk) -> CheckpointStore:
     return store
 
 
+@pytest.mark.fault(2)
 @pytest.mark.parametrize("is_torn", [False, True])
 @pytest.mark.parametrize("done", [0, 1, 4])
 def test_killed_at_any_step_of_a_commit_the_one_before_or_this_one_is_there(
@@ -255,6 +256,7 @@ class PowerlessDisk(Disk):
                 yield world
 
 
+@pytest.mark.fault(2)
 @pytest.mark.parametrize("done", [1, 4])
 def test_without_power_at_any_step_the_one_before_or_this_one_is_there(tmp_path: Path, done: int) -> None:
     def begun(name: str) -> tuple[PowerlessDisk, CheckpointStore]:
@@ -306,6 +308,7 @@ class FullDisk(Disk):
         super().rename(path, target)
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
 def test_a_full_disk_keeps_what_there_is_and_leaves_nothing(tmp_path: Path, at: int) -> None:
     disk = FullDisk()
@@ -326,6 +329,7 @@ def test_a_full_disk_keeps_what_there_is_and_leaves_nothing(tmp_path: Path, at: 
 # Damage.
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone", "emptied"])
 def test_damage_to_any_file_is_found_put_aside_and_costs_one_checkpoint(tmp_path: Path, how: str) -> None:
     whole = tmp_path / "whole"

@@ -37,6 +37,7 @@ def test_it_is_held_once_and_leaves_nothing(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.fault(6)
 def test_another_process_is_named_and_its_death_gives_the_directory_free(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own code

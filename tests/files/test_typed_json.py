@@ -83,6 +83,7 @@ def test_text_that_is_no_json_is_told_with_its_place(written: str) -> None:
         read(written)
 
 
+@pytest.mark.fault(22)
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 100_000])
 def test_what_is_nested_without_end_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected JSON a few levels deep"):

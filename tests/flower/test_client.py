@@ -66,6 +66,7 @@ def test_a_newcomer_wants_nothing_and_one_with_feedback_wants_its_cohort() -> No
     assert wish(app, where) == "0.1"
 
 
+@pytest.mark.fault(32)
 def test_the_record_comes_back_after_a_restart_from_its_file(tmp_path: Path) -> None:
     assert wish(auxo_app(), context(tmp_path), feedback()) == "0.1"
     assert wish(auxo_app(), context(tmp_path)) == "0.1"
@@ -77,6 +78,7 @@ def test_nodes_of_a_simulation_have_a_folder_each(tmp_path: Path) -> None:
     assert [path.parent.name for path in tmp_path.rglob("*.affinity")] == ["node-3"]
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 4096])
 def test_a_damaged_file_means_exploring_again_with_a_warning(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
@@ -99,6 +101,7 @@ def test_another_federation_has_another_file(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"cd34.affinity"}
 
 
+@pytest.mark.fault(36)
 def test_a_name_that_leads_elsewhere_is_no_file(tmp_path: Path) -> None:
     where = context(tmp_path / "mine")
     keep_client(where, Client(103), "../../evil", to_file=True)

@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Change, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", REFUSED)
+@pytest.mark.parametrize("fault", [pytest.param(words, marks=pytest.mark.fault(int(words[:2]))) for words in REFUSED])
 def test_what_is_refused_leaves_no_trace_and_has_a_reason(fault: str, without_it: Ran) -> None:
     change, reasons = REFUSED[fault]
     ran = run(tampered(auxo_app(1), change, is_bad))
@@ -220,6 +220,7 @@ def distance(one: ArrayRecord, other: ArrayRecord) -> float:
     return float(np.sqrt(sum(((one[name].numpy() - other[name].numpy()) ** 2).sum() for name in one)))
 
 
+@pytest.mark.fault(13)
 @pytest.mark.parametrize(("times", "moves"), [(100.0, False), (1e6, False), (5.0, True)])
 def test_fault_13_a_scaled_update_moves_nothing_beyond_what_is_usual(
     times: float, moves: bool, without_it: Ran
@@ -237,6 +238,7 @@ def test_fault_13_a_scaled_update_moves_nothing_beyond_what_is_usual(
     assert distance(ran.result.arrays, honest.result.arrays) < longest_step * (times if moves else 1)
 
 
+@pytest.mark.fault(14)
 def test_fault_14_a_node_with_many_more_examples_than_usual_counts_for_no_more_than_all_others() -> None:
     def claiming(examples: int) -> Ran:
         def claims(reply: Message, context: Context) -> Message:
@@ -271,6 +273,7 @@ class Repeating(InProcessGrid):
         return copy
 
 
+@pytest.mark.fault(15)
 def test_fault_15_a_reply_that_comes_again_counts_once() -> None:
     plain = run(auxo_app(1))
     again = run(auxo_app(1), kind=Repeating)
@@ -290,6 +293,7 @@ class Mistaken(InProcessGrid):
         return found
 
 
+@pytest.mark.fault(16)
 def test_fault_16_a_reply_in_another_nodes_name_is_left_out(without_it: Ran) -> None:
     ran = run(auxo_app(1), kind=Mistaken, timeout=1.0, rounds=2)
     shorter = run(tampered(auxo_app(1), raise_openly, is_bad), rounds=2)
@@ -310,6 +314,7 @@ def asking_for(cohort: str, cluster: int = 0, reward: float = 1.0) -> str:
     return to_parts(CheckIn(0, request, 3))[0]
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(
     "request_text",
     [
@@ -336,6 +341,7 @@ def test_fault_18_a_request_for_what_does_not_exist_is_no_preference(request_tex
     assert max(event.round for event in ran.events if isinstance(event, RoundClosed)) == 12
 
 
+@pytest.mark.fault(19)
 def test_fault_19_a_node_with_a_record_from_before_a_partition_finds_its_leaf() -> None:
     app = auxo_app(GROUPS, halves=True)
     old: dict[str, ConfigRecord] = {}
@@ -364,6 +370,7 @@ def test_fault_19_a_node_with_a_record_from_before_a_partition_finds_its_leaf() 
     assert all(event.participants == NODES // GROUPS for event in known)
 
 
+@pytest.mark.fault(22)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     beside=st.dictionaries(
@@ -382,6 +389,7 @@ def test_fault_22_whatever_is_said_beside_an_update_never_ends_the_run(beside: d
     assert max(event.round for event in ran.events if isinstance(event, RoundClosed)) == 2
 
 
+@pytest.mark.fault(25)
 def test_fault_25_a_cohort_whose_nodes_vanish_waits_and_goes_on_when_they_are_back() -> None:
     gone = {FIRST_NODE + one for one in range(0, NODES, 2)}  # one of the two groups
     seen: list[str] = []
@@ -401,6 +409,7 @@ def test_fault_25_a_cohort_whose_nodes_vanish_waits_and_goes_on_when_they_are_ba
     assert {last[name] for name in ran.result.cohorts} == {16}
 
 
+@pytest.mark.fault(25)
 def test_fault_25_a_run_whose_nodes_never_come_back_ends() -> None:
     def hear(event: Event, grid: InProcessGrid) -> None:
         if isinstance(event, RoundClosed) and event.round == 2:
@@ -410,12 +419,14 @@ def test_fault_25_a_run_whose_nodes_never_come_back_ends() -> None:
     assert [event.round for event in ran.events if isinstance(event, RoundClosed)] == [1, 2]
 
 
+@pytest.mark.fault(26)
 def test_fault_26_half_of_the_nodes_drop_out_and_the_rounds_close_with_the_others() -> None:
     ran = run(tampered(auxo_app(1), raise_openly, lambda partition: partition % 2 == 0))
     closed = [event for event in ran.events if isinstance(event, RoundClosed)]
     assert [(event.participants, event.failed) for event in closed] == [(NODES // 2, NODES // 2)] * ROUNDS
 
 
+@pytest.mark.fault(26)
 def test_fault_26_who_is_too_slow_for_the_deadline_is_left_out_and_the_next_round_does_without() -> None:
     def slowly(reply: Message, context: Context) -> Message:
         time.sleep(1.5)

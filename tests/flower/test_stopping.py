@@ -158,6 +158,7 @@ def started(app: Path, directory: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.fault(33)
 @pytest.mark.slow
 @pytest.mark.xdist_group("stopping")
 @pytest.mark.parametrize(

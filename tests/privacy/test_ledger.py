@@ -38,6 +38,7 @@ def clients() -> Iterator[Clients]:
         yield found
 
 
+@pytest.mark.fault(37)
 def test_a_ledger_counts_what_leaves_and_then_refuses(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
     assert [ledger.charge({RELEASE: 1}, BUDGET) for number in range(MOST)] == [""] * MOST
@@ -106,6 +107,7 @@ def _folder(ledger: Ledger) -> None:
     ledger.path.mkdir()
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
@@ -127,6 +129,7 @@ def test_a_ledger_that_is_lost_or_damaged_fails_closed(tmp_path: Path, harm: obj
             ledger.charge({RELEASE: 1}, BUDGET)
 
 
+@pytest.mark.fault(37)
 def test_a_ledger_that_cannot_be_written_fails_closed(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_text("a file where the folder should be")
     with pytest.raises(LedgerError, match="nothing leaves this client"):
@@ -145,6 +148,7 @@ def test_the_mark_is_another_file(tmp_path: Path) -> None:
         Ledger(tmp_path / "a", tmp_path / "a", "client")
 
 
+@pytest.mark.fault(37)
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_client_that_is_killed_at_any_line_never_counts_too_little(

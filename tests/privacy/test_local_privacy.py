@@ -152,6 +152,7 @@ def test_requests_go_as_they_are() -> None:
     assert LocalPrivacy.simulated(TERMS, seed=100).requests(np.arange(3), requests) == requests
 
 
+@pytest.mark.fault(37)
 def test_a_device_pays_before_it_says_anything_and_then_refuses(tmp_path: Path) -> None:
     mod = on_device(tmp_path)
     account = mod.account
@@ -200,6 +201,7 @@ def test_an_answer_that_is_damaged_is_made_and_paid_for_anew(tmp_path: Path) -> 
     assert mod.account.ledger.spent().releases == {Gaussian(2.0): 2}
 
 
+@pytest.mark.fault(37)
 def test_without_its_ledger_a_device_says_nothing_not_even_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

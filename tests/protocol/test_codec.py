@@ -162,6 +162,7 @@ def test_any_state_comes_back_to_the_bit_and_gives_the_same_bytes_again(state: S
     assert to_bytes(back) == data
 
 
+@pytest.mark.fault(22)
 @settings(max_examples=150)
 @given(st.data())
 def test_a_changed_byte_is_noticed(data: st.DataObject) -> None:
@@ -186,6 +187,7 @@ def test_bytes_cut_short_anywhere_are_noticed() -> None:
             from_bytes(State, whole[:length])
 
 
+@pytest.mark.fault(22)
 @pytest.mark.parametrize(
     "data",
     [

@@ -104,6 +104,7 @@ def test_whatever_comes_is_read_without_an_error(text: str) -> None:
     assert flaw_of(text) is not None
 
 
+@pytest.mark.fault(22)
 @given(st.binary(max_size=120))
 def test_whatever_bytes_come_are_read_without_an_error(data: bytes) -> None:
     named = binascii.a2b_base64(signed(7, 3, record([])))[:9] + data  # version and key are right
@@ -111,6 +112,7 @@ def test_whatever_bytes_come_are_read_without_an_error(data: bytes) -> None:
         assert flaw_of(binascii.b2a_base64(one, newline=False).decode()) is not None
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize(
     ("client", "now", "signer", "flaw"),
     [

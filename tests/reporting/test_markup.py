@@ -1,8 +1,11 @@
 """Markup: data never becomes tags."""
 
+import pytest
+
 from auxo.reporting.markup import escaped, joined, tag
 
 
+@pytest.mark.fault(36)
 def test_text_and_attributes_are_escaped() -> None:
     assert escaped("<a href='x'>&") == "&lt;a href=&#x27;x&#x27;&gt;&amp;"
     assert tag("p", escaped("<"), title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;">&lt;</p>'

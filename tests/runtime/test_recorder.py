@@ -52,6 +52,7 @@ def test_what_came_after_the_last_checkpoint_is_done_again(tmp_path: Path, stop:
     assert read_events(tmp_path / "events.jsonl").events == EVENTS
 
 
+@pytest.mark.fault(9)
 def test_a_record_that_cannot_be_read_is_put_aside_and_the_one_before_is_taken(tmp_path: Path) -> None:
     count(tmp_path, 6)
     problems: list[str] = []
@@ -89,6 +90,7 @@ def test_one_is_due_after_so_much_work_or_so_many_rounds_or_never(tmp_path: Path
     assert found == [(False, False), (True, False), (False, False)]
 
 
+@pytest.mark.fault(8)
 def test_a_full_disk_stops_nothing_and_is_told_once_until_there_is_room(tmp_path: Path) -> None:
     problems: list[str] = []
     disk = FullDisk()

@@ -28,6 +28,7 @@ def begun(folder: Path, *, signed: bool = False) -> Loop:
     return loop
 
 
+@pytest.mark.fault(3)
 @pytest.mark.parametrize("crashes", [(1,), (3, 4), (2, 2, 5, 1)])
 def test_a_loop_that_crashes_and_goes_on_ends_with_the_same_bytes(tmp_path: Path, crashes: tuple[int, ...]) -> None:
     whole = Loop().play(12)
@@ -63,6 +64,7 @@ def test_what_is_kept_with_a_server_comes_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.arrays["moments"], np.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.fault(35)
 def test_a_server_that_was_made_otherwise_is_refused_and_the_checkpoint_stays(tmp_path: Path) -> None:
     ServerCheckpoints(tmp_path).save(Loop().play(2).server)
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -74,6 +76,7 @@ def test_a_server_that_was_made_otherwise_is_refused_and_the_checkpoint_stays(tm
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+@pytest.mark.fault(9)
 def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_taken(tmp_path: Path) -> None:
     kept, loop = ServerCheckpoints(tmp_path), Loop().play(1)
     kept.save(loop.server)
@@ -89,6 +92,7 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_is_taken(tmp_path:
     assert server.to_bytes() == first
 
 
+@pytest.mark.fault(8)
 def test_a_disk_without_room_is_told_and_the_last_one_stays(tmp_path: Path) -> None:
     problems: list[str] = []
     disk = FullDisk()
@@ -103,6 +107,7 @@ def test_a_disk_without_room_is_told_and_the_last_one_stays(tmp_path: Path) -> N
     assert server.to_bytes() == first
 
 
+@pytest.mark.fault(6)
 def test_a_folder_is_for_one_process_at_a_time(tmp_path: Path) -> None:
     with ServerCheckpoints(tmp_path), pytest.raises(DirectoryInUse, match=str(os.getpid())):
         ServerCheckpoints(tmp_path).__enter__()
@@ -124,6 +129,7 @@ def test_one_is_due_after_the_time_asked_for_or_less_often_where_it_takes_long(t
     assert [slow.is_due for _ in range(3)] == [False, False, True]
 
 
+@pytest.mark.fault(4)
 def test_clients_that_live_on_never_hear_of_a_partition_that_a_crash_undoes(tmp_path: Path) -> None:
     # Kept seldom, but always before anybody is told of a partition, as the docs have it; then the server crashes.
     server, clients, rounds, partitions = new_server(), Loop().clients, 0, 0

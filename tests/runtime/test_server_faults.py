@@ -117,6 +117,7 @@ def test_a_check_in_whose_id_is_none_is_in_no_list_and_gets_no_task(bad: Any) ->
     assert {task.client for task in server.open_round(ROOT, [CheckIn(bad), CheckIn(7)])} == {7}
 
 
+@pytest.mark.fault(16)
 @pytest.mark.parametrize("bad", [None, 7.0, "", b"7", [7], 2**64, 2**63, "stranger"])
 def test_a_result_whose_sender_had_no_task_is_refused_whatever_it_is_called(bad: Any) -> None:
     server, tasks = opened()
@@ -189,6 +190,7 @@ def test_weights_that_are_no_model_are_refused(bad: Any) -> None:
 # Retransmissions.
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_result_that_is_delivered_again_counts_once(times: int) -> None:
     (once, tasks), (again, _) = opened(), opened()
@@ -198,6 +200,7 @@ def test_a_result_that_is_delivered_again_counts_once(times: int) -> None:
     assert again.to_bytes() == once.to_bytes()
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("change", [{"examples": 6}, {"loss": 0.5}, {"update": np.ones(N_PARAMS, np.float32)}])
 def test_different_results_of_one_participant_are_all_refused(change: dict[str, Any]) -> None:
     server, tasks = opened()
@@ -283,6 +286,7 @@ def test_a_server_to_which_nobody_comes_waits() -> None:
 OLD = Loop(NUMBERS).play(2).server.to_bytes()
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize(
     ("server", "difference"),
     [

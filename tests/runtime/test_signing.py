@@ -128,6 +128,7 @@ def test_who_claims_less_than_its_token_says_is_held_to_the_token() -> None:
     assert sum(modest[client] >= reward for client, reward in honest.items() if reward > 0) > 0.5 * len(honest)
 
 
+@pytest.mark.fault(17)
 def test_a_token_counts_once_and_a_replay_is_no_claim() -> None:
     loop = played()
     before = loop.check_ins()
@@ -177,6 +178,7 @@ def test_the_columns_of_a_simulation_hold_and_prove_what_tokens_do() -> None:
         np.testing.assert_array_equal(np.where(requests.cohort < 0, 0.0, np.nan_to_num(mine)), requests.reward)
 
 
+@pytest.mark.fault(17)
 def test_forged_tokens_are_strikes_and_the_third_is_a_ban_that_survives_a_restart() -> None:
     """Faults 17 and 20: who forges is refused, also when it comes again and when the server does."""
     loop = Loop(signing(new_server(guard=Watchful(ban_rounds=100)))).play(2)

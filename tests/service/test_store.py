@@ -16,7 +16,7 @@ from auxo.core.cohort_tree import Branch
 from auxo.core.owners import Change, Commit, Fenced, Shelf
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.codec import to_bytes
-from auxo.protocol.events import Event, Trouble
+from auxo.protocol.events import Disturbance, Event
 from auxo.runtime.server_record import ServerRecord
 from auxo.service.blobs import Steps
 from auxo.service.store import KEPT, Store
@@ -132,6 +132,7 @@ def _change_of(store: Store, kind: str) -> Change:
     return replace(change, credits={}, spent=())
 
 
+@pytest.mark.fault(2, 4)
 @pytest.mark.parametrize("kind", ["round", "partition"])
 def test_killed_at_any_step_a_commit_has_happened_or_not(kind: str, tmp_path: Path) -> None:
     outcomes = set[tuple[tuple[CohortId, ...], int]]()
@@ -167,6 +168,7 @@ def test_killed_at_any_step_a_commit_has_happened_or_not(kind: str, tmp_path: Pa
     assert step > 8
 
 
+@pytest.mark.fault(8)
 def test_without_room_at_any_step_the_former_commit_holds_and_the_next_goes_through(tmp_path: Path) -> None:
     step, is_full = 0, True
 
@@ -196,13 +198,14 @@ def test_without_room_at_any_step_the_former_commit_holds_and_the_next_goes_thro
     assert step > 8
 
 
+@pytest.mark.fault(8)
 def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full") as told:
-            store.tell([Trouble(0.0, "0", 1, "x" * 100_000)])
+            store.tell([Disturbance(0.0, "0", 1, "x" * 100_000)])
         assert told.value.errno == errno.ENOSPC
         assert str(tmp_path) in told.value.filename
         assert store.events() == []
@@ -222,6 +225,7 @@ def _damage(store: Store, cohort: CohortId, versions: slice) -> list[Path]:
     return found
 
 
+@pytest.mark.fault(9)
 def test_of_a_damaged_blob_the_previous_commit_is_used_with_words(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -241,6 +245,7 @@ def test_of_a_damaged_blob_the_previous_commit_is_used_with_words(tmp_path: Path
         assert not store.read().troubles
 
 
+@pytest.mark.fault(10)
 def test_of_a_cohort_without_a_usable_version_it_is_known_what_its_parent_was(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -305,7 +310,7 @@ def test_what_is_credited_while_a_round_closes_waits_for_the_next(tmp_path: Path
 
 def test_events_are_told_with_their_commit_or_not_at_all(tmp_path: Path) -> None:
     def step(record: ServerRecord) -> tuple[ServerRecord, Sequence[Event]]:
-        return record, [Trouble(1.0, "0", 1, "a"), Trouble(1.0, "0", 1, "b")]
+        return record, [Disturbance(1.0, "0", 1, "a"), Disturbance(1.0, "0", 1, "b")]
 
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
@@ -321,6 +326,7 @@ def test_events_are_told_with_their_commit_or_not_at_all(tmp_path: Path) -> None
 # Coordinators.
 
 
+@pytest.mark.fault(6)
 def test_a_coordinator_that_another_has_followed_takes_nothing_over(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store, Store(tmp_path, KINDS) as other:
         begun_in(store)

@@ -46,6 +46,7 @@ def used_s(timing: RoundTiming) -> float:
     return float(timing.spent_s[timing.kept].sum())
 
 
+@pytest.mark.fault(26)
 @given(cases())
 @settings(deadline=None)
 def test_kept_late_and_failed_partition_the_participants(case: Case) -> None:
@@ -152,6 +153,7 @@ def test_a_round_that_misses_updates_waits_for_the_last_sign_of_life() -> None:
     assert timing.closes_at_s == 108
 
 
+@pytest.mark.fault(26)
 def test_a_deadline_closes_a_round_that_misses_updates() -> None:
     timing = time_round(START_S, np.array([3.0, 9.0, 20.0]), np.array([math.inf, math.inf, 15.0]), 2, deadline_s=6)
     assert timing.kept.tolist() == [0]

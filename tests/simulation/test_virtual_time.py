@@ -210,6 +210,7 @@ def test_the_clock_never_goes_back_and_events_carry_it(finished: Run) -> None:
     assert [event.time_s for event in finished.events] == sorted(event.time_s for event in finished.events)
 
 
+@pytest.mark.fault(25)
 @ONE_COHORT
 def test_with_nobody_on_line_the_clock_goes_on_until_somebody_is(alone: Federation) -> None:
     gaps = Sessions(((0.0, 5.0), (9_000.0, 9_003.0), (50_000.0, math.inf)))
@@ -222,6 +223,7 @@ def test_with_nobody_on_line_the_clock_goes_on_until_somebody_is(alone: Federati
         assert any(start <= opened < end for start, end in gaps.sessions)
 
 
+@pytest.mark.fault(25)
 def test_a_population_that_never_comes_back_ends_the_cohorts_instead_of_hanging() -> None:
     finished = run(rules(0.2), world(availability=Sessions(((0.0, 8.0),))))
 
@@ -282,6 +284,7 @@ def test_a_client_that_has_taken_part_stays_away_for_its_cooldown() -> None:
     assert finished.last.coordinator.cohorts[LEFT].round == 8
 
 
+@pytest.mark.fault(26)
 @ONE_COHORT
 @pytest.mark.parametrize("overcommit", [0.0, 0.25])
 @pytest.mark.parametrize("spoilt", [Failure("battery"), Answer(np.full(1, np.nan, dtype=np.float32), 1)])
@@ -480,6 +483,7 @@ def unchanged(delta: Float32Array) -> NDArray[Any]:
     return delta
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     ("corrupt", "examples", "reason"),
     [

@@ -128,6 +128,7 @@ class Owner:
         return Change((self.cohort,), {self.cohort: replace(mine, round=mine.round + 1)})
 
 
+@pytest.mark.fault(6, 7)
 def test_an_owner_that_wakes_up_late_is_fenced_and_changes_nothing() -> None:
     asleep, epoch = take_over(start(rules_of(Ifca(cohorts=3)), initial_model), (LEFT,))
     sleeper = Owner(LEFT, epoch)

@@ -32,7 +32,7 @@ def serve(
     """
     # It brings the web framework, which takes a moment to import; `auxo --help` should not wait.
     from auxo.service.keeper import Keeper  # noqa: PLC0415
-    from auxo.service.outcome import write_outcome  # noqa: PLC0415
+    from auxo.service.outcome import write_cohort_models  # noqa: PLC0415
     from auxo.service.plan import plan_of  # noqa: PLC0415
 
     config, messages = load_config(config_file, overrides or ()), MessageConsole()
@@ -45,5 +45,5 @@ def serve(
     except KeyboardInterrupt:
         typer.echo(f"auxo: all rounds that were closed are kept; to go on: auxo serve {config_file}", err=True)
         raise
-    write_outcome(plan)
+    write_cohort_models(plan)
     typer.echo(f"models: {plan.directory / 'models'}\nreport: {write_federation_report(plan.directory)}")

@@ -1,6 +1,8 @@
 """The actors of the Ray engine: trainers, and the cohorts that feed themselves from them."""
 
 import heapq
+import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,9 +21,11 @@ from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
+from auxo.engines.ray_pulse import Pulse, is_running
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import WorkersLost
 from auxo.runtime.federation import Federation
+from auxo.runtime.patience import LOOK_S, Patience
 from auxo.training.trainer import Job
 
 # All of these are our own choices, and not a bit of a result depends on them.
@@ -29,7 +33,7 @@ TRIES = 3  # times that one task may cost the process it runs in
 _CHUNKS_EACH = 2  # given to a trainer at a time: one in work, and one that it need not wait for
 _JOBS_AT_ONCE = 32  # most jobs in a chunk
 _CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
-_RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
+RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
 
 _Found = Examined | Reason | Failure
 """What is to be known of a participant's answer."""
@@ -66,6 +70,11 @@ class TrainerActor:
     def __init__(self) -> None:
         self._engine: InProcess | None = None
         self._fingerprint: Fingerprint | None = None
+        self._beats = itertools.count()
+
+    def live(self) -> tuple[int, int]:
+        """Return a sign of life, another each time."""
+        return os.getpid(), next(self._beats)
 
     def load(self, shared: Sequence[Any]) -> None:
         """Get ready to train; the first call of a process does it."""
@@ -107,6 +116,11 @@ class CohortActor:
     def __init__(self, rules: Federation, crew: RayCrew) -> None:
         self._rules = rules
         self._attendance = _Attendance(crew)
+        self._beats = itertools.count()
+
+    def live(self) -> tuple[int, int]:
+        """Return a sign of life, another each time."""
+        return os.getpid(), next(self._beats)
 
     def run_round(self, closing: Closing, training: Training, models: Sequence[Any]) -> ActorRound:
         """Run a round.
@@ -133,6 +147,8 @@ class _Attendance:
     def __init__(self, crew: RayCrew) -> None:
         self.crew = crew
         self.absent = {crew.when_back(trainer): trainer for trainer in range(len(crew.trainers))}
+        patience = Patience()
+        self.pulses = [Pulse(trainer, patience) for trainer in crew.trainers]
         self._gone: set[int] = set()  # Ray has given up on these
 
     def present(self) -> list[int]:
@@ -152,7 +168,18 @@ class _Attendance:
         is_news = trainer in self.present()
         if is_news:
             self.absent[self.crew.when_back(trainer)] = trainer
+            self.pulses[trainer].begin()
         return is_news
+
+    def is_lost(self, trainer: int, units: int | None) -> bool:
+        """Look after a trainer, and end its process if that is taken for lost; Ray starts another."""
+        if self.pulses[trainer].why_lost(units) is None:
+            return False
+        self.pulses[trainer].begin()
+        is_lost = is_running(self.crew.trainers[trainer])  # and does not wait for a CPU
+        if is_lost:
+            ray.kill(self.crew.trainers[trainer], no_restart=False)
+        return is_lost
 
 
 class _Work:
@@ -179,6 +206,7 @@ class _Work:
         self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
         self._answers: dict[int, list[_Found]] = {}  # of chunks that are not gathered yet
         self._tries = [0] * len(chunks)
+        self._alone_s = 0.0  # without any trainer at work, about
 
     def in_order(self) -> Iterator[_Found]:
         for first in range(len(self._chunks)):
@@ -204,16 +232,20 @@ class _Work:
                 [crew.shared], self._fingerprint, self._chunks[chunk], self._mods, *self._models
             )
             self._given[answers] = (idlest, chunk)
+            if not load[idlest]:
+                self._attendance.pulses[idlest].begin()
             load[idlest] += 1
 
     def _take(self) -> None:
-        """Wait until there is news of a chunk or of a lost trainer, and see to all there is."""
+        """Wait for news of a chunk or of a lost trainer, but not long; see to all there is, and to who is silent."""
         pending = [*self._given, *self._attendance.absent]
-        if not pending or not ray.wait(pending, timeout=None if self._given else _RETURN_S)[0]:
+        self._alone_s = 0.0 if self._given else self._alone_s + LOOK_S
+        if not pending or self._alone_s > RETURN_S:
             raise WorkersLost(
-                f"all Ray workers were lost, and none came back within {_RETURN_S / 60:.0f} minutes; see whether the "
+                f"all Ray workers were lost, and none came back within {RETURN_S / 60:.0f} minutes; see whether the "
                 "cluster's nodes are up and have memory left, and run again"
             )
+        ray.wait(pending, timeout=LOOK_S)
         known = set(ray.wait(pending, num_returns=len(pending), timeout=0)[0])
         # In the order given, which is the order of work: a trainer died of the first chunk that it has not answered.
         for news in [reference for reference in pending if reference in known]:
@@ -221,16 +253,32 @@ class _Work:
                 self._finish(news)
             else:
                 self._attendance.welcome(news)
+        self._look_after()
 
     def _finish(self, reference: Any) -> None:
         trainer, chunk = self._given.pop(reference)
         try:
             self._answers[chunk] = get(reference)
+            self._attendance.pulses[trainer].finish(len(self._chunks[chunk]))
         except LOST:
             heapq.heappush(self._waiting, chunk)
             if self._attendance.miss(trainer):
                 self.losses.append(trainer)
                 self._count(chunk)
+
+    def _look_after(self) -> None:
+        """Take the work from those who are stopped or hang, and see that they begin anew."""
+        first = dict(reversed(self._given.values()))  # of each trainer's chunks
+        for trainer in list(self._attendance.absent.values()):
+            self._attendance.is_lost(trainer, None)
+        for trainer, chunk in first.items():
+            if not self._attendance.is_lost(trainer, len(self._chunks[chunk])):
+                continue
+            for reference in [one for one, (whose, _) in self._given.items() if whose == trainer]:
+                heapq.heappush(self._waiting, self._given.pop(reference)[1])
+            self._attendance.miss(trainer)
+            self.losses.append(trainer)
+            self._count(chunk)
 
     def _count(self, chunk: int) -> None:
         self._tries[chunk] += 1

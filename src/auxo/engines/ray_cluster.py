@@ -1,10 +1,13 @@
 """The Ray engine: participants train on trainer actors, and each cohort is an actor that closes its own rounds.
 
 The driver holds all state and sends a cohort what its round needs; weights and updates travel between the cohort and
-the trainers only. So whatever is lost, a trainer, a cohort or a whole node, costs a retry and not the run.
+the trainers only. So whatever is lost, a trainer, a cohort or a whole node, costs a retry and not the run. What is
+stopped or hangs counts as lost: cohorts look after trainers, and the driver after cohorts and Ray's own processes. A
+cluster of our own is started again when it is lost.
 """
 
 import copy
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,16 +21,28 @@ from auxo.core.partition import Partition
 from auxo.core.settings import PositiveInt, checked
 from auxo.core.types import CohortId
 from auxo.engines.in_process import InProcess
-from auxo.engines.ray_actors import LOST, TRIES, ActorRound, CohortActor, RayCrew, TrainerActor, get
+from auxo.engines.ray_actors import LOST, RETURN_S, TRIES, ActorRound, CohortActor, RayCrew, TrainerActor, get
 from auxo.engines.ray_connection import ClusterError, check_object_store, connect, words_of
+from auxo.engines.ray_pulse import HEALTH, START_S, Pulse, lost_part
 from auxo.engines.worker_processes import OnNote
 from auxo.population.federated_data import FederatedData, Samples
 from auxo.runtime.closing import Closed, Training
 from auxo.runtime.failures import WorkersLost
 from auxo.runtime.federation import Federation
+from auxo.runtime.patience import LOOK_S, Patience
 
-_START_S = 60.0  # how long trainers may take to start for which there are free CPUs; our choice
+_COMEBACK_S = 20  # how long to wait for the head node of somebody else's cluster to answer again; our choice
 _JOIN_S = 3.0  # how long to wait for the others, because Ray is slow to tell which CPUs are free; our choice
+
+
+class _ClusterLost(Exception):  # noqa: N818 - it says what happened
+    """A process of Ray's own is gone; the message is its name."""
+
+
+@dataclass(frozen=True)
+class _Cohort:
+    actor: Any
+    pulse: Pulse
 
 
 @dataclass
@@ -50,7 +65,10 @@ class RayCluster:
     on_note: OnNote = field(default=lambda note: None)
     object_store_bytes: int | None = None
     _crew: RayCrew | None = field(default=None, init=False)
-    _cohorts: dict[CohortId, Any] = field(default_factory=dict, init=False)  # actors
+    _cohorts: dict[CohortId, _Cohort] = field(default_factory=dict, init=False)
+    # A cohort waits for trainers that are lost, as long as it has to.
+    _patience: Patience = field(default_factory=lambda: Patience(floor_s=2 * RETURN_S), init=False)
+    _is_own: bool = field(default=False, init=False)  # the cluster
     _rules: Federation | None = field(default=None, init=False)  # of the federation that the cohorts belong to
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -60,14 +78,26 @@ class RayCluster:
         Raises:
             WorkersLost: the cluster lost processes again and again; the message says what to do.
         """
-        if self._crew is None:
-            raise RuntimeError("the cluster is not running; use `with RayCluster(...) as engine:`")
-        models = [ray.put(weights) for weights in training.models]
-        training = replace(training, models=())
         for _ in range(TRIES):
-            cohort = self._cohort(rules, closing.cohort, self._crew)
+            if self._crew is None:
+                raise RuntimeError("the cluster is not running; use `with RayCluster(...) as engine:`")
             try:
-                run: ActorRound = get(cohort.run_round.remote(closing, training, models))
+                return self._run_round(rules, closing, training, self._crew)
+            except _ClusterLost as lost:
+                self._begin_anew(str(lost))
+        raise WorkersLost(
+            f"processes of Ray itself were lost {TRIES} times in round {closing.states[0].round + 1} of cohort "
+            f"{closing.cohort}; see that nothing ends them, most often the want of memory, and go on with `auxo resume`"
+        )
+
+    def _run_round(self, rules: Federation, closing: Closing, training: Training, crew: RayCrew) -> Closed:
+        self._check_cluster()
+        models = [ray.put(weights) for weights in training.models]
+        jobs, training = len(training.jobs), replace(training, models=())
+        for _ in range(TRIES):
+            cohort = self._cohort(rules, closing.cohort, crew)
+            try:
+                run = self._round_of(cohort, cohort.actor.run_round.remote(closing, training, models), jobs)
             except LOST as error:
                 del self._cohorts[closing.cohort]
                 if getattr(error, "actor_init_failed", False):
@@ -75,27 +105,66 @@ class RayCluster:
                         f"the Ray actor of cohort {closing.cohort} could not start: {words_of(error)}; install what is "
                         "missing on every node"
                     ) from None
+                self._check_cluster()
                 self.on_note(f"the Ray actor of cohort {closing.cohort} was lost; its round is run again")
                 continue
             for trainer in run.losses:
-                workers = len(self._crew.trainers)
-                self.on_note(f"Ray worker {trainer + 1} of {workers} was lost; its participants train again")
+                self.on_note(f"Ray worker {trainer + 1} of {len(crew.trainers)} was lost; its participants train again")
             # What Ray hands out lies in its object store, and that does not outlive the cluster.
             closed = copy.deepcopy(run.closed)
             if closed.outcome is not None and isinstance(closed.outcome.decision, Partition):
-                ray.kill(self._cohorts.pop(closing.cohort))
+                ray.kill(self._cohorts.pop(closing.cohort).actor)
             return closed
         raise WorkersLost(
             f"the Ray actor of cohort {closing.cohort} was lost {TRIES} times in round {closing.states[0].round + 1}, "
             "most often for want of memory; run again on nodes that have more, or with a smaller model"
         )
 
-    def _cohort(self, rules: Federation, cohort: CohortId, crew: RayCrew) -> Any:
+    def _round_of(self, cohort: _Cohort, reference: Any, jobs: int) -> ActorRound:
+        """Return what a cohort has made of its round, and look after it meanwhile."""
+        cohort.pulse.begin()
+        while not ray.wait([reference], timeout=LOOK_S)[0]:
+            self._check_cluster()
+            if cohort.pulse.why_lost(jobs) is not None:
+                ray.kill(cohort.actor)
+                raise ray_errors.RayActorError
+        run: ActorRound = get(reference)
+        cohort.pulse.finish(jobs)
+        return run
+
+    def _check_cluster(self) -> None:
+        """Raise an error if Ray itself is lost: what is waited for would never come."""
+        lost = lost_part()
+        if lost is None:
+            return
+        if self._is_own:
+            raise _ClusterLost(lost)
+        for _ in range(_COMEBACK_S):  # a head node may be started again with what it knew
+            if lost != "raylet" and lost_part() is None:
+                return
+            time.sleep(LOOK_S)
+        raise WorkersLost(
+            f"the Ray cluster is lost: its {lost} does not answer any more; start the cluster again (ray start), and "
+            "go on with `auxo resume`, there or on another engine"
+        )
+
+    def _begin_anew(self, lost: str) -> None:
+        """Start another cluster in the place of our own, which is lost."""
+        self.on_note(f"Ray's {lost} was lost; a new cluster is started, and the round is run again")
+        self._cohorts, self._crew = {}, None  # nobody could be told to end them
+        try:
+            self._stack.close()
+            self.__enter__()
+        except ClusterError as error:
+            raise WorkersLost(f"{error}; then go on with `auxo resume`") from error
+
+    def _cohort(self, rules: Federation, cohort: CohortId, crew: RayCrew) -> _Cohort:
         if rules is not self._rules:  # another federation: cohorts of the same names, but not the same cohorts
             self._end_cohorts()
             self._rules = rules
         if cohort not in self._cohorts:
-            self._cohorts[cohort] = ray.remote(num_cpus=0)(CohortActor).remote(rules, crew)
+            actor = ray.remote(num_cpus=0, concurrency_groups={HEALTH: 1})(CohortActor).remote(rules, crew)
+            self._cohorts[cohort] = _Cohort(actor, Pulse(actor, self._patience))
         return self._cohorts[cohort]
 
     def __enter__(self) -> Self:
@@ -104,6 +173,7 @@ class RayCluster:
         Raises:
             ClusterError: the cluster cannot be used; the message says why and what to do.
         """
+        self._is_own = self.address is None and not ray.is_initialized()
         with ExitStack() as stack:
             stack.enter_context(connect(self.address, self.workers, self.object_store_bytes))
             stack.callback(self._end)
@@ -120,14 +190,14 @@ class RayCluster:
         check_object_store(_data_bytes(engine.data))
         cpus, free = (int(have.get("CPU", 0)) for have in (ray.cluster_resources(), ray.available_resources()))
         workers = self.workers or max(cpus, 1)
-        trainer = ray.remote(num_cpus=1, max_restarts=-1)(TrainerActor)
+        trainer = ray.remote(num_cpus=1, max_restarts=-1, concurrency_groups={HEALTH: 1})(TrainerActor)
         self._crew = crew = RayCrew([trainer.remote() for _ in range(workers)], ray.put(engine))
         starting = [crew.when_back(number) for number in range(workers)]
         # Others may be using the cluster: those that wait for a CPU join in later.
-        ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=_START_S)
+        ready, others = ray.wait(starting, num_returns=min(workers, max(free, 1)), timeout=START_S)
         if not ready:
             raise ClusterError(
-                f"none of {workers} Ray workers has started within {_START_S:.0f} s: each needs a CPU, and the cluster "
+                f"none of {workers} Ray workers has started within {START_S:.0f} s: each needs a CPU, and the cluster "
                 f"has {cpus} in all; wait until some are free, or use another cluster"
             )
         ready += ray.wait(others, num_returns=len(others), timeout=_JOIN_S)[0] if others else []
@@ -150,7 +220,7 @@ class RayCluster:
 
     def _end_cohorts(self) -> None:
         for cohort in self._cohorts.values():
-            ray.kill(cohort)
+            ray.kill(cohort.actor)
         self._cohorts = {}
 
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import ray
 from ray import exceptions as ray_errors
-from ray._private import ray_constants, services, worker
+from ray._private import ray_constants, services, utils, worker
 from ray._raylet import AuthenticationTokenLoader, Config
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from auxo.engines.ray_undertaker import undertaker
+from auxo.engines.ray_undertaker import tidied, undertaker
 
 _CONNECT_S = 5  # how long a head node may take to answer; our choice
 _NODE_S = 60.0  # how long nodes may take to say what is installed there; our choice
@@ -33,10 +33,17 @@ _MOST_CHARACTERS = 300  # of what Ray says that are passed on; our choice
 _MORE_THAN_WORDS = re.compile(r"\s*(?:Last connection error:|Last \d+ lines|[Tt]raceback\b)")
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 # A computer that has slept for a while is not a node that was lost, if it is the only one.
 _PATIENCE = {"health_check_failure_threshold": 1_000_000}
 # Nobody is told of the use that is made of Ray, and its advice about accelerators concerns nobody here.
-_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# And where the head node is lost, this process says so itself before Ray ends it without a word.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+}
 
 
 class ClusterError(RuntimeError):
@@ -88,13 +95,15 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
     with (
         TemporaryDirectory(prefix="auxo-ray-", ignore_cleanup_errors=True) as directory,
         undertaker(Path(directory)),
-        _quietly() as handler,
+        tidied(Path(directory)),
+        _quietly(),
     ):
         # Ray replaces the loopback address by one that others can reach, unless there can be no others.
         with (
             _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False),
             _variables(environment),
             _explained("Ray could not be started on this machine", advice),
+            _uninterrupted(),
         ):
             ray.init(
                 "local",
@@ -106,7 +115,6 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
                 _system_config=_PATIENCE,
                 **_QUIET,
             )
-            _keep_handler(handler)
         yield
 
 
@@ -114,15 +122,15 @@ def _own_cluster(cpus: int | None, object_store_bytes: int | None) -> Iterator[N
 def _running_cluster(address: str) -> Iterator[None]:
     _check_reachable(address)
     advice = "run Auxo on a node of that cluster, with the Python and the Ray that it was started with"
-    with _quietly() as handler:
+    with _quietly():
         # Ray itself would go on trying for minutes.
         with (
             _replaced(ray_constants, "NUM_REDIS_GET_RETRIES", 1),
             _variables({**_ENVIRONMENT, "RAY_py_gcs_connect_timeout_s": str(_CONNECT_S)}),
             _explained(f"the Ray cluster at {address} cannot be used", advice),
+            _uninterrupted(),
         ):
             ray.init(address, **_QUIET)
-            _keep_handler(handler)
         _check_installations()
         yield
 
@@ -212,25 +220,53 @@ def _nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-_Handler = Callable[[int, FrameType | None], Any] | int | None
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have Ctrl-C and its like wait until Ray has started or ended: in the middle of it they crash the process.
 
+    A second one waits no longer. SIGTERM does what somebody said before Ray took hold of it: whoever uses us may have
+    to tidy up, too; where nobody said anything, it does what Ray wants.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _SIGNALS}
+    of_ray: list[Any] = []
+    waiting: list[int] = []
 
-def _keep_handler(handler: _Handler) -> None:
-    """Have SIGTERM do what somebody said before Ray took hold of it: whoever uses us may have to tidy up, too."""
-    if handler not in {None, signal.SIG_DFL} and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
+    def wait(number: int, frame: FrameType | None) -> None:
+        waiting.append(number)
+        if len(waiting) > 1:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+
+    for number, handler in before.items():
+        if handler not in {None, signal.SIG_IGN}:
+            signal.signal(number, wait)
+    try:
+        with _replaced(utils, "set_sigterm_handler", of_ray.append):
+            yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+    if of_ray and before[signal.SIGTERM] is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, of_ray[-1])
+    for number in waiting:
+        signal.raise_signal(number)
 
 
 @contextmanager
-def _quietly() -> Iterator[_Handler]:
+def _quietly() -> Iterator[None]:
     """Disconnect in the end, and leave the process as it was; until then, print nothing that nobody has asked for."""
     handler, hook = signal.getsignal(signal.SIGTERM), os.environ.get(_HOOK)  # Ray sets both
     try:
         # It is told what Ray has to say about processes that died, in colours, between the lines of the progress.
         with _replaced(worker, "print_to_stdstream", lambda *args, **kwargs: None):
-            yield handler
+            yield
     finally:
-        ray.shutdown()
+        with _uninterrupted():
+            ray.shutdown()
         _reread_variables()
         _restore({_HOOK: hook})
         if handler is not None and threading.current_thread() is threading.main_thread():

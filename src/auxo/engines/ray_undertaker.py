@@ -36,6 +36,15 @@ def undertaker(folder: Path) -> Iterator[None]:
         waiting.stdin.close()
 
 
+@contextlib.contextmanager
+def tidied(folder: Path) -> Iterator[None]:
+    """Do the same when the block ends: of a cluster that was lost in part, the rest lives on for a while."""
+    try:
+        yield
+    finally:
+        tidy_up(folder)
+
+
 def users_of(folder: Path) -> set[int]:
     """Return the processes that have a file of the folder open, or run in it, apart from this one."""
     found = set()

@@ -26,6 +26,7 @@ from auxo.runtime.closing import Closed, Training, close_round, returned_by
 from auxo.runtime.failures import Raised, WorkersLost
 from auxo.runtime.federation import Federation
 from auxo.runtime.forked import Forked, end, fork
+from auxo.runtime.patience import LOOK_S, AtWork, Patience
 from auxo.training.trainer import Job
 
 _ROWS = 64  # participants a worker gets at a time at most; a result's bits do not depend on it, nor on the next two
@@ -33,6 +34,7 @@ _SLOT_BYTES = 32 * 2**20  # updates of one such chunk, at most, or a single one
 _TASKS_AHEAD = 2  # chunks a worker has been given: one to train, and one not to wait for
 _SLOTS_A_WORKER = _TASKS_AHEAD + 1  # and one whose updates are being gathered
 _MAX_TRIES = 3  # of a chunk whose worker dies
+_DIED = "died"
 
 OnNote = Callable[[str], None]
 _Number = TypeVar("_Number", bound=np.generic)
@@ -63,6 +65,7 @@ class _Done:
 @dataclass
 class _Worker(Forked):
     tasks: list[_Task] = field(default_factory=list)  # given, not answered
+    at_work: AtWork | None = None  # on the first of these, None while there is none
 
 
 @dataclass
@@ -80,12 +83,13 @@ class WorkerProcesses:
 
     Workers are forked, so the data are shared with them and never sent. They also examine the updates they make:
     what travels over the pipes is a few numbers for each participant. Updates are added up here, in the order of the
-    jobs. A worker that dies is replaced, and its participants train again; ``on_note`` is told.
+    jobs. A worker that dies, is stopped or hangs is replaced, and its participants train again; ``on_note`` is told.
     """
 
     inner: InProcess
     workers: int
     on_note: OnNote = lambda text: None
+    patience: Patience = field(default_factory=Patience)
     _entered: bool = field(default=False, init=False)
     _fingerprint: Fingerprint | None = field(default=None, init=False)
     _shared: _Shared | None = field(default=None, init=False)
@@ -159,6 +163,7 @@ class WorkerProcesses:
         task = _Task(self._next_number, slot, jobs, len(training.models), training.mods)
         self._next_number += 1
         worker.tasks.append(task)
+        worker.at_work = worker.at_work or self.patience.begin()
         self._send(worker, task)
         return task
 
@@ -173,24 +178,40 @@ class WorkerProcesses:
             return
 
     def _wait(self) -> list[_Done]:
-        """Return what has been done since; replace workers that have died meanwhile."""
+        """Return what has been done since, if anything has; replace workers that have died or hang."""
         busy = [worker for worker in self._crew if worker.tasks]
-        ready = set(wait([worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]))
+        signs = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
+        ready = set(wait(signs, timeout=LOOK_S))
         found = []
         for worker in busy:
             try:
                 while worker.connection.poll():
-                    done = worker.connection.recv()
-                    worker.tasks = [task for task in worker.tasks if task.number != done.number]
-                    self._tries.pop(done.number, None)
-                    found.append(done)
+                    found.append(self._take(worker, worker.connection.recv()))
             except (EOFError, OSError):
                 ready.add(worker.process.sentinel)
             if worker.process.sentinel in ready and not worker.process.is_alive():
-                self._replace(worker)
+                self._replace(worker, _DIED)
+            elif (why := self._why_lost(worker)) is not None:
+                worker.process.kill()  # before another gets its tasks: both would write to the same memory
+                self._replace(worker, f"{why} and was killed")
         return found
 
-    def _replace(self, worker: _Worker) -> None:
+    def _take(self, worker: _Worker, done: _Done) -> _Done:
+        assert worker.at_work is not None  # noqa: S101 - it had something to do
+        self.patience.finish(worker.at_work, len(worker.tasks[0].jobs))
+        worker.tasks = [task for task in worker.tasks if task.number != done.number]
+        worker.at_work = self.patience.begin() if worker.tasks else None
+        self._tries.pop(done.number, None)
+        return done
+
+    def _why_lost(self, worker: _Worker) -> str | None:
+        if worker.at_work is None:
+            return None
+        self.patience.hear(worker.at_work, worker.beats())
+        return self.patience.why_lost(worker.at_work, len(worker.tasks[0].jobs))
+
+    def _replace(self, worker: _Worker, what: str) -> None:
+        """Put a new process in the place of one that ``what`` says of what became of it."""
         worker.process.join()
         how = worker.process.exitcode
         if worker.tasks:
@@ -198,14 +219,16 @@ class WorkerProcesses:
             self._tries[first] = self._tries.get(first, 0) + 1
             if self._tries[first] >= _MAX_TRIES:
                 # One that is killed from outside is most often killed for want of memory.
-                cause = "most often for want of memory" if how == -signal.SIGKILL else "by what the model's code does"
+                is_memory = what == _DIED and how == -signal.SIGKILL
+                cause = "most often for want of memory" if is_memory else "by what the model's code does"
                 raise WorkersLost(
-                    f"{_MAX_TRIES} worker processes died while training the same participants (the last with exit code "
-                    f"{how}), {cause}; run again with fewer workers (--set run.workers=1)"
+                    f"{_MAX_TRIES} worker processes {_DIED} while training the same participants (the last {what}, "
+                    f"exit code {how}), {cause}; run again with fewer workers (--set run.workers=1)"
                 )
-        self.on_note(f"a worker process died (exit code {how}); its participants train again in a new one")
+        self.on_note(f"a worker process {what} (exit code {how}); its participants train again in a new one")
         fresh = self._hire()
-        worker.process, worker.connection = fresh.process, fresh.connection
+        worker.process, worker.connection, worker.pulse = fresh.process, fresh.connection, fresh.pulse
+        worker.at_work = self.patience.begin()
         for task in worker.tasks:
             self._send(worker, task)
 
@@ -239,7 +262,7 @@ class WorkerProcesses:
         assert self._shared is not None  # noqa: S101 - _start has made both
         assert self._fingerprint is not None  # noqa: S101
         forked = fork(_work, self.inner, self._fingerprint, self._shared)
-        return _Worker(forked.process, forked.connection)
+        return _Worker(forked.process, forked.connection, forked.pulse)
 
     def _stop(self) -> None:
         end(self._crew)  # they hold nothing that anybody needs

@@ -103,7 +103,7 @@ class OwnerChanged:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Disturbance:
     """Something went wrong and was got over, such as a full disk or a damaged file."""
 
     time_s: float
@@ -201,7 +201,7 @@ Event = (
     | UpdateRejected
     | ClientBanned
     | OwnerChanged
-    | Trouble
+    | Disturbance
     | CohortEnded
     | Measured
     | CohortMembers

@@ -1,5 +1,7 @@
-"""Processes that are forked to work for this one, and end with it; a pipe leads to each."""
+"""Processes that are forked to work for this one, and end with it; a pipe leads to each, and a pulse comes back."""
 
+import itertools
+import mmap
 import multiprocessing
 import os
 import signal
@@ -12,7 +14,8 @@ from multiprocessing.context import ForkProcess
 
 from threadpoolctl import threadpool_limits
 
-_HEARTBEAT_S = 0.5  # how often a worker looks whether its parent still lives; our choice
+_HEARTBEAT_S = 0.5  # how often a worker says that it lives, and looks whether its parent still does; our choice
+_BEAT_BYTES = 8
 
 
 @dataclass
@@ -21,16 +24,22 @@ class Forked:
 
     process: ForkProcess
     connection: Connection
+    pulse: mmap.mmap  # of both
+
+    def beats(self) -> bytes:
+        """Return what changes as long as the worker is neither dead nor stopped."""
+        return self.pulse[:]
 
 
 def fork(work: Callable[..., None], *given: object) -> Forked:
     """Have a process of its own, with one thread, do ``work(connection, *given)``."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_begin, args=(os.getpid(), work, theirs, *given), daemon=True)
+    pulse = mmap.mmap(-1, _BEAT_BYTES)
+    process = context.Process(target=_begin, args=(os.getpid(), pulse, work, theirs, *given), daemon=True)
     process.start()
     theirs.close()
-    return Forked(process, ours)
+    return Forked(process, ours, pulse)
 
 
 def end(workers: Sequence[Forked]) -> None:
@@ -42,8 +51,8 @@ def end(workers: Sequence[Forked]) -> None:
         worker.connection.close()
 
 
-def _begin(parent: int, work: Callable[..., None], *given: object) -> None:
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+def _begin(parent: int, pulse: mmap.mmap, work: Callable[..., None], *given: object) -> None:
+    threading.Thread(target=_watch, args=(parent, pulse), daemon=True).start()
     # Ctrl-C is for the process that waits for the workers; one that died of it would be waited for in vain.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
@@ -51,8 +60,11 @@ def _begin(parent: int, work: Callable[..., None], *given: object) -> None:
     work(*given)
 
 
-def _watch(parent: int) -> None:
-    """End this process soon after its parent, whatever it is doing then: nobody waits for the result."""
-    while os.getppid() == parent:
+def _watch(parent: int, pulse: mmap.mmap) -> None:
+    """Say that this process lives, and end it soon after its parent, whatever it is doing then: nobody waits for it."""
+    for beat in itertools.count(1):
+        if os.getppid() != parent:
+            break
+        pulse[:] = beat.to_bytes(_BEAT_BYTES, "little")
         time.sleep(_HEARTBEAT_S)
     os._exit(1)

@@ -50,7 +50,7 @@ class Blobs:
         content = to_bytes(value)
         name = hashlib.sha256(content).hexdigest()
         path = self.path(name)
-        if not path.exists():
+        if not self._is_whole(name):  # one that was damaged since is written anew
             # Of whoever writes the same at the same time each has a file of its own, and renames it to the same.
             partial = path.with_name(f".auxo-{secrets.token_hex(8)}{_PARTIAL}")
             try:
@@ -62,6 +62,13 @@ class Blobs:
                 raise
         self._known = [*self._known[1 - _REMEMBERED :], (value, name)]
         return name
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            self.get(name)
+        except Damaged:
+            return False
+        return True
 
     def get(self, name: str) -> bytes:
         """Return the bytes of a blob.

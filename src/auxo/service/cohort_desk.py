@@ -17,7 +17,7 @@ from auxo.core.owners import Fenced
 from auxo.core.settings import NonNegativeFloat, PositiveFloat, PositiveInt, checked, setting
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import why as why_rejected
-from auxo.protocol.events import CohortEnded, EmptyRound, Event, Trouble
+from auxo.protocol.events import CohortEnded, Disturbance, EmptyRound, Event
 from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
 from auxo.runtime.round_events import RoundEnd, children_made, round_events
@@ -25,7 +25,7 @@ from auxo.runtime.server import GatheredRound, Server
 from auxo.runtime.server_record import ServerRecord
 from auxo.service.desks import Assigned, ComeAgain, NoFeedback, Pulse, Received, Refusal
 from auxo.service.problems import jittered
-from auxo.service.round_book import Asked, ClosedRound, OpenRound, Sessions, Waiting, digest_of
+from auxo.service.round_book import AskedClient, ClientSessions, ClosedRound, LiveRound, WaitingClient, digest_of
 from auxo.service.store import Store
 
 _REMEMBERED = 3  # closed rounds of which feedback can be had; our choice
@@ -87,9 +87,9 @@ class LiveCohort:
         self._begun, self._credited = held.begun, held.credited
         server.refresh(held.record, store)
         self._lock = threading.RLock()
-        self._waiting: dict[int, Waiting] = {}
-        self._sessions = Sessions(2 * settings.waiting)
-        self._round: OpenRound | None = None
+        self._waiting: dict[int, WaitingClient] = {}
+        self._sessions = ClientSessions(2 * settings.waiting)
+        self._round: LiveRound | None = None
         self._is_closing = False
         self._closed: list[ClosedRound] = []
         self._pending: list[_Pending] = []
@@ -123,18 +123,18 @@ class LiveCohort:
             asked = None if self._round is None else self._round.asked.get(number)
             if asked is not None and asked.answer is None and not self._is_closing:
                 if is_new:
-                    asked.before, asked.nonce = asked.nonce, Asked(asked.task).nonce
+                    asked.before, asked.nonce = asked.nonce, AskedClient(asked.task).nonce
                 return self._assigned(asked)
             waits = self._waiting.get(number)
             if waits is None and len(self._waiting) >= self._settings.waiting:
                 return ComeAgain(jittered(self._pause_s), "BUSY")
             now = self._clock()
-            self._waiting[number] = Waiting(check_in, now)
+            self._waiting[number] = WaitingClient(check_in, now)
             if self._first_waited_s is None:
                 self._first_waited_s = now
             return ComeAgain(jittered(self._pause_s), "BUSY")
 
-    def _assigned(self, asked: Asked) -> Assigned:
+    def _assigned(self, asked: AskedClient) -> Assigned:
         assert self._round is not None  # noqa: S101 - or nobody is asked
         left_s = max(0.0, self._round.closes_s - self._clock())
         return Assigned(asked.task, self._epoch, asked.nonce, left_s)
@@ -303,13 +303,13 @@ class LiveCohort:
             return
         names = dict.fromkeys(name for task in tasks for name in task.models)
         models = {name: self._model(name) for name in names}
-        asked = {client_number(task.client): Asked(task) for task in tasks}
+        asked = {client_number(task.client): AskedClient(task) for task in tasks}
         known = {client: one for client, one in asked.items() if client is not None}
         for client in known:
             self._waiting.pop(client, None)
         self._first_waited_s = now if self._waiting else None
         closes_s = now + self._settings.deadline_s
-        self._round = OpenRound(number, min(wanted, len(tasks)), now, closes_s, known, models)
+        self._round = LiveRound(number, min(wanted, len(tasks)), now, closes_s, known, models)
 
     def _model(self, name: CohortId) -> Float32Array:
         is_other = name != self._cohort and name in self._server.tree.leaves
@@ -328,7 +328,7 @@ class LiveCohort:
     def _banned(self) -> frozenset[int]:
         return frozenset(ban.client for ban in self._server.bans)
 
-    def _close(self, opened: OpenRound) -> None:
+    def _close(self, opened: LiveRound) -> None:
         """Close a round that is over, or abandon it."""
         results: Sequence[TaskResult | TaskFailure] = [
             one.answer for one in opened.asked.values() if one.answer is not None
@@ -354,7 +354,7 @@ class LiveCohort:
     def _now(self) -> float:
         return max(0.0, self._wall() - self._begun)
 
-    def _abandon(self, opened: OpenRound) -> None:
+    def _abandon(self, opened: LiveRound) -> None:
         """Give a round up to which too few have answered; the next one waits longer each time."""
         came, least = len(opened.results), self._least(opened.wanted)
         words = f"abandoned: {came} of {opened.wanted} wanted updates came in time, and at least {least} are needed"
@@ -375,9 +375,9 @@ class LiveCohort:
 
     def _tell(self, words: Sequence[str], number: int) -> None:
         if words:
-            self._keep_events([Trouble(self._now, self._cohort, number, one) for one in words])
+            self._keep_events([Disturbance(self._now, self._cohort, number, one) for one in words])
 
-    def _settle(self, opened: OpenRound | None) -> None:
+    def _settle(self, opened: LiveRound | None) -> None:
         """Commit the rounds that are over, ``opened`` the last of them, unless its participants have heard of it.
 
         Where there is no room the cohort goes on all the same, and tries again.
@@ -394,7 +394,7 @@ class LiveCohort:
                 events += self._events(one, children_made(before, self._server.tree))
             if "disk" in self._troubles:
                 words = f"committed again: {len(self._pending)} rounds had waited for room"
-                events.append(Trouble(self._now, self._cohort, self._pending[-1].end.round, words))
+                events.append(Disturbance(self._now, self._cohort, self._pending[-1].end.round, words))
             is_done = True
             return self._server.record, events
 
@@ -426,7 +426,7 @@ class LiveCohort:
         except ValueError as error:  # others have partitioned meanwhile, and there is no place for as many cohorts
             raise _NoPlaceError(str(error)) from error
 
-    def _drop_pending(self, opened: OpenRound | None, words: str) -> None:
+    def _drop_pending(self, opened: LiveRound | None, words: str) -> None:
         self._pending.clear()
         self._read()
         number = self._rounds + 1
@@ -444,7 +444,7 @@ class LiveCohort:
             found.append(CohortEnded(one.end.time_s, self._cohort, self._server.round(self._cohort)))
         return found
 
-    def _hand_out(self, opened: OpenRound, gathered: GatheredRound, feedback: Sequence[AffinityFeedback]) -> None:
+    def _hand_out(self, opened: LiveRound, gathered: GatheredRound, feedback: Sequence[AffinityFeedback]) -> None:
         told = {client_number(one.client): one for one in feedback}
         refused = {client_number(one.client): one.reason for one in gathered.rejections}
         with self._lock:
@@ -456,7 +456,7 @@ class LiveCohort:
             )
 
     def _shut(
-        self, opened: OpenRound, feedback: Mapping[int, AffinityFeedback], why: Mapping[int, str], otherwise: str
+        self, opened: LiveRound, feedback: Mapping[int, AffinityFeedback], why: Mapping[int, str], otherwise: str
     ) -> None:
         asked = opened.asked
         taken = {client: (one.nonce, one.digest) for client, one in asked.items() if one.answer is not None}

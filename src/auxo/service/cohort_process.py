@@ -10,7 +10,7 @@ from pathlib import Path
 from auxo.core.cohort_state import CohortState
 from auxo.core.owners import Fenced
 from auxo.core.types import ROOT, CohortId
-from auxo.protocol.events import Event, Trouble
+from auxo.protocol.events import Disturbance, Event
 from auxo.runtime.coordinator import child_of, start
 from auxo.runtime.server import Server
 from auxo.runtime.server_record import ServerRecord
@@ -19,7 +19,7 @@ from auxo.service.client_tokens import client_tokens
 from auxo.service.cohort_desk import LiveCohort
 from auxo.service.http_cohort import cohort_app
 from auxo.service.http_limits import HttpLimits
-from auxo.service.plan import Plan, plan_in
+from auxo.service.plan import ServicePlan, plan_in
 from auxo.service.process import listen, log_to_standard_error, run_process
 from auxo.service.pulses import COORDINATOR, Pulses
 from auxo.service.store import Held, Store
@@ -28,12 +28,12 @@ FENCED = 3
 """Exit code of a process that another has followed."""
 
 
-def main(directory: Path, cohort: CohortId, epoch: int) -> int:
+def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
     """Run a cohort until it is over; return the exit code."""
     log_to_standard_error(f"cohort {cohort}, epoch {epoch}:")
     plan = plan_in(directory)
     with plan.store() as store:
-        if not _is_mended(plan, store, cohort, epoch):
+        if not is_mended(plan, store, cohort, epoch):
             return FENCED
         server = plan.server()
         signing = SigningKeys(directory)
@@ -52,7 +52,7 @@ def main(directory: Path, cohort: CohortId, epoch: int) -> int:
 class _Turns:
     """What a cohort's process does again and again."""
 
-    def __init__(self, desk: LiveCohort, server: Server, plan: Plan, signing: SigningKeys) -> None:
+    def __init__(self, desk: LiveCohort, server: Server, plan: ServicePlan, signing: SigningKeys) -> None:
         self._desk, self._server, self._plan, self._signing = desk, server, plan, signing
         self._pulses = Pulses.of(plan.directory)
         self._leader = _Leader(self._pulses, plan.service.silent_s)
@@ -92,7 +92,7 @@ class _Leader:
         return now - self._seen_s < self._silent_s
 
 
-def _is_mended(plan: Plan, store: Store, cohort: CohortId, epoch: int) -> bool:
+def is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> bool:
     """Have a cohort in the store that can be gone on with, and say what was wrong; False: it is another's by now."""
     held = store.read((cohort,))
     if cohort not in held.owners:
@@ -100,7 +100,7 @@ def _is_mended(plan: Plan, store: Store, cohort: CohortId, epoch: int) -> bool:
     if not held.troubles:
         return True
     events = [
-        Trouble(max(0.0, time.time() - held.begun), cohort, held.owners[cohort].round, one) for one in held.troubles
+        Disturbance(max(0.0, time.time() - held.begun), cohort, held.owners[cohort].round, one) for one in held.troubles
     ]
     if cohort in held.lost:
         state, words = _reborn(plan, store, held, cohort)
@@ -118,7 +118,7 @@ def _is_mended(plan: Plan, store: Store, cohort: CohortId, epoch: int) -> bool:
     return True
 
 
-def _reborn(plan: Plan, store: Store, held: Held, cohort: CohortId) -> tuple[CohortState, str]:
+def _reborn(plan: ServicePlan, store: Store, held: Held, cohort: CohortId) -> tuple[CohortState, str]:
     """Return what a cohort begins with again of which nothing is left, and what that is."""
     number = held.owners[cohort].round
     parent = store.ancestor(cohort)
@@ -129,4 +129,4 @@ def _reborn(plan: Plan, store: Store, held: Held, cohort: CohortId) -> tuple[Coh
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), CohortId(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(run_cohort(Path(sys.argv[1]), CohortId(sys.argv[2]), int(sys.argv[3])))

@@ -21,11 +21,11 @@ from auxo.service.files_for_people import FilesForPeople
 from auxo.service.http_coordinator import coordinator_app
 from auxo.service.http_limits import HttpLimits
 from auxo.service.owners import LocalOwners, Started, Starter
-from auxo.service.plan import Plan, plan_in
+from auxo.service.plan import ServicePlan, plan_in
 from auxo.service.process import listen, log_to_standard_error, run_process
 from auxo.service.pulses import Pulses
 from auxo.service.store import Held, Owner, Store
-from auxo.service.supervision import Patience, Restarts, Watch
+from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 
 FOLLOWED = 4
 """Exit code of a coordinator that another has followed."""
@@ -35,7 +35,7 @@ _ADOPTED_S = 2.0  # in which one that is alive has given a sign of it; our choic
 _LOG = logging.getLogger("auxo.service")
 
 
-def main(directory: Path) -> int:
+def run_coordinator(directory: Path) -> int:
     """Run the coordinator until all cohorts are over; return the exit code.
 
     Raises:
@@ -58,7 +58,7 @@ def main(directory: Path) -> int:
         return run_process(app, listener, plan, desk.pulse, _Turns(desk, server, plan, store, cohorts))
 
 
-def _ports(plan: Plan, directory: Path) -> range:
+def _ports(plan: ServicePlan, directory: Path) -> range:
     """Return the port that clients know: that of the configuration, or the free one that was found before."""
     port, known = plan.service.port, directory / ADDRESS_FILE
     if port == 0 and known.exists():
@@ -71,7 +71,7 @@ class _Cohort:
     """An owner as its supervisor sees it."""
 
     process: Started | None
-    watch: Watch
+    watch: ProcessWatch
     is_adopted: bool = False
 
 
@@ -79,7 +79,7 @@ class _Cohort:
 class Supervisor:
     """Has an owner for every leaf that trains."""
 
-    plan: Plan
+    plan: ServicePlan
     store: Store
     epoch: int
     starter: Starter
@@ -94,7 +94,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         own = self.plan.service
-        self._patience = Patience(own.silent_s, own.stuck_s)
+        self._patience = WatchLimits(own.silent_s, own.stuck_s)
 
     @property
     def troubles(self) -> list[str]:
@@ -122,7 +122,7 @@ class Supervisor:
             known = self._cohorts.get(cohort)
             if known is None and owner.pid and cohort not in self._reasons:
                 adopted = self.starter.adopt(cohort, owner.epoch, owner.pid)
-                known = _Cohort(adopted, Watch(owner.epoch, now), is_adopted=True)
+                known = _Cohort(adopted, ProcessWatch(owner.epoch, now), is_adopted=True)
                 self._cohorts[cohort] = known
             if known is None:
                 if not self._start(owner, now):
@@ -161,14 +161,16 @@ class Supervisor:
             return False
         self.starts += 1
         self._restarts[owner.cohort] = restarts.after(now, self._patience)
-        self._cohorts[owner.cohort] = _Cohort(self.starter.start(owner.cohort, epoch), Watch(epoch, now))
+        self._cohorts[owner.cohort] = _Cohort(self.starter.start(owner.cohort, epoch), ProcessWatch(epoch, now))
         return True
 
 
 class _Turns:
     """What the coordinator's process does again and again."""
 
-    def __init__(self, desk: LiveCoordinator, server: Server, plan: Plan, store: Store, cohorts: Supervisor) -> None:
+    def __init__(
+        self, desk: LiveCoordinator, server: Server, plan: ServicePlan, store: Store, cohorts: Supervisor
+    ) -> None:
         self._desk, self._plan, self._store, self._cohorts = desk, plan, store, cohorts
         self._files = FilesForPeople(plan, store, server, cohorts.epoch)
         self._held = store.read(())
@@ -203,4 +205,4 @@ class _Turns:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(run_coordinator(Path(sys.argv[1])))

@@ -12,10 +12,10 @@ from auxo.runtime.client_numbers import client_number
 from auxo.runtime.server import Server
 from auxo.runtime.server_record import ServerRecord
 from auxo.runtime.signing_keys import SigningKeys
-from auxo.service.plan import Plan
+from auxo.service.plan import ServicePlan
 from auxo.service.store import Store
 
-EVENTS = "events.jsonl"
+_EVENTS = "events.jsonl"
 _EVERY_S = 1.0
 _LOG = logging.getLogger("auxo.service")
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("auxo.service")
 class FilesForPeople:
     """The files of one service."""
 
-    def __init__(self, plan: Plan, store: Store, server: Server, epoch: int) -> None:
+    def __init__(self, plan: ServicePlan, store: Store, server: Server, epoch: int) -> None:
         """Begin.
 
         Args:
@@ -57,7 +57,7 @@ class FilesForPeople:
         found = self._store.events(self._last)
         if not found:
             return
-        path, content = self._plan.directory / EVENTS, "".join(f"{line}\n" for _, line in found).encode()
+        path, content = self._plan.directory / _EVENTS, "".join(f"{line}\n" for _, line in found).encode()
         if self._last == 0:  # anew, so that every event is there once, whatever a crash has left
             write_whole(path, content)
         else:

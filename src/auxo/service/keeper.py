@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auxo.files.directory_lock import locked_directory
-from auxo.protocol.events import CohortEnded, Event, OwnerChanged, Partitioned, Trouble, from_json
+from auxo.protocol.events import CohortEnded, Disturbance, Event, OwnerChanged, Partitioned, from_json
 from auxo.service.client_tokens import client_tokens
 from auxo.service.coordinator_process import ADDRESS_FILE
 from auxo.service.owners import Adopted, LocalOwners, Started, adopt_coordinator, start_coordinator
-from auxo.service.plan import Plan, begin
+from auxo.service.plan import ServicePlan, begin
 from auxo.service.process import log_path
 from auxo.service.pulses import COORDINATOR, Pulses
-from auxo.service.supervision import Patience, Restarts, Watch
+from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 
 _TURN_S = 0.1
 _END_S = 10.0  # that processes have to end by themselves; our choice
@@ -28,10 +28,10 @@ Say = Callable[[str], None]
 class Keeper:
     """Keeps one service running; use as a context manager, which ends all its processes."""
 
-    plan: Plan
+    plan: ServicePlan
     say: Say
     _process: Started | None = None
-    _watch: Watch | None = None
+    _watch: ProcessWatch | None = None
     _restarts: Restarts = field(default_factory=Restarts)
     _why: str = ""
     _address: str = ""
@@ -51,7 +51,7 @@ class Keeper:
             begin(self.plan, time.time())
             client_tokens(directory)  # the key, before several processes would make one each
             own = self.plan.service
-            self._patience, self._pulses = Patience(own.silent_s, own.stuck_s), Pulses.of(directory)
+            self._patience, self._pulses = WatchLimits(own.silent_s, own.stuck_s), Pulses.of(directory)
             with self.plan.store() as store:
                 self._store = store
                 self._told = max((number for number, _ in store.events()), default=0)
@@ -97,7 +97,7 @@ class Keeper:
         # Coordinators count themselves; the pulse of the next one is the first that is larger.
         self._pulses.forget(COORDINATOR)
         self._process = start_coordinator(self.plan.directory)
-        self._watch = Watch(self._store.coordinator + 1, now)
+        self._watch = ProcessWatch(self._store.coordinator + 1, now)
         self._restarts = self._restarts.after(now, self._patience)
 
     def _tell(self) -> None:
@@ -158,7 +158,7 @@ def _in_words(event: Event) -> str | None:
             return f"cohort {event.cohort} has a process"
         case OwnerChanged():
             return f"cohort {event.cohort} is started again from round {event.round}: {event.reason}"
-        case Trouble():
+        case Disturbance():
             return f"cohort {event.cohort}, round {event.round}: {event.reason}" if event.cohort else event.reason
         case CohortEnded():
             return f"cohort {event.cohort} has trained its {event.round} rounds"

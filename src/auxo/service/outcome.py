@@ -1,10 +1,10 @@
 """What a service leaves when it is over: a model for each cohort, with the names of the initial one, and the tree."""
 
 from auxo.experiments.outcome_files import write_clients, write_models
-from auxo.service.plan import Plan
+from auxo.service.plan import ServicePlan
 
 
-def write_outcome(plan: Plan) -> None:
+def write_cohort_models(plan: ServicePlan) -> None:
     """Write the models of all cohorts, as they were last committed.
 
     Raises:

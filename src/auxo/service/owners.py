@@ -67,11 +67,11 @@ class Adopted:
 
     def why_ended(self) -> str | None:
         """Return that it has ended, if it has."""
-        return None if is_running(self.pid, self.words) else "it has ended"
+        return None if runs_with(self.pid, self.words) else "it has ended"
 
     def kill(self) -> None:
         """End it, if it is still what it was."""
-        if is_running(self.pid, self.words):
+        if runs_with(self.pid, self.words):
             os.kill(self.pid, signal.SIGKILL)
 
 
@@ -115,7 +115,7 @@ def _started(directory: Path, module: str, *arguments: str) -> OwnChild:
         )
 
 
-def is_running(pid: int, words: tuple[str, ...]) -> bool:
+def runs_with(pid: int, words: tuple[str, ...]) -> bool:
     """Return whether there is a process of this number whose command line has these words."""
     try:
         said = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -30,7 +30,7 @@ _CONFIG, _INITIAL = "config.toml", "initial.safetensors"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServicePlan:
     """A service's configuration and all that follows from it."""
 
     config: Config
@@ -85,7 +85,7 @@ class Plan:
         return Store(self.directory, self.rules.own_states)
 
 
-def plan_of(config: Config) -> Plan:
+def plan_of(config: Config) -> ServicePlan:
     """Return what a configuration asks for.
 
     Raises:
@@ -97,16 +97,16 @@ def plan_of(config: Config) -> Plan:
     return _planned(config, config.service.model, directory.resolve())
 
 
-def plan_in(directory: Path) -> Plan:
+def plan_in(directory: Path) -> ServicePlan:
     """Return what the service in a directory was begun with."""
     return _planned(load_config(directory / _CONFIG), directory / _INITIAL, directory)
 
 
-def _planned(config: Config, model: Path, directory: Path) -> Plan:
+def _planned(config: Config, model: Path, directory: Path) -> ServicePlan:
     names, layers, initial = _model_in(model)
     rules = replace(federation_rules(_algorithm(config), config, layers), overcommit=config.service.overcommit)
     _refuse_one_owner(rules, initial)
-    return Plan(config, rules, names, initial, directory)
+    return ServicePlan(config, rules, names, initial, directory)
 
 
 def _algorithm(config: Config) -> CohortAlgorithm:
@@ -148,7 +148,7 @@ def _model_in(path: Path) -> tuple[tuple[str, ...], tuple[Layer, ...], Float32Ar
     return names, tuple(Layer(one.shape or (1,)) for one in arrays), flat
 
 
-def begin(plan: Plan, now: float) -> None:
+def begin(plan: ServicePlan, now: float) -> None:
     """Have a service in its directory: a new one, or the one that is there.
 
     Raises:
@@ -164,7 +164,7 @@ def begin(plan: Plan, now: float) -> None:
         store.begin(plan.server().record, now)
 
 
-def _check_same(plan: Plan, store: Store) -> None:
+def _check_same(plan: ServicePlan, store: Store) -> None:
     changed = differences(store.read(()).record.made_with, made_with(plan.rules))
     _, _, initial = _model_in(plan.directory / _INITIAL)
     if not np.array_equal(initial, plan.initial):

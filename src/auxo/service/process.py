@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from auxo.service.desks import Pulse
 from auxo.service.http_limits import HttpLimits
 from auxo.service.http_server import collect_seldom, http_server
-from auxo.service.plan import Plan
+from auxo.service.plan import ServicePlan
 from auxo.service.pulses import BEAT_S, Pulses
 
 _TURN_S = 0.05  # between two turns; our choice: little beside what a client takes to answer
@@ -22,10 +22,12 @@ _BACKLOG = 2048
 Turn = Callable[[], int | None]
 """Does what is due; returns the process's exit code when there is nothing more to do."""
 
-FAILED = 1
+_FAILED = 1
 
 
-def run_process(app: ASGIApp, listener: socket.socket, plan: Plan, pulse: Callable[[], Pulse], turn: Turn) -> int:
+def run_process(
+    app: ASGIApp, listener: socket.socket, plan: ServicePlan, pulse: Callable[[], Pulse], turn: Turn
+) -> int:
     """Serve until a turn says that it is over, or a signal comes; return the exit code.
 
     Turns are in a thread of their own and beats among the requests: whoever watches sees whether either hangs.
@@ -44,7 +46,7 @@ def run_process(app: ASGIApp, listener: socket.socket, plan: Plan, pulse: Callab
                     break
         except Exception:
             logging.getLogger("auxo.service").exception("the process ends, and is started again from its last commit")
-            code.append(FAILED)
+            code.append(_FAILED)
         server.should_exit = True
 
     async def serve() -> None:

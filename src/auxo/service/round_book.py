@@ -14,7 +14,7 @@ _SESSIONS = 4  # earlier ones of a client that are known again; our choice
 
 
 @dataclass
-class Waiting:
+class WaitingClient:
     """A client that waits for a round."""
 
     check_in: CheckIn
@@ -22,7 +22,7 @@ class Waiting:
 
 
 @dataclass
-class Asked:
+class AskedClient:
     """A participant of a round."""
 
     task: Task
@@ -45,14 +45,14 @@ def digest_of(answer: TaskResult | TaskFailure) -> bytes:
 
 
 @dataclass
-class OpenRound:
+class LiveRound:
     """A round between its tasks and its closing."""
 
     number: int
     wanted: int  # answers that complete it
     opened_s: float
     closes_s: float  # at the latest
-    asked: dict[int, Asked]  # by the client's number
+    asked: dict[int, AskedClient]  # by the client's number
     models: Mapping[CohortId, Float32Array]  # as they were when it opened
 
     @property
@@ -79,7 +79,7 @@ class ClosedRound:
 
 
 @dataclass
-class Sessions:
+class ClientSessions:
     """Which process speaks for a client: the newest. Bounded: the oldest clients are forgotten first."""
 
     most: int

@@ -12,7 +12,7 @@ from auxo.service.pulses import Seen
 
 @dataclass(frozen=True)
 @checked
-class Patience:
+class WatchLimits:
     """How long a watcher waits; all of it our choice."""
 
     silent_s: PositiveFloat = setting(6.0, "Seconds without a beat after which a process is taken for dead.")
@@ -23,7 +23,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Watch:
+class ProcessWatch:
     """What a watcher knows of one process, by its own clock."""
 
     epoch: int
@@ -32,7 +32,7 @@ class Watch:
     beat_s: float = 0.0  # when it was last seen to beat
     progress_s: float = 0.0  # when it was last seen to make progress
 
-    def after(self, seen: Seen | None, now: float) -> "Watch":
+    def after(self, seen: Seen | None, now: float) -> "ProcessWatch":
         """Return what is known after another look; the pulse of another epoch is another process's."""
         if seen is None or seen.pulse.epoch != self.epoch:
             return self
@@ -48,7 +48,7 @@ class Watch:
             progress_s=now if progresses else self.progress_s,
         )
 
-    def why_dead(self, now: float, patience: Patience) -> str | None:
+    def why_dead(self, now: float, patience: WatchLimits) -> str | None:
         """Return why a process is taken for dead; None: it is alive, or may still be starting."""
         if self.seen is None:
             late = now - self.started_s >= patience.start_s
@@ -67,12 +67,12 @@ class Restarts:
     count: int = 0
     last_s: float = float("-inf")
 
-    def next_s(self, patience: Patience) -> float:
+    def next_s(self, patience: WatchLimits) -> float:
         """Return the moment before which it is not started."""
         pause_s = 0.0 if self.count == 0 else min(0.5 * 2.0 ** (self.count - 1), patience.longest_s)
         return self.last_s + pause_s
 
-    def after(self, now: float, patience: Patience) -> "Restarts":
+    def after(self, now: float, patience: WatchLimits) -> "Restarts":
         """Return what is known after one more start."""
         is_settled = now - self.last_s >= patience.settled_s
         return Restarts(0 if is_settled else self.count + 1, now)

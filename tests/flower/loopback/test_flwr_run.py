@@ -11,7 +11,7 @@ pytest.importorskip("ray")
 
 from loopback.processes import MarkedProcesses
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.quick, pytest.mark.processes, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 FARMS = "num-supernodes=8 client-resources-num-cpus=1 init-args-num-cpus=2"

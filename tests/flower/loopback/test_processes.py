@@ -24,7 +24,7 @@ from auxo.protocol.codec import CodecError
 from auxo.protocol.events import RoundClosed
 
 # One federation for all of them: they go to one worker, in this order.
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.quick, pytest.mark.processes, pytest.mark.timeout(900)]
 
 APP = Path(__file__).parents[3] / "examples" / "federation" / "app"
 NODES, STEP_S = 4, 240.0
@@ -72,6 +72,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     assert federation.running() == {}
 
 
+@pytest.mark.fault(22)
 def test_fault_22_garbage_at_the_superlinks_door_is_answered_and_nothing_dies(small: Small) -> None:
     host, port = small.federation.address.split(":")
     rng = stream(0, "garbage")
@@ -95,6 +96,7 @@ def test_without_the_federations_own_authority_nobody_is_trusted(small: Small) -
         urllib.request.urlopen(f"https://{host}:{port}/", timeout=10)
 
 
+@pytest.mark.fault(28)
 def test_fault_28_a_second_process_with_a_key_that_is_on_line_is_refused(small: Small) -> None:
     first = small.federation.nodes[0]
     twin = Node("twin", first.key, first.config)
@@ -105,6 +107,7 @@ def test_fault_28_a_second_process_with_a_key_that_is_on_line_is_refused(small: 
     small.wait_rounds(1)
 
 
+@pytest.mark.fault(32)
 def test_fault_32_a_node_that_restarts_with_a_damaged_record_explores_again_with_a_warning(small: Small) -> None:
     node = small.federation.nodes[1]
     state = small.state_of(node)
@@ -125,6 +128,7 @@ def test_fault_32_a_node_that_restarts_with_a_damaged_record_explores_again_with
     assert "is damaged; this client starts exploring again" in small.federation.log_of(node.name)
 
 
+@pytest.mark.fault(33)
 def test_fault_33_a_server_app_that_is_told_to_stop_goes_on_from_its_checkpoint(small: Small) -> None:
     before = small.round()
     small.federation.kill_server_app(signal.SIGTERM)
@@ -134,6 +138,7 @@ def test_fault_33_a_server_app_that_is_told_to_stop_goes_on_from_its_checkpoint(
     assert small.wait_rounds(1) > stopped >= before
 
 
+@pytest.mark.fault(31)
 def test_fault_31_a_superlink_that_is_killed_fails_the_run_which_goes_on_when_submitted_again(small: Small) -> None:
     before = small.round()
     small.federation.kill_link()
@@ -144,6 +149,7 @@ def test_fault_31_a_superlink_that_is_killed_fails_the_run_which_goes_on_when_su
     assert small.wait_rounds(1) > before
 
 
+@pytest.mark.fault(20)
 def test_fault_20_a_node_that_is_banned_is_refused_with_its_key_and_with_a_new_one(small: Small) -> None:
     node = small.federation.nodes[-1]
     small.federation.unregister(node)

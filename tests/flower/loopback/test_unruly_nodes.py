@@ -32,7 +32,7 @@ from auxo.flower.engine.nodes import SimulatedNodes, partitions
 from auxo.flower.engine.run_app import load_app
 from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.quick, pytest.mark.processes, pytest.mark.timeout(1200)]
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[2] / "examples" / "federation" / "app"
@@ -141,9 +141,13 @@ def refused(unruly: Unruly) -> Unruly:
 
 
 @pytest.mark.parametrize(
-    ("number", "place"), [(number, place) for number in ORDERS for place in range(len(ORDERS[number]))],
-    ids=[words for orders in ORDERS.values() for words, _ in orders],
-)  # fmt: skip
+    ("number", "place"),
+    [
+        pytest.param(number, place, id=words, marks=pytest.mark.fault(int(words[:2])))
+        for number, orders in ORDERS.items()
+        for place, (words, _) in enumerate(orders)
+    ],
+)
 def test_what_a_node_must_not_do_is_refused_with_its_reason(refused: Unruly, number: int, place: int) -> None:
     words, reasons = ORDERS[number][place]
     node, when = refused.nodes[number], place + 2
@@ -157,6 +161,7 @@ def test_what_a_node_must_not_do_is_refused_with_its_reason(refused: Unruly, num
     assert {event.client for event in said} <= bad
 
 
+@pytest.mark.fault(11, 12, 13, 14, 15, 16)
 def test_what_was_refused_has_left_no_trace_in_the_model(refused: Unruly) -> None:
     """The same nodes fail openly, in the same rounds, in this process: the model is the same."""
     example = load_app(EXAMPLE).client_app
@@ -191,6 +196,7 @@ def run_here(app: ClientAppCallable, directory: Path | None = None) -> ArrayReco
         return strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=ROUNDS).arrays
 
 
+@pytest.mark.fault(15, 16, 26)
 def test_faults_15_16_26_replies_that_come_again_in_another_name_or_late_are_not_waited_for_without_end(
     unruly: Unruly,
 ) -> None:
@@ -230,6 +236,7 @@ def _has_moved(unruly: Unruly, node: Node, before: int) -> bool:
     return bool(partitions_in(unruly.directory)) or participations_in(unruly.state_of(node)) > before
 
 
+@pytest.mark.fault(18)
 def test_fault_18_a_request_for_what_does_not_exist_is_no_preference(parted: Unruly) -> None:
     node = parted.nodes[FIVE]
     before, cohort = participations_in(parted.state_of(node)), cohort_in(parted.state_of(node))
@@ -243,6 +250,7 @@ def test_fault_18_a_request_for_what_does_not_exist_is_no_preference(parted: Unr
     assert len(partitions_in(parted.directory)) == 1
 
 
+@pytest.mark.fault(19)
 def test_fault_19_a_record_from_before_the_partition_leads_to_the_right_cohort(parted: Unruly) -> None:
     node = parted.nodes[3]
     state, cohort = parted.state_of(node), cohort_in(parted.state_of(node))
@@ -257,6 +265,7 @@ def test_fault_19_a_record_from_before_the_partition_leads_to_the_right_cohort(p
     assert participations_in(state) > before
 
 
+@pytest.mark.fault(25)
 def test_fault_25_a_cohort_whose_nodes_vanish_waits_and_the_other_goes_on(parted: Unruly) -> None:
     gone_cohort = cohort_in(parted.state_of(parted.nodes[0]))
     gone = [node for node in parted.nodes if cohort_in(parted.state_of(node)) == gone_cohort]

@@ -16,6 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from auxo.flower.engine.nodes import RUN_ID, SimulatedNodes, error_reply
 from auxo.flower.engine.wire import Done, Receiver, Sender, packed, reply_from_bytes, reply_to_bytes, unpacked
 from auxo.runtime.forked import Forked, end, fork
+from auxo.runtime.patience import AtWork, Patience
 
 _SHORTEST_S, _LONGEST_S = 0.005, 0.05  # of work that goes to a worker at once; this and the next are our choice
 _FLUSH_S = 0.02  # that a reply waits for others to travel with
@@ -25,18 +26,20 @@ _FLUSH_S = 0.02  # that a reply waits for others to travel with
 class _Worker(Forked):
     sender: Sender = field(default_factory=Sender)
     given: dict[str, Message] = field(default_factory=dict)  # by id of the message, in order, not answered yet
+    at_work: AtWork | None = None  # on the first of these, None while there is none
 
 
 @dataclass
 class Crew:
     """Forked workers. A node whose app has stored something stays with the worker that has it.
 
-    A worker that dies is replaced. The first message that it has not answered is answered with an error, the others are
-    given out again; its nodes start with an empty state, as SuperNodes do that are started again.
+    A worker that dies, is stopped or hangs is replaced. The first message that it has not answered is answered with an
+    error, the others are given out again; its nodes start with an empty state, as SuperNodes do that are started again.
     """
 
     nodes: SimulatedNodes
     workers: int
+    patience: Patience = field(default_factory=Patience)
     _crew: list[_Worker] = field(default_factory=list, init=False)
     _home: dict[int, _Worker] = field(default_factory=dict, init=False)  # of nodes with a state
     _waiting: deque[Message] = field(default_factory=deque, init=False)
@@ -64,6 +67,8 @@ class Crew:
         for ready in wait(list(connections), timeout_s):
             assert isinstance(ready, Connection)  # noqa: S101 - nothing else was waited for
             found += self._read(connections[ready])
+        for worker in list(self._crew):
+            found += self._lost(worker)
         self._hand_out()
         return found
 
@@ -80,12 +85,26 @@ class Crew:
                         self._home[node] = worker
                     self._takes_s += 0.1 * (done.took_s - self._takes_s)
                     found.append(done.reply)
+                    if worker.at_work is not None:
+                        self.patience.finish(worker.at_work, 1)
+                    worker.at_work = self.patience.begin() if worker.given else None
         except (EOFError, OSError):
-            found += self._replace(worker)
+            found += self._replace(worker, "died")
         return found
 
-    def _replace(self, worker: _Worker) -> list[Message]:
-        """Put a new worker in the place of a dead one, and return what is to be said in its name."""
+    def _lost(self, worker: _Worker) -> list[Message]:
+        """Replace a worker that is taken for lost, and return what is to be said in its name."""
+        if worker.at_work is None:
+            return []
+        self.patience.hear(worker.at_work, worker.beats())
+        why = self.patience.why_lost(worker.at_work, 1)
+        if why is None:
+            return []
+        worker.process.kill()
+        return self._replace(worker, why)
+
+    def _replace(self, worker: _Worker, what: str) -> list[Message]:
+        """Put a new worker in the place of a lost one, and return what is to be said in its name."""
         worker.process.join()
         worker.connection.close()
         self._crew[next(place for place, other in enumerate(self._crew) if other is worker)] = self._hire()
@@ -93,7 +112,7 @@ class Crew:
         unanswered = list(worker.given.values())
         self._busy -= {message.metadata.dst_node_id for message in unanswered}
         self._waiting.extendleft(reversed(unanswered[1:]))
-        reason = f"the worker process of this node died (exit code {worker.process.exitcode})"
+        reason = f"the worker process of this node {what} (exit code {worker.process.exitcode})"
         return [error_reply(message, ErrorCode.CLIENT_APP_CRASHED, reason) for message in unanswered[:1]]
 
     def _hand_out(self) -> None:
@@ -134,6 +153,7 @@ class Crew:
         frames = []
         for message in messages:
             worker.given[message.metadata.message_id] = message
+            worker.at_work = worker.at_work or self.patience.begin()
             frames += worker.sender.frames(message)
         try:
             worker.connection.send_bytes(packed(frames))
@@ -142,7 +162,7 @@ class Crew:
 
     def _hire(self) -> _Worker:
         forked = fork(_work, self.nodes)
-        return _Worker(forked.process, forked.connection)
+        return _Worker(forked.process, forked.connection, forked.pulse)
 
 
 def _work(connection: Connection, nodes: SimulatedNodes) -> None:

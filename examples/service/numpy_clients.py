@@ -1,7 +1,6 @@
 """Clients of the example: logistic regression in plain numpy; half of them label the same inputs the other way."""
 
 import threading
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,6 +75,3 @@ class Clients:
         """Mean accuracy of one model on the clients of a group."""
         mine = slice(group, None, 2)
         return float(((self.x[mine] @ weights > 0) == self.y[mine]).mean())
-
-
-warnings.simplefilter("error")

@@ -1,7 +1,7 @@
 """A live service on this machine's loopback: it finds cohorts among clients of plain numpy, and survives what happens.
 
-    python examples/service/run.py
-    python examples/service/run.py --clients 24 --keep build/service
+    python examples/service/run_service.py
+    python examples/service/run_service.py --clients 24 --keep build/service
 
 It starts `auxo serve`, has clients train until they are partitioned into cohorts, kills a cohort's process, then the
 coordinator's, then both, and waits until all cohorts have trained their rounds. It ends with `service: ok`, or says
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-from clients import FEATURES, Clients
+from numpy_clients import FEATURES, Clients
 
 from auxo.core.types import CohortId
 from auxo.protocol.event_log import read_events
@@ -65,7 +65,8 @@ class Scenario:
     def run(self) -> None:
         """Do all of it."""
         options = ["--set", f"service.directory={self.directory}"]
-        self.server = subprocess.Popen([sys.executable, "-m", "auxo", "serve", str(self.config), *options])
+        command = [sys.executable, "-m", "auxo", "serve", str(self.config), *options]
+        self.server = subprocess.Popen(command)  # noqa: S603 - ourselves
         try:
             self._run()
         finally:
