@@ -36,6 +36,7 @@ class Work:
 
 
 _AT_A_TIME = 200  # connections that are opened at once
+_PAUSES_S = (0.2, 0.4, 0.8, 1.6)  # after which a request is made again whose connection was lost
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Trainee:
         self._work = work
         self._ways: dict[tuple[str, int], tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self.carried = 0  # bytes of requests and answers, headers included
+        self.lost = 0  # connections
 
     async def take_part(self) -> str:
         """Take part once; return the word for what came of it."""
@@ -168,6 +170,17 @@ class Trainee:
             await asyncio.sleep(json.loads(said)["after_s"])
 
     async def _ask(self, place: tuple[str, int], method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Return status and body; a request whose connection is lost is made again, as `auxo.connect` does."""
+        for pause_s in _PAUSES_S:
+            try:
+                return await self._ask_once(place, method, path, body)
+            except (OSError, asyncio.IncompleteReadError):
+                self._ways.pop(place, None)
+                self.lost += 1
+                await asyncio.sleep(pause_s)
+        return await self._ask_once(place, method, path, body)
+
+    async def _ask_once(self, place: tuple[str, int], method: str, path: str, body: bytes) -> tuple[int, bytes]:
         reader, writer = await self._way(place)
         request = (
             f"{method} {path} HTTP/1.1\r\nhost: service\r\nauthorization: Bearer {self._token}\r\n"

@@ -221,6 +221,7 @@ async def _train(service: Service, names: Sequence[int], seconds: float) -> dict
         "outcomes": dict(outcomes),
         "median_visit_s": statistics.median(takes) if takes else 0.0,
         "carried_mb": sum(one.carried for one in trainees) / 1e6,
+        "lost_connections": sum(one.lost for one in trainees),
         "still_waiting": len(waiting),
         "clients_mb": _peak_mb(os.getpid()),
     }
