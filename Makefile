@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use and again when its inputs change.
-# Options: PYTHON=<interpreter to make .venv with>, ARGS=<more arguments for what runs>
+# Options: PYTHON=<interpreter to make .venv with>, ARGS=<more arguments for what runs>, MINUTES=<of make soak>
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(IS_NEW_ENOUGH)' 2>/d
 SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py docs/*.py examples/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults federation service bench format clean
+.PHONY: help demo test check faults soak federation service bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: $(READY) ## Run all tests and doctests, the slow ones too
 
 faults: $(READY) ## Show what comes of each fault, against real processes; ARGS=--quick for some of it
 	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py $(ARGS)
+
+soak: $(READY) ## Kill a random process of a run every few seconds for MINUTES=10, and see it complete; ARGS=--ray on Ray
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),10) $(ARGS)
 
 federation: $(READY) ## Bring up a Flower federation on loopback, find its cohorts, kill and resume, take it down
 	$(BIN)/python examples/federation/run.py $(ARGS)

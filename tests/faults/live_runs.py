@@ -18,6 +18,35 @@ from auxo.experiments.run_directory import RunDirectory
 from auxo.protocol.events import Partitioned, RoundClosed, UpdateRejected
 
 ROOT = Path(__file__).parents[2]
+# A process started in the background may have been told to ignore SIGINT, and its children with it.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from auxo.cli import main; main()"
+# Two groups that name the classes differently are found within a few rounds.
+STUDY = """
+methods = ["auxo"]
+
+[population]
+source = "synthetic"
+clients = 200
+groups = 2
+heterogeneity = "concept"
+features = 16
+classes = 3
+samples = [20, 30]
+test_samples = 10
+
+[training]
+rounds = {rounds}
+participants = 60
+learning_rate = 0.1
+batch_size = 10
+
+[auxo.clustering]
+pool_rounds = 2
+
+[run]
+workers = 2
+checkpoint_every = "5r"
+"""
 PATIENCE_S = 240.0  # for anything that must happen; machines differ
 # What stands in the command line of a process that is nobody's but ours; the rest are the driver and its forks.
 ROLES = {
@@ -92,7 +121,7 @@ def live_run(command: Sequence[str], directory: Path) -> Iterator[LiveRun]:
     """Run `auxo` with a command that writes into the directory; in the end nothing of it is left."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "auxo", *command],
+        [sys.executable, "-c", START, *command],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -1,42 +1,26 @@
 """Runs on Ray whose processes are killed or stopped: each goes on to the bits of one that was left alone."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ray.cluster_utils import Cluster
 
-from tests.faults.live_runs import PATIENCE_S, LiveRun, check_invariants, live_run, models_of
+from auxo.commands.command_group import BAD_INPUT
+from tests.faults.live_runs import PATIENCE_S, ROOT, STUDY, LiveRun, check_invariants, live_run, models_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+    # What Ray itself leaves behind when it starts and ends.
+    pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
 
-STUDY = """
-methods = ["auxo"]
-
-[population]
-source = "synthetic"
-clients = 200
-groups = 2
-heterogeneity = "concept"
-features = 16
-classes = 3
-samples = [20, 30]
-test_samples = 10
-
-[training]
-rounds = {rounds}
-participants = 60
-learning_rate = 0.1
-batch_size = 10
-
-[auxo.clustering]
-pool_rounds = 2
-
-[run]
-workers = 2
-checkpoint_every = "5r"
-"""
 ROUNDS = 150
 
 
@@ -101,3 +85,67 @@ def test_a_run_whose_driver_is_killed_goes_on_by_resuming_it(on_ray: LiveRun, un
     assert code == 0, said
     assert models_of(on_ray.directory) == undisturbed
     check_invariants(on_ray.directory)
+
+
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Start a head node and another, with a CPU each, on this machine."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+        del cluster
+        gc.collect()  # so that nothing that Ray leaves behind shows in other tests
+
+
+@pytest.fixture
+def on_nodes(study: Path, tmp_path: Path, two_nodes: Cluster) -> Iterator[LiveRun]:
+    where = ["--engine", "ray", "--ray-address", two_nodes.address]
+    with live_run(["run", str(study), *where, "--out", str(tmp_path / "run")], tmp_path / "run") as run:
+        run.wait_rounds(3)
+        yield run
+
+
+@pytest.mark.fault(1, 5, where="ray")
+def test_a_run_goes_on_without_a_node_that_is_lost(
+    on_nodes: LiveRun, two_nodes: Cluster, undisturbed: dict[str, bytes]
+) -> None:
+    (other,) = two_nodes.worker_nodes
+    two_nodes.remove_node(other, allow_graceful=False)
+    code, said = on_nodes.finish()
+    assert code == 0, said
+    assert "was lost" in said
+    assert models_of(on_nodes.directory) == undisturbed
+    check_invariants(on_nodes.directory)
+
+
+@pytest.mark.fault(3, where="ray")
+def test_a_run_whose_cluster_is_lost_says_so_and_goes_on_elsewhere(
+    on_nodes: LiveRun, two_nodes: Cluster, undisturbed: dict[str, bytes]
+) -> None:
+    on_nodes.wait_rounds(10)
+    two_nodes.head_node.kill_gcs_server()
+    code, said = on_nodes.finish()
+    assert code == BAD_INPUT, said
+    assert "auxo: the Ray cluster is lost: its gcs_server does not answer any more" in said
+    with live_run(["resume", str(on_nodes.directory), "--engine", "local"], on_nodes.directory) as again:
+        code, said = again.finish()
+    assert code == 0, said
+    assert models_of(on_nodes.directory) == undisturbed
+
+
+@pytest.mark.fault(33, where="ray")
+@pytest.mark.parametrize("part", ["gcs_server", "raylet", "trainer"])
+def test_ctrl_c_while_ray_starts_ends_it_with_130_and_leaves_nothing(study: Path, tmp_path: Path, part: str) -> None:
+    with live_run(["run", str(study), "--engine", "ray", "--out", str(tmp_path / "run")], tmp_path / "run") as run:
+        run.wait(part, lambda: bool(run.parts(part)))
+        os.killpg(run.process.pid, signal.SIGINT)  # to all of them, as a terminal does
+        code, said = run.finish()
+    assert code == 130, said
+    assert said == "auxo: interrupted; nothing of it had been done yet, and nothing is left\n"
+    assert not (tmp_path / "run").exists()

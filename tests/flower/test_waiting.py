@@ -99,3 +99,29 @@ def test_a_grid_over_a_network_is_looked_at_less_often_than_by_flower_and_rounds
     result, _, _ = federation(rounds=4, grid=grid, base=partial(FedAvg, fraction_evaluate=0.0), timeout=600.0)
     assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4]
     assert (grid.pulled, clock.now_s) == (looks, ends_s)
+
+
+class SlowGrid(FarGrid):
+    """One node answers its last message so many seconds after the others."""
+
+    def __init__(self, clock: Clock, late_s: float) -> None:
+        super().__init__(clock, [1.0])
+        self.late_s = late_s
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        is_late = self.clock.now_s < self.until_s + self.late_s
+        return super().pull_messages([name for name in message_ids if not (is_late and name == str(NODES))])
+
+
+@pytest.mark.parametrize(("late_s", "ends_s"), [(12.0, 15.0), (500.0, 30.0)])
+def test_a_run_does_not_end_while_a_node_is_at_work_on_it_but_waits_for_none_without_end(
+    late_s: float, ends_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    for module in ("cohort_run", "post"):
+        monkeypatch.setattr(f"auxo.flower.{module}.time", clock)
+    grid = SlowGrid(clock, late_s)
+    result, _, _ = federation(rounds=1, grid=grid, base=partial(FedAvg, fraction_evaluate=0.0), timeout=8.0)
+    assert sorted(result.train_metrics_clientapp) == [1]
+    assert bool(grid.waiting) is (late_s > 400)
+    assert clock.now_s <= ends_s

@@ -24,6 +24,7 @@ from auxo.flower.train_round import GridRounds, NotOpened
 from auxo.flower.waiting import Waiting
 
 _FAR_NAP_S = 3.0  # between looks over a network, as Flower's own strategies look
+_LAST_S = 20.0  # that nodes which are still at work may take to answer when all rounds are over; our choice
 _PATIENCE = 0.5  # of the time that the last exchange took, until the first look for replies; our choice
 
 
@@ -83,6 +84,7 @@ class CohortRun:
             if self._is_time_to_look():
                 self._collect()
             self._close_what_is_over()
+        self._let_nodes_finish()
         if self.limits.rounds > 0 and not (self.state.has_trained or self.stopping.is_told):
             raise RunFailed(f"nothing was trained: {'; '.join(self._given_up) or 'the log says why'}")
         for cohort in server.tree.leaves:
@@ -98,6 +100,19 @@ class CohortRun:
         if self.stopping.is_told and (self.stopping.is_over or not self._exchanges):
             return True
         return not self._exchanges and all(self._is_done(cohort) for cohort in self.state.server.cohorts)
+
+    def _let_nodes_finish(self) -> None:
+        """Wait a moment for nodes that were too late for their round.
+
+        When a run ends while a SuperNode takes a message of it, the message's ClientApp waits for the rest of it in
+        vain, in Flower 1.41 for up to two hours, before any code of an app is loaded. What is sent should be answered.
+        """
+        until_s = time.monotonic() + min(_LAST_S, self.limits.timeout_s)
+        while self.limits.is_far and not self.stopping.is_told and time.monotonic() < until_s:
+            if self.post.busy.isdisjoint(self.post.grid.get_node_ids()):
+                return
+            time.sleep(self.limits.nap_s)
+            self._collect()
 
     def _is_done(self, cohort: CohortId) -> bool:
         return cohort in self.state.ended or self.state.server.round(cohort) >= self.limits.rounds
