@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ class BrokenWay:
         self.loses_after = b""  # the answer to the next request with these bytes in it is lost
         self.breaks_off_after = 0  # bytes on their way back, once
         self.passed_back = 0  # bytes
+        self.bytes_a_second = 0  # on their way there; 0: as fast as can be
         self.came = 0  # connections
         self._start(self._accept)
 
@@ -57,6 +59,8 @@ class BrokenWay:
                 if 0 < self.breaks_off_after <= self.passed_back:
                     self.breaks_off_after = 0
                     break
+                if asks and self.bytes_a_second:
+                    time.sleep(len(data) / self.bytes_a_second)
                 other.sendall(data)
         for end in (one, other):
             with contextlib.suppress(OSError):

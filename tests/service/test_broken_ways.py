@@ -22,10 +22,10 @@ BIG = 1_500_000  # parameters: more than a piece
 
 
 @contextmanager
-def behind_broken_ways(desks: OneProcess) -> Iterator[tuple[BrokenWay, BrokenWay]]:
+def behind_broken_ways(desks: OneProcess, limits: HttpLimits | None = None) -> Iterator[tuple[BrokenWay, BrokenWay]]:
     """Serve both desks, each at the end of a way that can break."""
     with ExitStack() as held:
-        coordinator = held.enter_context(broken_way(held.enter_context(one_process(desks, HttpLimits()))))
+        coordinator = held.enter_context(broken_way(held.enter_context(one_process(desks, limits))))
         cohort = held.enter_context(broken_way(desks.cohort_address))
         desks.cohort_address = cohort.address
         yield coordinator, cohort
@@ -83,6 +83,17 @@ def test_a_download_that_breaks_off_goes_on_where_it_was() -> None:
         assert take_part(coordinator, lambda: None) == Participation(ROOT, 1, counted=True)
         assert cohort.breaks_off_after == 0
         assert cohort.passed_back < 1.5 * 4 * BIG  # and not the whole model again
+
+
+def test_over_a_slow_way_an_answer_goes_in_smaller_pieces() -> None:
+    desks = OneProcess(small_server(BIG, participants=1), participants=1)
+    with behind_broken_ways(desks, HttpLimits(body_s=0.3)) as (coordinator, cohort):
+
+        def slow_down() -> None:
+            cohort.bytes_a_second = 6_000_000  # 4 MiB, which a client begins with, take twice as long as is allowed
+
+        assert take_part(coordinator, slow_down) == Participation(ROOT, 1, counted=True)
+        assert desks.counted == 1
 
 
 @pytest.mark.fault(30)

@@ -22,6 +22,7 @@ T = TypeVar("T")
 Query = Mapping[str, str | int]
 
 _PIECE_BYTES = 4 * 1024**2  # of an answer; our choice: less than a service takes, and little to be lost
+_LEAST_PIECE_BYTES = 64 * 1024
 _NOT_NOW = frozenset({408, 429, 500, 502, 503, 504})
 _read_problem = json_reader(Problem)
 
@@ -126,21 +127,33 @@ class Link:
         return bytes(content)
 
     def put(self, url: str, content: bytes, query: Query, within_s: float) -> httpx.Response:
-        """Send a file in pieces, and return the answer to the last; it goes on where it was."""
+        """Send a file in pieces, smaller ones if need be, and return the answer to the last; it goes on where it was.
+
+        Raises:
+            ServiceAway: nothing has arrived for that long.
+        """
         whole: Query = {**query, "total": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        offset = 0
+        offset, size = 0, _PIECE_BYTES
 
         def once() -> httpx.Response:
-            piece = content[offset : offset + _PIECE_BYTES]
-            return self._http.put(url, content=piece, params={**whole, "offset": offset})
+            nonlocal size
+            sent, size = size, max(_LEAST_PIECE_BYTES, size // 4)  # unless it arrives: the way may be slow
+            answer = self._http.put(url, content=content[offset : offset + sent], params={**whole, "offset": offset})
+            size = size if answer.status_code == 408 else sent
+            return answer
 
+        end_s = time.monotonic() + within_s
         while True:
             answer = self._until_answered(url, once, within_s)
             if answer.status_code == 409 and problem_of(answer).code == "WRONG_OFFSET":
                 answer = self.get(url, {}, within_s)  # a piece has come twice, or the process is another
             if answer.status_code != 202 and not (answer.status_code == 200 and "received" in answer.json()):
                 return answer
-            offset = int(answer.json()["received"])
+            before, offset = offset, int(answer.json()["received"])
+            if offset > before:
+                end_s = time.monotonic() + within_s
+            elif time.monotonic() > end_s:
+                raise ServiceAway(f"{url}: expected that pieces arrive, got none for {within_s:g} s; try again later")
 
     def _until_answered(self, url: str, once: Callable[[], httpx.Response], within_s: float) -> httpx.Response:
         last = "nothing"
