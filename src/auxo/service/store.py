@@ -247,6 +247,11 @@ class Store:
             raise KeyError(f"{leaf}: no version of its model can be used")
         return found.server.weights
 
+    def last(self, cohort: CohortId) -> CohortState | None:
+        """Return the last state of a cohort that is a leaf, or was one; None: no version of it can be used."""
+        with self._lock, self._told():
+            return self._version(cohort, set(), [])
+
     def ancestor(self, cohort: CohortId) -> CohortState | None:
         """Return the last state of the nearest ancestor of a cohort that can be used; None: there is none."""
         with self._lock, self._told():
