@@ -37,7 +37,7 @@ def plan(tmp_path: Path) -> ServicePlan:
 
 def _damage(store: Store, cohort: CohortId, count: int = 9) -> list[str]:
     statement = "SELECT blob FROM version WHERE cohort = ? ORDER BY number DESC"
-    names = [name for (name,) in store._connection.execute(statement, (cohort,))][:count]
+    names = [name for (name,) in store._database.connection.execute(statement, (cohort,))][:count]
     for name in names:
         store._blobs.path(name).write_bytes(b"half of it")
     store._read.clear()
