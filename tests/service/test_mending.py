@@ -118,6 +118,7 @@ def test_methods_whose_cohorts_go_by_themselves_are_served(method: str, tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
+        ('[run]\nengine = "ray"', 'run.engine: expected "local"'),
         ('key = "a.pem"', "expected both for TLS"),
         ('client_ca = "a.pem"', "expected TLS"),
         ("cohort_ports = [9, 8]", r"expected \[first, last\]"),
