@@ -15,6 +15,7 @@
     python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
     python benchmarks/bench_tables.py benchmarks/results/guarding.json docs/security.md
     python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md
+    python benchmarks/bench_tables.py benchmarks/results/service.json docs/service.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
 """
@@ -535,6 +536,55 @@ def _grouped(records: Records, *keys: str) -> dict[tuple[Any, ...], Records]:
     return {name: [record for record in records if tuple(record[key] for key in keys) == name] for name in names}
 
 
+def service_check_ins(records: Records) -> str:
+    """Return a row for plain connections and one for TLS: how long clients wait that all check in at a time."""
+    heading = ["", "clients", "answered", "half within", "99 % within", "all within", "processor", "memory", "load"]
+    rows = []
+    for record in records:
+        bursts = record["bursts"]
+        answered = sum(count for burst in bursts for status, count in burst["statuses"].items() if status != "0")
+        rows.append(
+            [
+                "TLS" if record["tls"] else "plain",
+                f"{record['clients']:,}, {len(bursts)} times",
+                f"{answered / (record['clients'] * len(bursts)):.0%}",
+                *(
+                    _with_range([one[name] for one in bursts], ".1f", " s")
+                    for name in ("p50_s", "p99_s", "max_s", "cpu_s")
+                ),
+                f"{record['coordinator_mb']:.0f} MB",
+                f"{record['load']:.0f}",
+            ]
+        )
+    return _table(heading, rows)
+
+
+def service_training(records: Records) -> str:
+    """Return what clients and the service have done in some minutes."""
+    heading = ["clients", "participants", "minutes", "rounds a minute", "counted a minute", "late", "carried", "errors"]
+    rows = [
+        [
+            f"{one['clients']:,}",
+            str(one["participants"]),
+            f"{one['minutes']:.1f}",
+            f"{one['rounds_a_minute']:.1f}",
+            f"{one['visits_a_minute']:,.0f}",
+            f"{_late(one['outcomes']):.0%}",
+            f"{one['carried_mb'] / one['minutes']:.1f} MB a minute",
+            str(one["errors"]),
+            f"{one['coordinator_mb']:.0f} and {one['largest_cohort_mb']:.0f} MB",
+            f"{one['load']:.0f}",
+        ]
+        for one in records
+    ]
+    return _table([*heading, "memory of coordinator and largest cohort", "load"], rows)
+
+
+def _late(outcomes: Mapping[str, int]) -> float:
+    late = outcomes.get("LATE", 0) + outcomes.get("STALE_ROUND", 0)
+    return late / (late + outcomes.get("counted", 0))
+
+
 TABLES: dict[str, Callable[[Records], str]] = {
     "methods": methods,
     "lifted": lifted,
@@ -556,6 +606,8 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "privacy": privacy,
     "privacytime": privacy_time,
     "guarding": guarding,
+    "service_check_ins": service_check_ins,
+    "service_training": service_training,
     **RESILIENCE,
 }
 

@@ -7,8 +7,8 @@
 
 The service is `auxo serve` as anybody starts it, on this machine's loopback. Of check-ins every client has a connection
 of its own, which is kept; all speak at the same moment, and each is timed until its own answer has come. Clients that
-train are `auxo.connect` in a thread each, in a process of their own, with a model of logistic regression: so that what
-is measured is the service, and not their training. What is in the file of figures and not measured now stays.
+train speak as `auxo.connect` does, on one event loop in a process of their own, with a model of logistic regression: so
+that what is measured is the service, and not their training. What is in the file and not measured now stays.
 """
 
 import argparse
@@ -21,10 +21,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -36,23 +35,22 @@ import safetensors.numpy
 import uvloop
 from numpy.typing import NDArray
 
-import auxo
 from auxo.core.rng import stream
 from auxo.core.types import ClientId
 from auxo.protocol.event_log import read_events
 from auxo.protocol.events import RoundClosed
 from auxo.service.client_tokens import ClientTokens, client_tokens
 from auxo.service.http_server import collect_seldom
-from auxo.service.link import ClientPatience
 from auxo.service.pulses import COORDINATOR, Pulses
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "federation"))
 
 from loopback.keys import Certificates, make_certificates
-from service_crowd import all_check_in, connected
+from service_crowd import Trainee, Work, all_check_in, connected, place_of
 
 FEATURES, SAMPLES = 50, 40
 START_S = 60.0  # that the service may take to be there
+_LAST_S = 20.0  # that clients have for their last visit
 CONFIG = """name = "load"
 methods = ["auxo"]
 [training]
@@ -77,8 +75,7 @@ class Service:
     @property
     def place(self) -> tuple[str, int]:
         """Return host and port."""
-        host, _, port = self.address.partition("://")[2].rpartition(":")
-        return host, int(port)
+        return place_of(self.address)
 
     def coordinator_cpu_s(self) -> float:
         """Return the processor time of the coordinator so far."""
@@ -90,8 +87,9 @@ class Service:
         found: dict[str, float] = {}
         for path in (self.directory / "pulses").glob("*.json"):
             seen = Pulses.of(self.directory).see(path.stem)
-            if seen is not None:
-                found[seen.pulse.who] = _peak_mb(seen.pulse.pid)
+            peak_mb = None if seen is None else _peak_mb(seen.pulse.pid)
+            if seen is not None and peak_mb is not None:
+                found[seen.pulse.who] = peak_mb
         return found
 
 
@@ -101,9 +99,13 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return round(int(status.partition("VmHWM:")[2].split()[0]) / 1024, 1)
+def _peak_mb(pid: int) -> float | None:
+    """Return the most memory that a process has had; None: it has ended."""
+    try:
+        peak = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").partition("VmHWM:")[2]
+    except OSError:
+        return None
+    return round(int(peak.split()[0]) / 1024, 1) if peak else None
 
 
 @contextmanager
@@ -182,89 +184,75 @@ def train(w: NDArray[np.floating], x: NDArray[np.floating], y: NDArray[np.floati
     return np.asarray(new - w)
 
 
-def crowd(service: Service, names: list[int], seconds: float, said: "Connection") -> None:
-    """Have clients take part for some time, each in a thread, and say how that went."""
-    counts: Counter[str] = Counter()
-    takes: list[float] = []
-    lock, end = threading.Lock(), time.monotonic() + seconds
-    truth = stream(0, "truth").standard_normal(FEATURES)
-
-    def client(name: int) -> None:
-        x = stream(0, "client", name).standard_normal((SAMPLES, FEATURES))
-        y = (x @ truth * (1 if name % 2 else -1) > 0).astype(float)
-        patience = ClientPatience(gives_up_s=60)
-        try:
-            with auxo.connect(service.address, service.tokens.issue(name), patience=patience) as session:
-                while time.monotonic() < end:
-                    begun = time.monotonic()
-                    visit = session.take_part(loss, train, x, y)
-                    with lock:
-                        counts["counted" if visit is not None and visit.counted else _why(visit)] += 1
-                        takes.append(time.monotonic() - begun)
-        except Exception as error:  # noqa: BLE001 - all of them are counted
-            with lock:
-                counts[f"error {type(error).__name__}: {error!s:.120}"] += 1
-
-    threading.stack_size(512 * 1024)
-    threads = [threading.Thread(target=client, args=(name,), daemon=True) for name in names]
-    for thread in threads:
-        thread.start()
-    time.sleep(max(0.0, end - time.monotonic()))
-    with lock:
-        said.send(
-            (
-                dict(counts),
-                statistics.median(takes) if takes else 0.0,
-                _peak_mb(multiprocessing.current_process().pid or 0),
-            )
-        )
+def crowd(service: Service, names: Sequence[int], seconds: float, said: Connection) -> None:
+    """Have clients take part for some time, and say how that went."""
+    collect_seldom()
+    said.send(uvloop.run(_train(service, names, seconds)))
     said.close()
 
 
-def _why(visit: object) -> str:
-    return f"not counted: {getattr(visit, 'why', 'it is over')!s:.40}"
+async def _train(service: Service, names: Sequence[int], seconds: float) -> dict[str, Any]:
+    outcomes: Counter[str] = Counter()
+    takes: list[float] = []
+    trainees: list[Trainee] = []
+    end = time.monotonic() + seconds
+    truth = stream(0, "truth").standard_normal(FEATURES)
+
+    async def client(name: int) -> None:
+        x = stream(0, "client", name).standard_normal((SAMPLES, FEATURES))
+        y = (x @ truth * (1 if name % 2 else -1) > 0).astype(float)
+        trainee = Trainee(name, service.place, service.tokens.issue(name), Work(loss, train, (x, y)))
+        trainees.append(trainee)
+        while (begun := time.monotonic()) < end:
+            try:
+                outcomes[await trainee.take_part()] += 1
+                takes.append(time.monotonic() - begun)
+            except Exception as error:  # noqa: BLE001 - all of them are counted
+                outcomes[f"error {type(error).__name__}: {error!s:.120}"] += 1
+                await asyncio.sleep(1)
+
+    running = [asyncio.create_task(client(name)) for name in names]
+    await asyncio.sleep(seconds)
+    done, waiting = await asyncio.wait(running, timeout=_LAST_S)
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*done)
+    return {
+        "outcomes": dict(outcomes),
+        "median_visit_s": statistics.median(takes) if takes else 0.0,
+        "carried_mb": sum(one.carried for one in trainees) / 1e6,
+        "lost_connections": sum(one.lost for one in trainees),
+        "still_waiting": len(waiting),
+        "clients_mb": _peak_mb(os.getpid()),
+    }
 
 
 def measure_training(folder: Path, clients: int, participants: int, seconds: float) -> dict[str, Any]:
     """Return how many rounds a minute there are, what they carry, and what goes wrong."""
     with serving(folder, participants) as service:
         hears, says = multiprocessing.Pipe(False)
-        before = _bytes_on_loopback()
         begun = time.monotonic()
         process = multiprocessing.get_context("spawn").Process(
-            target=crowd, args=(service, list(range(clients)), seconds, says)
+            target=crowd, args=(service, range(clients), seconds, says)
         )
         process.start()
         says.close()
-        counts, took_s, crowd_mb = hears.recv()
-        elapsed_s = time.monotonic() - begun
-        carried = _bytes_on_loopback() - before
-        peaks = service.peak_mb()
-        process.terminate()
+        seen: dict[str, Any] = hears.recv()
+        minutes = (time.monotonic() - begun) / 60
         process.join()
+        peaks = service.peak_mb()
         closed = [one for one in read_events(service.directory / "events.jsonl").events if isinstance(one, RoundClosed)]
     return {
         "clients": clients,
         "participants": participants,
-        "seconds": elapsed_s,
-        "rounds_a_minute": 60 * len(closed) / elapsed_s,
-        "visits_a_minute": 60 * counts.get("counted", 0) / elapsed_s,
-        "median_visit_s": took_s,
-        "loopback_mb_a_minute": carried / 1e6 * 60 / elapsed_s,
-        "errors": sum(count for words, count in counts.items() if words.startswith("error")),
-        "outcomes": counts,
-        "peak_mb": {
-            "coordinator": peaks[COORDINATOR],
-            "largest cohort": max(peaks[one] for one in peaks if one != COORDINATOR),
-        },
-        "clients_mb": crowd_mb,
+        "minutes": minutes,
+        "rounds_a_minute": len(closed) / minutes,
+        "visits_a_minute": seen["outcomes"].get("counted", 0) / minutes,
+        "errors": sum(count for words, count in seen["outcomes"].items() if words.startswith("error")),
+        "coordinator_mb": peaks.pop(COORDINATOR),
+        "largest_cohort_mb": max(peaks.values()),
+        **seen,
     }
-
-
-def _bytes_on_loopback() -> int:
-    """Return all that this machine's loopback has carried, HTTP and TCP together."""
-    line = next(one for one in Path("/proc/net/dev").read_text(encoding="utf-8").splitlines() if "lo:" in one)
-    return int(line.partition(":")[2].split()[0])
 
 
 def main() -> None:
@@ -278,18 +266,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    load = os.getloadavg()[0]  # what else the machine does, before this begins
     with tempfile.TemporaryDirectory() as folder:
         if options.what == "train":
-            clients = options.clients or 1000
-            figures = {"train": measure_training(Path(folder), clients, options.participants, options.seconds)}
+            name = "service_training"
+            measured = measure_training(Path(folder), options.clients or 1000, options.participants, options.seconds)
         else:
-            name = "check-ins over TLS" if options.tls else "check-ins"
-            clients = options.clients or 10_000
-            figures = {name: measure_check_ins(Path(folder), clients, options.bursts, options.tls)}
-    print(json.dumps(figures, indent=1))
+            name = "service_check_ins"
+            measured = measure_check_ins(Path(folder), options.clients or 10_000, options.bursts, options.tls)
+    record = measured | {"tls": options.tls, "load": load}
+    print(json.dumps(record, indent=1))
     if options.json is not None:
         held = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
-        options.json.write_text(json.dumps(held | figures, indent=1) + "\n", encoding="utf-8")
+        others = [one for one in held.get(name, []) if one["tls"] != options.tls]
+        figures = held | {name: sorted([*others, record], key=lambda one: bool(one["tls"]))}
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ SHARED = {
     "EXAMPLES",  # of each command
     *("compare", "convert", "describe", "run"),  # commands, which are called as they are typed
     *("Found", "connect"),  # what was looked for; and to reach what is elsewhere
-    *("Patience", "Pulse"),  # of whoever waits for another; and its sign of life
+    "Pulse",  # a sign of life, to whoever waits for another
     *("build_stacked", "find_stackings"),  # the entrance to the kernels, which are imported only when they are needed
 }
 """Public names that several modules define, since they mean the same there."""

@@ -1,7 +1,9 @@
 """The description that a service gives of itself is whole and true: requests made from it are answered as it says."""
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -11,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
+from auxo.service.problems import Code, Problem
 from tests.service.one_process import TOKENS, OneProcess, one_process, small_server
 
 AnyCase = schemathesis.Case[Any]
@@ -43,6 +46,28 @@ def test_everybody_may_read_what_a_process_answers(addresses: dict[str, str], wh
     for kind in ("CheckIn", "Joining", "Failing"):
         schema = description["components"]["schemas"].get(kind)
         assert schema is None or schema["additionalProperties"] is False
+
+
+def test_the_document_lists_every_request_and_every_code(addresses: dict[str, str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    described = {
+        f"{method.upper()} {path}"
+        for address in addresses.values()
+        for path, methods in httpx.get(f"{address}/openapi.json").json()["paths"].items()
+        for method in methods
+    }
+    assert set(re.findall(r"^\| `([A-Z]+ /v1/[^`]+)` \|", text, re.MULTILINE)) == described
+    rows = re.findall(r"^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| (\d+) \|", text, re.MULTILINE)
+    listed = {(code, int(status)) for codes, status in rows for code in re.findall(r"`([A-Z_]+)`", codes)}
+    assert listed == {(code, Problem(code, "", "", "").status) for code in all_codes(Code)}
+
+
+def all_codes(kind: object) -> set[Any]:
+    """Return the words of a union of literals."""
+    found: set[Any] = set()
+    for one in get_args(kind):
+        found |= {one} if isinstance(one, str) else all_codes(one)
+    return found
 
 
 def in_own_name(body: Any) -> Any:  # whatever JSON holds
