@@ -55,7 +55,7 @@ class Clients:
 
     def _take_part(self, client: int, url: str, token: str) -> None:
         x, y = self.x[client], self.y[client]
-        patience = ClientPatience(longest_s=2.0, gives_up_s=60.0, elsewhere_s=2.0)
+        patience = ClientPatience(longest_s=2.0, gives_up_s=300.0, elsewhere_s=2.0)
         try:
             with auxo.connect(url, token, state=self.folder / f"{client}.record", patience=patience) as session:
                 while not self.is_stopped.is_set() and (done := session.take_part(loss, train, x, y)) is not None:

@@ -5,8 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from auxo.service.store import Owner, Store
 ROOT = Path(__file__).parents[2]
 # A process started in the background may have been told to ignore SIGINT.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from auxo.cli import main; main()"
+STOPPED = 0.2  # of those that are killed otherwise
 PATIENCE_S = 120.0  # for anything that must happen; machines differ
 CONFIG = """
 name = "faults"
@@ -101,6 +103,20 @@ class LiveService:
         before = self.rounds
         named = cohorts or tuple(before)
         return self.wait(f"rounds of {named}", lambda: all(self.rounds[one] > before[one] for one in named))
+
+    def storm(self, seconds: float, every_s: tuple[float, float], rng: np.random.Generator) -> Counter[str]:
+        """Kill, or stop, a random process every few seconds; return which, and how often."""
+        killed, ends_s = Counter[str](), time.monotonic() + seconds
+        while time.monotonic() < ends_s:
+            whom = [who for who in (COORDINATOR, *self.owners) if self.pulses.see(who) is not None]
+            if whom:
+                who = whom[rng.integers(len(whom))]
+                number = signal.SIGSTOP if rng.random() < STOPPED else signal.SIGKILL
+                with suppress(ProcessLookupError):  # its pulse may be older than its death
+                    self.kill(who, number=number)
+                    killed[f"{number.name} {who}"] += 1
+            time.sleep(rng.uniform(*every_s))
+        return killed
 
     def check_invariants(self) -> None:
         """Check what must hold whatever has happened."""

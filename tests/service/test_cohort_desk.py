@@ -54,7 +54,7 @@ class Live:
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder, self.rules.own_states, self.disk)
-        self.store._connection.execute("PRAGMA synchronous = OFF")  # likewise
+        self.store._database.connection.execute("PRAGMA synchronous = OFF")  # likewise
         if not self.store.has_begun:
             self.store.begin(Server.with_rules(self.rules, INITIAL).record, self.wall)
         epoch = self.store.take_over(self.store.new_coordinator(), self.cohort)

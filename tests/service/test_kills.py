@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from auxo.core.rng import stream
 from auxo.core.types import ROOT, CohortId
 from auxo.protocol.events import OwnerChanged, Partitioned
 from auxo.service.pulses import COORDINATOR
@@ -97,6 +98,7 @@ def test_a_cohort_that_is_stopped_is_followed_by_another_and_writes_nothing_more
     assert pid not in processes_of(live.directory)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(7)
 def test_a_coordinator_that_is_stopped_is_followed_by_another(live: LiveService) -> None:
     epoch = live.store.coordinator
@@ -119,6 +121,15 @@ def test_a_second_service_and_a_second_coordinator_are_refused(live: LiveService
     assert other.returncode != 0
     assert "is running there" in other.stderr
     live.trains_again()
+
+
+@pytest.mark.slow
+@pytest.mark.fault(38)
+def test_in_a_storm_of_kills_it_goes_on_and_nothing_counts_twice(live: LiveService) -> None:
+    killed = live.storm(30.0, (3.0, 8.0), stream(0, "storm"))
+    live.trains_again()
+    live.check_invariants()
+    assert sum(killed.values()) >= 4
 
 
 def test_ctrl_c_ends_all_of_it_and_the_same_command_goes_on(live: LiveService) -> None:

@@ -37,7 +37,7 @@ def plan(tmp_path: Path) -> ServicePlan:
 
 def _damage(store: Store, cohort: CohortId, count: int = 9) -> list[str]:
     statement = "SELECT blob FROM version WHERE cohort = ? ORDER BY number DESC"
-    names = [name for (name,) in store._connection.execute(statement, (cohort,))][:count]
+    names = [name for (name,) in store._database.connection.execute(statement, (cohort,))][:count]
     for name in names:
         store._blobs.path(name).write_bytes(b"half of it")
     store._read.clear()
@@ -118,6 +118,7 @@ def test_methods_whose_cohorts_go_by_themselves_are_served(method: str, tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
+        ('[run]\nengine = "ray"', 'run.engine: expected "local"'),
         ('key = "a.pem"', "expected both for TLS"),
         ('client_ca = "a.pem"', "expected TLS"),
         ("cohort_ports = [9, 8]", r"expected \[first, last\]"),

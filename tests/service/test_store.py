@@ -202,8 +202,8 @@ def test_without_room_at_any_step_the_former_commit_holds_and_the_next_goes_thro
 def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         begun_in(store)
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+        store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full") as told:
             store.tell([Disturbance(0.0, "0", 1, "x" * 100_000)])
         assert told.value.errno == errno.ENOSPC
@@ -216,7 +216,7 @@ def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) 
 
 def _damage(store: Store, cohort: CohortId, versions: slice) -> list[Path]:
     statement = "SELECT blob FROM version WHERE cohort = ? ORDER BY number DESC"
-    found = [store._blobs.path(name) for (name,) in store._connection.execute(statement, (cohort,))][versions]
+    found = [store._blobs.path(name) for (name,) in store._database.connection.execute(statement, (cohort,))][versions]
     for place, path in enumerate(found):
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
@@ -304,7 +304,7 @@ def test_what_is_credited_while_a_round_closes_waits_for_the_next(tmp_path: Path
         _credit(store, LEFT, RIGHT, 5.0)
         assert store.read((RIGHT,)).record.state.credits[RIGHT].movement.tolist() == [4.0] * 4
         assert len(list((tmp_path / "blobs").iterdir())) == len(
-            store._connection.execute("SELECT blob FROM version UNION SELECT blob FROM credit").fetchall()
+            store._database.connection.execute("SELECT blob FROM version UNION SELECT blob FROM credit").fetchall()
         )
 
 

@@ -119,7 +119,7 @@ class Owners(RuleBasedStateMachine):
 
     def _opened(self) -> Store:
         store = Store(self.folder, KINDS, self.disk)
-        store._connection.execute("PRAGMA synchronous = OFF")  # the power stays
+        store._database.connection.execute("PRAGMA synchronous = OFF")  # the power stays
         return store
 
     @rule()

@@ -13,24 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auxo.core.owners import Fenced
 from auxo.core.settings import NonNegativeFloat, PositiveFloat, PositiveInt, checked, setting
 from auxo.core.types import ClientId, CohortId, Float32Array
 from auxo.core.validation import why as why_rejected
-from auxo.protocol.events import CohortEnded, Disturbance, EmptyRound, Event
+from auxo.protocol.events import Disturbance, EmptyRound
 from auxo.protocol.messages import AffinityFeedback, CheckIn, TaskFailure, TaskResult
 from auxo.runtime.client_numbers import client_number
-from auxo.runtime.round_events import RoundEnd, children_made, round_events
+from auxo.runtime.round_events import RoundEnd
 from auxo.runtime.server import GatheredRound, Server
-from auxo.runtime.server_record import ServerRecord
 from auxo.service.desks import Assigned, ComeAgain, NoFeedback, Pulse, Received, Refusal
 from auxo.service.problems import jittered
 from auxo.service.round_book import AskedClient, ClientSessions, ClosedRound, LiveRound, WaitingClient, digest_of
+from auxo.service.round_commits import NotCarriedOut, RoundCommits
 from auxo.service.store import Store
 
 _REMEMBERED = 3  # closed rounds of which feedback can be had; our choice
-_RETRY_S = 1.0  # between two tries to commit where there is no room; our choice
-_UNCOMMITTED = 8  # rounds that a cohort trains on while there is no room for a commit; our choice
 
 
 @dataclass(frozen=True)
@@ -48,15 +45,6 @@ class RoundSettings:
     waiting: PositiveInt = setting(10_000, "Clients that may wait for a cohort at a time; others come again later.")
     polls_per_s: PositiveFloat = setting(200.0, "Questions a second of all clients that wait, on average.")
     gone_s: PositiveFloat = setting(30.0, "Seconds after which a client that waited and asks no more is gone.")
-
-
-@dataclass(frozen=True)
-class _Pending:
-    """A round that is over, and not yet committed."""
-
-    gathered: GatheredRound
-    end: RoundEnd
-    credited: int  # the last credit that it has made use of
 
 
 class LiveCohort:
@@ -81,25 +69,19 @@ class LiveCohort:
             clock: seconds that never step; deadlines go by it.
             wall: seconds of the clock on the wall, for events alone.
         """
-        self._server, self._store, (self._cohort, self._epoch), self._settings = server, store, me, settings
-        self._clock, self._wall = clock, wall
-        held = store.read((self._cohort,))
-        self._begun, self._credited = held.begun, held.credited
-        server.refresh(held.record, store)
+        self._server, (self._cohort, self._epoch), self._settings, self._clock = server, me, settings, clock
+        self._commits = RoundCommits(server, store, me, clock, wall)
         self._lock = threading.RLock()
         self._waiting: dict[int, WaitingClient] = {}
         self._sessions = ClientSessions(2 * settings.waiting)
         self._round: LiveRound | None = None
         self._is_closing = False
+        self._gathered: GatheredRound | None = None  # the round that closes
         self._closed: list[ClosedRound] = []
-        self._pending: list[_Pending] = []
         self._first_waited_s: float | None = None
         self._abandoned = 0  # rounds in a row
-        self._not_before_s = self._tries_s = -math.inf
+        self._not_before_s = -math.inf
         self._progress, self._is_led = 0, True
-        self._troubles: dict[str, str] = {}  # by what they are about
-        self.is_fenced = False
-        """Whether another owner has taken over: this process has nothing more to do."""
 
     # What clients ask.
 
@@ -230,7 +212,7 @@ class LiveCohort:
         elif self._abandoned:
             state = "starved"
         rounds = self._closed[-1].number if self._is_gone and self._closed else self._rounds
-        who, health = str(self._cohort), tuple(self._troubles.values())
+        who, health = str(self._cohort), self._commits.troubles
         return Pulse(who, self._epoch, os.getpid(), self._progress, rounds, state, health)
 
     # What happens by itself.
@@ -238,11 +220,16 @@ class LiveCohort:
     @property
     def is_over(self) -> bool:
         """Return whether there is nothing more to train here: all rounds are done, or it was partitioned."""
-        return self._is_over and not self._pending
+        return self._is_over and self._commits.is_settled
+
+    @property
+    def is_fenced(self) -> bool:
+        """Return whether another owner has taken over: this process has nothing more to do."""
+        return self._commits.is_fenced
 
     @property
     def _is_gone(self) -> bool:
-        return self._cohort not in self._server.tree.leaves
+        return self._commits.is_gone
 
     @property
     def _rounds(self) -> int:
@@ -259,29 +246,27 @@ class LiveCohort:
             opened, now = self._round, self._clock()
             is_due = opened is not None and (opened.is_complete or now >= opened.closes_s)
             self._is_closing = is_due
-        if self._pending and now >= self._tries_s and not self.is_fenced:
-            self._settle(opened if self._is_held_back else None)
-        if opened is not None and is_due and not self._is_held_back and not self.is_fenced:
+        if self._commits.is_due:
+            waits = opened if self._commits.is_held_back else None  # all others have heard of their round
+            said = self._commits.try_again()
+            if waits is not None:
+                self._hand_out(waits, said)
+        elif opened is not None and is_due and not self._commits.is_held_back and not self.is_fenced:
             self._close(opened)
         with self._lock:
             if self._round is None and not self._is_over and not self.is_fenced:
                 self._open_if_due()
         self._progress += 1
 
-    @property
-    def _is_held_back(self) -> bool:
-        """Return whether a partition waits for its commit: nobody may hear of children that a crash would undo."""
-        return bool(self._pending) and self._is_gone
-
     def _open_if_due(self) -> None:
-        now, held_up = self._clock(), len(self._pending) >= _UNCOMMITTED
+        now = self._clock()
         gone = [one for one, waits in self._waiting.items() if now - waits.seen_s > self._settings.gone_s]
         for one in gone:
             del self._waiting[one]
         if not self._waiting:
             self._first_waited_s = None
             return
-        if not self._is_led or held_up or now < self._not_before_s:
+        if not self._is_led or self._commits.is_held_up or now < self._not_before_s:
             return
         wanted, invited = self._server.wanted(self._cohort), self._server.invited(self._cohort)
         waited_s = 0.0 if self._first_waited_s is None else now - self._first_waited_s
@@ -294,15 +279,16 @@ class LiveCohort:
 
     def _open(self, wanted: int) -> None:
         """Open a round with those who wait."""
-        if not self._pending:
-            self._read()
+        self._commits.refresh()
+        if self.is_fenced:
+            return
         number, now = self._server.round(self._cohort) + 1, self._clock()
         tasks = self._server.open_round(self._cohort, [one.check_in for one in self._waiting.values()])
         if not tasks:
             self._not_before_s = now + self._settings.window_s
             return
         names = dict.fromkeys(name for task in tasks for name in task.models)
-        models = {name: self._model(name) for name in names}
+        models = {name: self._commits.model(name) for name in names}
         asked = {client_number(task.client): AskedClient(task) for task in tasks}
         known = {client: one for client, one in asked.items() if client is not None}
         for client in known:
@@ -310,19 +296,6 @@ class LiveCohort:
         self._first_waited_s = now if self._waiting else None
         closes_s = now + self._settings.deadline_s
         self._round = LiveRound(number, min(wanted, len(tasks)), now, closes_s, known, models)
-
-    def _model(self, name: CohortId) -> Float32Array:
-        is_other = name != self._cohort and name in self._server.tree.leaves
-        return self._store.model(name) if is_other else self._server.weights(name)
-
-    def _read(self) -> None:
-        """Have what other cohorts have committed meanwhile."""
-        held = self._store.read((self._cohort,))
-        if self._cohort not in held.owners or held.owners[self._cohort].epoch != self._epoch:
-            self.is_fenced = True
-            return
-        self._credited = held.credited
-        self._server.refresh(held.record, self._store)
 
     @property
     def _banned(self) -> frozenset[int]:
@@ -336,23 +309,18 @@ class LiveCohort:
         if len(opened.results) < self._least(opened.wanted):
             self._abandon(opened)
             return
-        if not self._pending:
-            self._read()
-            if self.is_fenced:
-                return
+        self._commits.refresh()
+        if self.is_fenced:
+            return
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             gathered = self._server.gather_round(self._cohort, results)
-        self._tell([str(one.message) for one in said], opened.number)
-        time_s, duration_s = self._now, self._clock() - opened.opened_s
-        end = RoundEnd(self._cohort, opened.number, time_s, duration_s, len(opened.asked), 0)
-        self._pending.append(_Pending(gathered, end, self._credited))
-        self._abandoned, self._not_before_s = 0, -math.inf
-        self._settle(opened)
-
-    @property
-    def _now(self) -> float:
-        return max(0.0, self._wall() - self._begun)
+        now, words = self._commits.now, [str(one.message) for one in said]
+        if words:
+            self._commits.tell([Disturbance(now, self._cohort, opened.number, one) for one in words])
+        self._abandoned, self._not_before_s, self._gathered = 0, -math.inf, gathered
+        end = RoundEnd(self._cohort, opened.number, now, self._clock() - opened.opened_s, len(opened.asked), 0)
+        self._hand_out(opened, self._commits.commit(gathered, end))
 
     def _abandon(self, opened: LiveRound) -> None:
         """Give a round up to which too few have answered; the next one waits longer each time."""
@@ -361,99 +329,25 @@ class LiveCohort:
         self._abandoned += 1
         pause_s = min(self._settings.window_s * 2.0 ** min(self._abandoned, 10), self._settings.deadline_s)
         self._not_before_s = self._clock() + jittered(pause_s)
-        self._keep_events([EmptyRound(self._now, self._cohort, opened.number, words)])
-        with self._lock:
-            self._shut(opened, {}, {}, words)
+        self._commits.tell([EmptyRound(self._commits.now, self._cohort, opened.number, words)])
+        self._shut(opened, {}, {}, words)
 
-    def _keep_events(self, events: Sequence[Event]) -> None:
-        try:
-            self._store.tell(events)
-        except OSError as error:
-            self._troubles["events"] = f"events could not be kept ({error}); they are lost"
-        else:
-            self._troubles.pop("events", None)
-
-    def _tell(self, words: Sequence[str], number: int) -> None:
-        if words:
-            self._keep_events([Disturbance(self._now, self._cohort, number, one) for one in words])
-
-    def _settle(self, opened: LiveRound | None) -> None:
-        """Commit the rounds that are over, ``opened`` the last of them, unless its participants have heard of it.
-
-        Where there is no room the cohort goes on all the same, and tries again.
-        """
-        feedback, is_done = list[AffinityFeedback](), False
-
-        def step(record: ServerRecord) -> tuple[ServerRecord, Sequence[Event]]:
-            nonlocal feedback, is_done
-            events = list[Event]()
-            self._server.refresh(record, self._store)
-            for one in self._pending:
-                before = self._server.tree
-                feedback = self._ended(one)
-                events += self._events(one, children_made(before, self._server.tree))
-            if "disk" in self._troubles:
-                words = f"committed again: {len(self._pending)} rounds had waited for room"
-                events.append(Disturbance(self._now, self._cohort, self._pending[-1].end.round, words))
-            is_done = True
-            return self._server.record, events
-
-        last = self._pending[-1]
-        try:
-            done = self._store.change(self._cohort, self._epoch, step, credited=self._pending[0].credited)
-        except _NoPlaceError as error:
-            self._drop_pending(opened, str(error))
+    def _hand_out(self, opened: LiveRound, said: Sequence[AffinityFeedback] | NotCarriedOut | None) -> None:
+        """Have the participants of a round hear what came of it; None: it is not time yet."""
+        gathered = self._gathered
+        if said is None or gathered is None:
             return
-        except OSError as error:
-            words = f"DISK_FULL: round {last.end.round} is not committed ({error}); the commit before it stays"
-            self._troubles["disk"], self._tries_s = words, self._clock() + _RETRY_S
-            if not is_done and opened is not None and not self._is_gone:
-                feedback = self._ended(last)
-            if self._is_gone:
-                return
-        else:
-            if isinstance(done, Fenced):
-                self.is_fenced = True
-                return
-            self._troubles.pop("disk", None)
-            self._pending.clear()
-        if opened is not None:
-            self._hand_out(opened, last.gathered, feedback)
-
-    def _ended(self, one: _Pending) -> list[AffinityFeedback]:
-        try:
-            return self._server.end_round(one.gathered)
-        except ValueError as error:  # others have partitioned meanwhile, and there is no place for as many cohorts
-            raise _NoPlaceError(str(error)) from error
-
-    def _drop_pending(self, opened: LiveRound | None, words: str) -> None:
-        self._pending.clear()
-        self._read()
-        number = self._rounds + 1
-        self._keep_events([EmptyRound(self._now, self._cohort, number, words)])
-        if opened is not None:
-            with self._lock:
-                self._shut(opened, {}, {}, words)
-
-    def _events(self, one: _Pending, children: Sequence[CohortId]) -> list[Event]:
-        rejected = [(str(found.client), found.reason) for found in one.gathered.rejections]
-        shares = {child: self._server.share(child) for child in children}
-        banned = [(str(client), ban) for client, ban in self._server.banned.items()]
-        found: list[Event] = list(round_events(one.gathered.closed, one.end, rejected, shares, banned))
-        if not children and self._server.has_ended(self._cohort):
-            found.append(CohortEnded(one.end.time_s, self._cohort, self._server.round(self._cohort)))
-        return found
-
-    def _hand_out(self, opened: LiveRound, gathered: GatheredRound, feedback: Sequence[AffinityFeedback]) -> None:
-        told = {client_number(one.client): one for one in feedback}
+        if isinstance(said, NotCarriedOut):
+            self._shut(opened, {}, {}, said.why)
+            return
+        told = {client_number(one.client): one for one in said}
         refused = {client_number(one.client): one.reason for one in gathered.rejections}
-        with self._lock:
-            self._shut(
-                opened,
-                {client: one for client, one in told.items() if client is not None},
-                {client: why_rejected([one]) for client, one in refused.items() if client is not None},
-                "nothing came of the round" if gathered.closed.outcome is None else "its answer did not count",
-            )
+        self._shut(
+            opened,
+            {client: one for client, one in told.items() if client is not None},
+            {client: why_rejected([one]) for client, one in refused.items() if client is not None},
+            "nothing came of the round" if gathered.closed.outcome is None else "its answer did not count",
+        )
 
     def _shut(
         self, opened: LiveRound, feedback: Mapping[int, AffinityFeedback], why: Mapping[int, str], otherwise: str
@@ -461,15 +355,12 @@ class LiveCohort:
         asked = opened.asked
         taken = {client: (one.nonce, one.digest) for client, one in asked.items() if one.answer is not None}
         closed = ClosedRound(opened.number, taken, frozenset(asked), feedback, why, otherwise)
-        kept = [one for one in self._closed if one.number != opened.number]  # a round that was abandoned before
-        self._closed = [*kept, closed][-_REMEMBERED:]
-        self._round, self._is_closing = None, False
+        with self._lock:
+            kept = [one for one in self._closed if one.number != opened.number]  # a round that was abandoned before
+            self._closed = [*kept, closed][-_REMEMBERED:]
+            self._round, self._is_closing, self._gathered = None, False, None
 
 
 def _superseded() -> Refusal:
     words = "expected the newest session of this client, got an older one; end one of the two"
     return Refusal("SUPERSEDED", words)
-
-
-class _NoPlaceError(Exception):
-    """A partition that cannot be carried out any more."""

@@ -93,6 +93,11 @@ def plan_of(config: Config) -> ServicePlan:
     """
     if config.service.model is None:
         raise ConfigError("service.model: expected a safetensors file with the initial model, got none; name one")
+    if config.run.engine != "local":
+        raise ConfigError(
+            f'run.engine: expected "local", got "{config.run.engine}": cohorts of a service are processes of one '
+            'machine, which share a disk; set run.engine = "local"'
+        )
     directory = config.service.directory or Path("runs") / f"{config.name}-service"
     return _planned(config, config.service.model, directory.resolve())
 
