@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(IS_NEW_ENOUGH)' 2>/d
 SCRIPTS := $(sort $(dir $(wildcard benchmarks/*.py docs/*.py examples/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults soak federation bench format clean
+.PHONY: help demo test check faults soak federation service bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ soak: $(READY) ## Kill a random process of a run every few seconds for MINUTES=1
 
 federation: $(READY) ## Bring up a Flower federation on loopback, find its cohorts, kill and resume, take it down
 	$(BIN)/python examples/federation/run.py $(ARGS)
+
+service: $(READY) ## Bring up a live service on loopback, find its cohorts, kill its processes, see them back, take it down
+	OMP_NUM_THREADS=1 $(BIN)/python examples/service/run_service.py $(ARGS)
 
 check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

@@ -121,7 +121,7 @@ class Outcome:
     accuracy: float | None = None
     ari: float | None = None
     device_s: float | None = None  # what was wasted included, and the tuning of a personaliser
-    downloads: int | None = None
+    downloads: float | None = None
     curve: tuple[tuple[float, int, float], ...] = ()  # simulated time, participations, accuracy
 
     def reach(self, accuracy: float, column: int) -> float | None:

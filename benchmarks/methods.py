@@ -75,7 +75,7 @@ class Record:
     time_to_base_s: float | None
     participations_to_base: float | None
     device_s: float | None
-    downloads: int | None
+    downloads: float | None
     ari: float | None
     refused: str | None
 

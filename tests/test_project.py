@@ -27,6 +27,8 @@ SHARED = {
     *("repeats_itself", "state_goes_through_the_codec"),
     "EXAMPLES",  # of each command
     *("compare", "convert", "describe", "run"),  # commands, which are called as they are typed
+    *("Found", "connect"),  # what was looked for; and to reach what is elsewhere
+    *("Patience", "Pulse"),  # of whoever waits for another; and its sign of life
     *("build_stacked", "find_stackings"),  # the entrance to the kernels, which are imported only when they are needed
 }
 """Public names that several modules define, since they mean the same there."""

@@ -1,8 +1,8 @@
 """Auxo: federated learning for clients that differ; cohorts are found while training goes on, each with its model.
 
 `simulate` trains a whole population, and `load` opens what a run has left: models by cohort, who belongs where,
-predictions. `Server` and `Client` are the two halves for an FL loop of your own. The command `auxo` does the first two
-from the command line.
+predictions. `Server` and `Client` are the two halves for an FL loop of your own. `connect` takes part in a live
+service. The command `auxo` does the first two from the command line.
 """
 
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
     from auxo.runtime.client import Client
     from auxo.runtime.server import Rejection, Server
+    from auxo.service.connect import connect
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "TaskFailure",
     "TaskResult",
     "TrimmedMean",
+    "connect",
     "load",
     "simulate",
 ]
@@ -88,6 +90,7 @@ _PLACES = {
     "TaskFailure": "auxo.protocol.messages:TaskFailure",
     "TaskResult": "auxo.protocol.messages:TaskResult",
     "TrimmedMean": "auxo.core.aggregators.robust:TrimmedMean",
+    "connect": "auxo.service.connect:connect",
     "load": "auxo.api.simulate:load",
     "simulate": "auxo.api.simulate:simulate",
 }

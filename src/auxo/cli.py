@@ -53,6 +53,12 @@ COMMANDS = (
         "Traces of real devices: when they are on line and how fast they are.",
     ),
     Listed("bans", "auxo.commands.bans:bans_app", "See who is banned from a federation, and end bans."),
+    Listed(
+        "serve",
+        "auxo.commands.serve:serve",
+        "Serve a federation to real clients over HTTP: a coordinator, and a process for each cohort.",
+    ),
+    Listed("clients", "auxo.commands.clients:clients_app", "See to the clients of a service: who may take part."),
     Listed("keys", "auxo.commands.keys:keys_app", "See to the keys that a server signs with."),
     Listed(
         "privacy",

@@ -134,7 +134,9 @@ def test_an_override_below_a_value_is_refused() -> None:
 def test_parts_are_no_key_of_a_file(text: str, overrides: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"^(--set|configuration): parts: unknown key") as error:
         parse_config(text, overrides)
-    assert str(error.value).endswith("seed, name, methods, population, devices, training, privacy, attack, run")
+    assert str(error.value).endswith(
+        "seed, name, methods, population, devices, training, privacy, attack, run, service"
+    )
     with pytest.raises(ConfigError) as error:
         parse_config("", ["part.x=1"])
     assert "[parts]" not in str(error.value)

@@ -17,6 +17,7 @@ from auxo.core.aggregators import Accumulator, FedAvg, FedYogi, Report, ServerSt
 from auxo.core.asking import LEAST_LOSS, Answer, Failure
 from auxo.core.cohort_algorithm import Closing, CohortAlgorithm
 from auxo.core.metrics import agreement
+from auxo.core.thin_models import SHARE
 from auxo.core.types import ROOT, BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.engines.in_process import InProcess
 from auxo.engines.worker_processes import WorkerProcesses
@@ -773,7 +774,7 @@ def test_a_round_moves_no_other_leaf(comparing: tuple[Run, Seen]) -> None:
 
 def test_all_models_that_are_compared_are_paid_for() -> None:
     finished = run(rules(0.4), replace(world(), devices=SLOW_DEVICE))
-    downloads = 0
+    downloads = 0.0
     for _, _, _, opened in finished.openings():
         asked = opened.participants
         samples = DATA.train.counts(asked.clients)
@@ -782,11 +783,13 @@ def test_all_models_that_are_compared_are_paid_for() -> None:
         trained = np.where(asked.asks.fold < 0, samples, half)
         compares = asked.asks.model == LEAST_LOSS
         models = np.where(compares, len(asked.offered), 1)
-        downloads += int(models.sum())
-        expected = models * 0.01 + 0.1 * looked_at * models * compares + 0.3 * trained + 0.02
+        sent = 1 + (models - 1) * SHARE  # others' models are thin
+        downloads += sent.sum()
+        expected = sent * 0.01 + 0.1 * looked_at * models * compares + 0.3 * trained + 0.02
         np.testing.assert_allclose(opened.spent_s, expected)
 
-    assert finished.last.spent.downloads == downloads > 8 * 20
+    assert finished.last.spent.downloads == pytest.approx(downloads)
+    assert downloads > 8 * 20
 
 
 TRIED = Auxo(

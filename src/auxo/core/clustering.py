@@ -91,14 +91,15 @@ def _scaled(rows: FloatArray, blocks: IntArray | None) -> FloatArray:
     if blocks is None or not (blocks != blocks[0]).any():
         return unit_rows(rows)
     order, starts, place = _layout(blocks.tobytes(), blocks.dtype.str)
-    lengths = np.sqrt(np.add.reduceat((rows**2)[:, order], starts, axis=1))
+    squares = rows**2 if order is None else (rows**2)[:, order]
+    lengths = np.sqrt(np.add.reduceat(squares, starts, axis=1))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ROUNDING)
     return unit_rows(rows * scales[:, place])
 
 
 @lru_cache(maxsize=8)
-def _layout(written: bytes, kind: str) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the order in which blocks stand together, where each starts in it, and which one each entry is in.
+def _layout(written: bytes, kind: str) -> tuple[IntArray | None, IntArray, IntArray]:
+    """Return the order in which blocks stand together (None: as they are), their starts, and the block of each entry.
 
     A fingerprint's blocks are the same in all rounds, and on trial this is asked for with every update.
     """
@@ -107,7 +108,7 @@ def _layout(written: bytes, kind: str) -> tuple[IntArray, IntArray, IntArray]:
     starts = np.flatnonzero(np.diff(blocks[order], prepend=blocks[order[0]] - 1))
     place = np.empty(len(blocks), dtype=np.int64)
     place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(blocks)))
-    return order, starts, place
+    return None if (np.diff(order) > 0).all() else order, starts, place
 
 
 def _similarity(

@@ -126,6 +126,7 @@ class Participants:
     asks: Asks
     notes: OwnState = NOTHING
     claims: Claimed | None = None  # what they have said of themselves, for a guard; None: nobody wants to know
+    thin: int = 0  # of the offered models, those of other cohorts, which travel as differences: `core.thin_models`
 
     def each(self, usual_epochs: int, rows: Iterable[int] | None = None) -> Iterator[Ask]:
         """Yield what each is asked, or each of some rows; ``usual_epochs`` are of those who do the usual work."""
@@ -153,7 +154,9 @@ class Closing:
     table: OwnState = NOTHING
     times: Times | None = None  # of the participants; None: nobody has looked at a clock
     tree: CohortTree = field(default_factory=CohortTree)  # as it stands; a partition's children come after its cohorts
-    shelved: Mapping[CohortId, Float32Array] = field(default_factory=dict)  # models of the others that are offered
+    shelved: Mapping[CohortId, Float32Array] = field(
+        default_factory=dict
+    )  # of the others that are offered: their models as they travel
     secret: str = field(default="", repr=False)  # of the run, see `CoordinatorState`
     credits: Mapping[CohortId, Credit] = field(default_factory=dict)  # of its leaves
     most_unproved: float = 1.0  # share of a round of participants without a proof, see `auxo.core.concentration`

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class Layer:
         if not 0 <= self.units_axis < max(len(self.shape), 1):
             raise ValueError(f"units_axis: expected an axis of the shape {self.shape}, got {self.units_axis}")
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Return the number of its parameters."""
         return math.prod(self.shape)
@@ -40,12 +41,12 @@ class Units:
     layer: Layer
     bias: int | None = None  # where its bias begins, one entry for each unit
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Return how many there are."""
         return self.layer.shape[self.layer.units_axis] if len(self.layer.shape) > 1 else 1
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """Return the parameters of a unit without its bias."""
         return self.layer.size // self.count

@@ -513,6 +513,75 @@ class RunConfig(Section):
         return self
 
 
+class ServiceConfig(Section):
+    """How a live service is reached, and how its rounds go in real time; `auxo serve` alone looks at it."""
+
+    model: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Initial model: a safetensors file, relative to the configuration. Clients have its tensors as one "
+        "flat array, in the order of their names.",
+    )
+    directory: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None,
+        description="Where all is kept, and gone on from; relative to the configuration. Not set: runs/NAME-service.",
+    )
+    host: str = Field(default="127.0.0.1", description="Address to listen on; loopback, unless you say otherwise.")
+    port: int = Field(default=8640, ge=0, le=65535, description="Port of the coordinator; 0: a free one.")
+    public_host: str | None = Field(
+        default=None, description="Name or address by which clients reach this machine. Not set: the host."
+    )
+    cohort_ports: tuple[_PositiveInt, _PositiveInt] | None = Field(
+        default=None,
+        description="First and last port for cohorts, such as a firewall lets through. Not set: free ones.",
+    )
+    certificate: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None, description="Certificate of the service in PEM, for TLS; relative to the configuration."
+    )
+    key: Annotated[Path, Field(strict=False)] | None = Field(default=None, description="Key of that certificate.")
+    client_ca: Annotated[Path, Field(strict=False)] | None = Field(
+        default=None, description="Whose certificates clients must have, in PEM. Not set: tokens are enough."
+    )
+    deadline_s: _PositiveFloat = Field(default=600.0, description="Seconds after which a round closes.")
+    window_s: float = Field(
+        default=5.0,
+        ge=0,
+        description="Seconds that a round waits for as many clients as it wants to invite; then it takes who waits.",
+    )
+    overcommit: float = Field(
+        default=0.25,
+        ge=0,
+        le=1000,
+        description="Participants invited beyond those needed, as a share; the last to answer are too late.",
+    )
+    least_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Share of the updates wanted without which no round opens, and one that is over is abandoned.",
+    )
+    waiting: _PositiveInt = Field(default=10_000, description="Clients that may wait for a cohort at a time.")
+    silent_s: _PositiveFloat = Field(
+        default=6.0, description="Seconds after which a process that gives no sign of life is taken for dead."
+    )
+    stuck_s: _PositiveFloat = Field(
+        default=300.0,
+        description="Seconds after which one that makes no progress is; more than a round takes to close.",
+    )
+    linger_s: float = Field(
+        default=20.0, ge=0, description="Seconds for which a cohort that is over still gives feedback."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("service.certificate, key: expected both for TLS, or none, got one; set the other, too")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("service.client_ca: expected TLS, got none; set service.certificate and service.key, too")
+        if self.cohort_ports is not None and not self.cohort_ports[0] <= self.cohort_ports[1] <= 65535:
+            raise ValueError(f"service.cohort_ports: expected [first, last], got {list(self.cohort_ports)}; mend it")
+        return self
+
+
 class Config(Section):
     """A complete experiment."""
 
@@ -536,6 +605,7 @@ class Config(Section):
     privacy: PrivacyConfig = Field(default=PrivacyConfig(), description="What clients keep to themselves.")
     attack: AttackConfig = Field(default=AttackConfig(), description="Who of the clients attacks, and how.")
     run: RunConfig = Field(default=RunConfig(), description="How the run is carried out.")
+    service: ServiceConfig = Field(default=ServiceConfig(), description="How a live service is reached.")
     parts: dict[str, Any] = Field(
         default_factory=dict,
         description="Settings of methods and other parts by their names: a section for each, or the part itself.",

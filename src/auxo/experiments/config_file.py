@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from auxo.experiments.config import Config, Section
+from auxo.experiments.config import Config, Section, ServiceConfig
 from auxo.experiments.config_paths import with_absolute_paths
 from auxo.experiments.references import reference_names, reference_text
 from auxo.registry.expectation import expectation, nearest, nearest_choice, toml_key, toml_value
@@ -122,8 +122,8 @@ def to_toml(config: Config, explain: bool = False) -> str:
     ]
     for name in fields:
         section = getattr(config, name)
-        if not isinstance(section, Section):
-            continue
+        if not isinstance(section, Section) or (name == "service" and section == ServiceConfig() and not explain):
+            continue  # an experiment is no service
         lines += ["", *(_comment(fields[name].description or "") if explain else ()), f"[{name}]"]
         lines += [text for key in type(section).model_fields for text in _entry(_line(section, key), explain)]
     abouts = {short_name(name): registry.about(name) for _, registry, name in config.parts_in_use()}

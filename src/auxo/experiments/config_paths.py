@@ -4,7 +4,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_FILES = (("population", "file"), ("devices", "file"), ("devices", "availability_file"))
+_FILES = (
+    ("population", "file"),
+    ("devices", "file"),
+    ("devices", "availability_file"),
+    *(("service", key) for key in ("model", "directory", "certificate", "key", "client_ca")),
+)
 _CODE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_.]*)")
 
 

@@ -36,7 +36,7 @@ def method_runs(method: str, config: Config, data: FederatedData, layers: tuple[
     found, name = config.maker.make(METHODS, method), short_name(method)
     if not isinstance(found, NeedsGroups):
         assert isinstance(found, CohortAlgorithm)  # noqa: S101 - the registry has checked it, and so below
-        return (MethodRun(name, _federation(found, config, layers)),)
+        return (MethodRun(name, federation_rules(found, config, layers)),)
     if data.groups is None:
         raise ConfigError(f"methods: {name} needs the groups of the clients, and {data.name} has none")
     groups, participants = int(data.groups.max()) + 1, config.training.participants
@@ -55,7 +55,7 @@ def method_runs(method: str, config: Config, data: FederatedData, layers: tuple[
         )
     labels = [name] if len(algorithms) == 1 else [f"{name} {number}" for number in range(1, len(algorithms) + 1)]
     return tuple(
-        MethodRun(label, _federation(algorithm, config, layers))
+        MethodRun(label, federation_rules(algorithm, config, layers))
         for label, algorithm in zip(labels, algorithms, strict=True)
     )
 
@@ -85,7 +85,8 @@ def tuning(config: Config) -> Tuning | None:
     return said
 
 
-def _federation(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:
+def federation_rules(algorithm: CohortAlgorithm, config: Config, layers: tuple[Layer, ...]) -> Federation:
+    """Return the rules of a federation with this algorithm and a model of these layers."""
     training, maker = config.training, config.maker
     aggregator, selector = maker.make(AGGREGATORS, training.aggregator), maker.make(SELECTORS, training.selector)
     assert isinstance(aggregator, Aggregator)  # noqa: S101

@@ -76,7 +76,7 @@ class MethodSummary:
     wasted_participations: int
     device_s: float
     wasted_device_s: float
-    downloads: int
+    downloads: float
     perplexity: float | None  # None where nobody asked for it
     cohorts: int  # leaves of the tree
     ari: float | None  # agreement of cohorts with the known groups; None where none are known

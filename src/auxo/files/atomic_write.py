@@ -78,8 +78,13 @@ def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
         text.detach()  # flushed; whoever lent the file closes it
 
 
-def new_file(path: Path, content: bytes) -> None:
+def new_file(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file that nobody else has written; of several that try at the same time one succeeds.
+
+    Args:
+        path: of the file.
+        content: of it.
+        mode: its permissions, from the beginning; None: the usual ones.
 
     Raises:
         FileExistsError: it is there.
@@ -87,6 +92,8 @@ def new_file(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{_FOR_NOW}{secrets.token_hex(8)}.part")
     try:
         with partial.open("xb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -96,6 +103,8 @@ def new_file(path: Path, content: bytes) -> None:
             raise
         except OSError:  # a file system without links
             with path.open("xb") as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
                 file.write(content)
         sync_folder(path.parent)
     except OSError as error:

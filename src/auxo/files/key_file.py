@@ -9,16 +9,19 @@ import json
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auxo.files.atomic_write import whole_file
+from auxo.files.atomic_write import new_file, whole_file
 from auxo.files.errors import FileError
 
 KEY_FILE = "affinity.key"
 """Its name in a server's directory."""
 
 _SECRET_BYTES = 32
+_LOST_CLAIMS = "clients then have to prove anew where they belong, which takes them a visit or two"
+_LOST_TOKENS = "all clients then need new tokens"
 _OWNER_ONLY = 0o600
 
 
@@ -66,11 +69,26 @@ def rotate_keys(directory: Path) -> None:
     _write(path, (*held, _new_key()))
 
 
+def lasting_secret(path: Path) -> bytes:
+    """Return the secret in a file of its own, which stays; of several that make it at the same time one succeeds.
+
+    Raises:
+        FileError: the file is damaged, or others than its owner can read it.
+    """
+    held = _read(path, _LOST_TOKENS)
+    if not held:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            new_file(path, _content((_new_key(),)), mode=_OWNER_ONLY)
+        held = _read(path, _LOST_TOKENS)
+    return bytes.fromhex(held[-1].secret)
+
+
 def _new_key() -> Key:
     return Key(secrets.token_hex(_SECRET_BYTES))
 
 
-def _read(path: Path) -> tuple[Key, ...]:
+def _read(path: Path, lost: str = _LOST_CLAIMS) -> tuple[Key, ...]:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         text = path.read_text(encoding="utf-8")
@@ -79,27 +97,29 @@ def _read(path: Path) -> tuple[Key, ...]:
     if mode & ~_OWNER_ONLY:
         raise FileError(
             f"{path}: expected that its owner alone can read it (mode 0600), got {mode:04o}: whoever has read it can "
-            "sign; delete it: clients then have to prove anew where they belong, which takes them a visit or two"
+            f"sign; delete it: {lost}"
         )
-    return _parsed(path, text)
+    return _parsed(path, text, lost)
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:
-    content = json.dumps({"keys": [{"secret": key.secret, "until": key.until} for key in keys]}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         os.fchmod(file.fileno(), _OWNER_ONLY)  # before there is anything in it
-        file.write(content.encode())
+        file.write(_content(keys))
 
 
-def _parsed(path: Path, text: str) -> tuple[Key, ...]:
+def _content(keys: tuple[Key, ...]) -> bytes:
+    return json.dumps({"keys": [{"secret": key.secret, "until": key.until} for key in keys]}, indent=1).encode()
+
+
+def _parsed(path: Path, text: str, lost: str) -> tuple[Key, ...]:
     try:
         keys = tuple(Key(one["secret"], one["until"]) for one in json.loads(text)["keys"])
         if not keys or any(len(bytes.fromhex(key.secret)) != _SECRET_BYTES for key in keys):
             raise ValueError("no keys")
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(
-            f"{path}: expected keys, got something else; restore it from a copy, or delete it: clients then have to "
-            "prove anew where they belong, which takes them a visit or two"
+            f"{path}: expected keys, got something else; restore it from a copy, or delete it: {lost}"
         ) from error
     return keys

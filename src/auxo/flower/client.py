@@ -20,7 +20,7 @@ from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 from auxo.flower.affinity_file import keep_client, load_client, note_cohort
 from auxo.flower.legacy import how_to_migrate
 from auxo.flower.logs import LOG
-from auxo.flower.model_arrays import ModelArrays
+from auxo.flower.model_arrays import ModelArrays, is_thin, whole_arrays
 from auxo.flower.wire import (
     APART,
     CHECK_IN_ACTION,
@@ -280,7 +280,12 @@ class _AppDevice(OneClient):
         """Return a model's arrays: the first is in the app's own record; None: it did not come."""
         if not self._key:
             return None
-        return self._content.array_records[self._key] if place == 0 else self.asked.models.get(self.task.models[place])
+        own, name = self._content.array_records[self._key], self.task.models[place]
+        if place == 0 or name not in self.asked.models:
+            return own if place == 0 else None
+        if is_thin(self.asked.models[name]):  # it is what the server has made the same of
+            self.asked.models[name] = whole_arrays(ModelArrays.of(own), self.asked.models[name], own)
+        return self.asked.models[name]
 
     def _tried(self, model: int, ask: Ask, part: Part) -> _Tried | None:
         """Return what the app's evaluation, which has samples that the app does not train on, finds of a model."""

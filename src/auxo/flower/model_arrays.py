@@ -13,12 +13,15 @@ from flwr.common.constant import SType
 from numpy.typing import NDArray
 
 from auxo.core.layers import Layer
+from auxo.core.thin_models import ThinModel
 from auxo.core.types import Float32Array, FloatArray
 
 AppArray = NDArray[Any]  # of whatever kind of numbers an app's model has
 
 _MALFORMED = (ValueError, TypeError, KeyError, EOFError, OSError, MemoryError, AttributeError, OverflowError)
 """What reading an array that a peer has sent may raise: its header may claim any size and kind."""
+
+_SCALES, _STEPS = "auxo.scales", "auxo.steps"  # of a thin model
 
 _NPY, _PREFIX = b"\x93NUMPY\x01\x00", 10  # how an array's bytes begin, and how many these are with the header's length
 
@@ -160,6 +163,31 @@ def mean_of(records: Sequence[ArrayRecord], weights: Sequence[float]) -> ArrayRe
         ]
         arrays[name] = Array(np.asarray(np.sum(parts, axis=0).astype(dtype)))
     return ArrayRecord(arrays)
+
+
+def thin_arrays(model: ModelArrays, arrays: ArrayRecord, like: ArrayRecord) -> ArrayRecord:
+    """Return what travels of a model to somebody who has another one; see `auxo.core.thin_models`."""
+    thin = ThinModel.of(*(model.flat(one).astype(np.float32) for one in (arrays, like)))
+    return ArrayRecord({_SCALES: Array(thin.scales), _STEPS: Array(thin.steps)})
+
+
+def whole_arrays(model: ModelArrays, thin: ArrayRecord, like: ArrayRecord) -> ArrayRecord:
+    """Return the model that has travelled so; whole numbers are those of the other one.
+
+    Raises:
+        ValueError: it is of another model, or no numbers.
+    """
+    found = ThinModel(*(thin[name].numpy() for name in (_SCALES, _STEPS)))
+    if found.scales.dtype != np.float32 or found.steps.dtype != np.uint8:
+        raise ValueError(
+            f"expected scales of float32 and steps of bytes, got {found.scales.dtype}, {found.steps.dtype}"
+        )
+    return model.record(found.added_to(model.flat(like).astype(np.float32)), like)
+
+
+def is_thin(arrays: ArrayRecord) -> bool:
+    """Return whether arrays are those of a thin model."""
+    return set(arrays) == {_SCALES, _STEPS}
 
 
 def _values(array: Array | None, tensor: _Tensor) -> AppArray | None:

@@ -23,7 +23,7 @@ from auxo.flower.foreign_step import (
     fewest_nodes,
     weighting_key,
 )
-from auxo.flower.model_arrays import ModelArrays, Updates, update_between
+from auxo.flower.model_arrays import ModelArrays, Updates, thin_arrays, update_between, whole_arrays
 from auxo.flower.narrator import Narrator
 from auxo.flower.post import Exchange, Post, Reply
 from auxo.flower.run_state import RunState
@@ -57,7 +57,8 @@ class TrainRound:
     """A round between its messages and its replies."""
 
     tasks: dict[int, Task]  # by node
-    models: dict[CohortId, ArrayRecord]  # all that somebody was sent
+    models: dict[CohortId, ArrayRecord]  # all that somebody was sent, as it has them
+    thin: dict[CohortId, ArrayRecord] = field(default_factory=dict)  # in place of these on the way, see `thin_arrays`
     messages: list[Message] = field(default_factory=list)
     _alike: dict[tuple[int, Task], RecordDict] = field(default_factory=dict)
 
@@ -74,7 +75,7 @@ class TrainRound:
         task = self.tasks[node]
         alike = (id(content), replace(task, client=0))
         if alike not in self._alike:  # whoever is asked the same is sent the same, which then is serialised once
-            beside = {name: self.models[name] for name in task.models[1:]}
+            beside = {name: self.thin.get(name, self.models[name]) for name in task.models[1:]}
             config = ConfigRecord({**evaluate, "server-round": task.round})
             self._alike[alike] = ask(content, head, task, Trying(beside, config) if beside or task.ask.judges else None)
         message = Message(self._alike[alike], node, "train", group_id=group)
@@ -146,7 +147,7 @@ class GridRounds:
         if not tasks:
             return NotOpened(why)
         names = {name for task in tasks.values() for name in task.models}
-        training = TrainRound(tasks, {name: self.state.arrays(name) for name in names})
+        training = self._sent(cohort, tasks, {name: self.state.arrays(name) for name in names})
         branches = self.state.branches(cohort)  # each is moved by replies, also where it was sent to nobody
         made = {name: self._branch_messages(name, number, training, nodes) for name in branches}
         head = self.state.head
@@ -156,6 +157,16 @@ class GridRounds:
             training.add(node, made_for, head, self.state.mailbox.feedback_for(node), self.evaluate_config)
         self._rounds[cohort] = training
         return self.post.send("train", cohort, number, training.messages, self.timeout_s)
+
+    def _sent(self, cohort: CohortId, tasks: dict[int, Task], models: dict[CohortId, ArrayRecord]) -> TrainRound:
+        """Return a round in which other cohorts' models go out thin, and are what comes of that."""
+        model, others = self.state.model, models.keys() & set(self.state.server.cohorts) - {cohort}
+        # Who trains a branch on trial has that in its message, and not the model that the others differ from.
+        if any(task.models[0] != cohort for task in tasks.values() if others.intersection(task.models)):
+            return TrainRound(tasks, models)
+        thin = {name: thin_arrays(model, models[name], models[cohort]) for name in others}
+        arrive = {name: whole_arrays(model, sent, models[cohort]) for name, sent in thin.items()}
+        return TrainRound(tasks, {**models, **arrive}, thin)
 
     def _sampled(self, cohort: CohortId, number: int, nodes: list[int]) -> tuple[dict[int, Message], str]:
         """Return the messages that the strategy makes for those whom it samples; if for none, why."""

@@ -92,6 +92,27 @@ class ClientBanned:
 
 
 @dataclass(frozen=True)
+class OwnerChanged:
+    """A cohort of a live service has another process, which goes on from the last commit."""
+
+    time_s: float
+    cohort: str
+    round: int  # rounds that were committed
+    epoch: int  # of the new owner
+    reason: str  # why the one before is none any more
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Something went wrong and was got over, such as a full disk or a damaged file."""
+
+    time_s: float
+    cohort: str  # "": of none in particular
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class CohortEnded:
     """A cohort has trained all its rounds."""
 
@@ -147,7 +168,7 @@ class Evaluated:
     wasted_participations: int
     device_s: float  # device-seconds spent on updates that were used
     wasted_device_s: float
-    downloads: int  # models sent to participants so far, those of wasted participations included
+    downloads: float  # models sent to participants so far, thin ones by their size, those of the wasted included
     accuracy: float  # mean over clients
     worst_10: float
     best_10: float
@@ -179,6 +200,8 @@ Event = (
     | StoppedLooking
     | UpdateRejected
     | ClientBanned
+    | OwnerChanged
+    | Disturbance
     | CohortEnded
     | Measured
     | CohortMembers

@@ -19,6 +19,7 @@ from auxo.core.own_state import OwnState
 from auxo.core.owners import Shelf
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
+from auxo.core.thin_models import thinned
 from auxo.core.turnout import Times, Turnout
 from auxo.core.types import BoolArray, CohortId, Float32Array, FloatArray, IntArray
 from auxo.core.usual_updates import UsualUpdates, most_times
@@ -72,6 +73,7 @@ def closing_of(
     participants = _offered_now(participants, state.tree)
     offered, leaves = participants.offered, leaves_of_round(cohort, participants.offered)
     shelf = state if shelf is None else shelf
+    own = state.cohorts[leaves[0]].server.weights
     return Closing(
         cohort=cohort,
         states=tuple(state.cohorts[leaf] for leaf in leaves),
@@ -86,7 +88,7 @@ def closing_of(
         table=state.table,
         times=times,
         tree=state.tree,
-        shelved={leaf: shelf.model(leaf) for leaf in offered if leaf not in leaves},
+        shelved={leaf: thinned(shelf.model(leaf), own) for leaf in offered if leaf not in leaves},
         secret=state.secret,
         credits={leaf: state.credits[leaf] for leaf in leaves if leaf in state.credits},
         most_unproved=rules.most_unproved,

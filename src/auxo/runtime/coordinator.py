@@ -121,15 +121,20 @@ def _partitioned(
         )
     servers = partition.servers or (parent.server,) * len(partition.weights)
     children = {
-        child: CohortState(
-            server,
-            parent.round,
-            check_ins=parent.check_ins * weight,
-            memory=rules.algorithm.memory(parent),
-            selection=rules.selector.begin(parent.selection),
-            usual=parent.usual,
-        )
+        child: replace(child_of(rules, parent), server=server, check_ins=parent.check_ins * weight)
         for child, weight, server in zip(branch.children, partition.weights, servers, strict=True)
     }
     others = {leaf: state for leaf, state in closed.items() if leaf != cohort}
     return Change(tuple(closed), {**others, **children}, (branch,))
+
+
+def child_of(rules: Federation, parent: CohortState) -> CohortState:
+    """Return what a cohort begins with that comes of another: its model, and what its parts make of their memories."""
+    return CohortState(
+        parent.server,
+        parent.round,
+        check_ins=parent.check_ins,
+        memory=rules.algorithm.memory(parent),
+        selection=rules.selector.begin(parent.selection),
+        usual=parent.usual,
+    )

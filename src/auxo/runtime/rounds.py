@@ -11,7 +11,16 @@ import numpy as np
 
 from auxo.core.affinity import FeedbackColumns
 from auxo.core.claims import unproved_of
-from auxo.core.cohort_algorithm import EVERYBODY, Claimed, Closing, Opening, Outcome, Participants, held_by
+from auxo.core.cohort_algorithm import (
+    EVERYBODY,
+    Claimed,
+    Closing,
+    Opening,
+    Outcome,
+    Participants,
+    held_by,
+    leaves_of_round,
+)
 from auxo.core.cohort_state import CohortState, CoordinatorState
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.concentration import in_places, places_for
@@ -132,7 +141,8 @@ def open_round(
     plan.check(len(chosen), state.tree, sum(map(len, held_by(mine))))
     asks = replace(plan.asks, reports_loss=rules.asks_for_loss)
     claimed = _claimed(rules, selected.take(plan.rows), vouched[chosen][plan.rows], cohort)
-    participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes, claimed)
+    thin = len(plan.offered) - len(leaves_of_round(cohort, plan.offered))
+    participants = Participants(selected.clients[plan.rows], plan.offered, asks, plan.notes, claimed, thin)
     return Opened(state, _with_work(rules, mine, participants, rules.share(state, cohort), rng), plan.hears_late)
 
 

@@ -19,6 +19,7 @@ from auxo.core.guard import Ban, Bans, Guard, Unguarded
 from auxo.core.layers import Layer, check_layers
 from auxo.core.matching import Matched
 from auxo.core.own_state import NOTHING, OwnState
+from auxo.core.owners import Shelf
 from auxo.core.rng import stream
 from auxo.core.selectors import Selector, Uniform
 from auxo.core.types import ClientId, CohortId, Float32Array
@@ -75,6 +76,16 @@ class _Open:
         return {number: row for row, number in enumerate(self.participants.clients.tolist())}
 
 
+@dataclass(frozen=True)
+class GatheredRound:
+    """A round whose answers have been gathered, before it has changed anything."""
+
+    opened: _Open
+    closing: Closing
+    closed: Closed
+    rejections: tuple[Rejection, ...]
+
+
 class Server:
     """Auxo's server half, driven by a loop of your own.
 
@@ -123,7 +134,7 @@ class Server:
         layers = tuple(one if isinstance(one, Layer) else Layer(tuple(one)) for one in shapes)
         if layers:
             check_layers(layers, len(models[0]), "shapes")
-        self._rules = Federation(
+        rules = Federation(
             algorithm=method,
             aggregator=aggregator or FedAvg(),
             n_params=len(models[0]),
@@ -137,21 +148,33 @@ class Server:
         )
         if secret is not None and not 0 < len(secret.encode()) <= _MOST_SECRET_BYTES:
             raise ValueError(f"secret: expected 1 to {_MOST_SECRET_BYTES} bytes, got {len(secret.encode())}")
-        state = start(self._rules, lambda number: models[0] if len(models) == 1 else models[number])
-        self._state = replace(state, secret=secret or secrets.token_hex())
+        self._begin(rules, models, secret or secrets.token_hex())
+        why_not = why_no_partition(method, participants, rounds)
+        _warn(None if why_not is None else renamed(why_not, _ARGUMENTS))
+
+    @classmethod
+    def with_rules(cls, rules: Federation, weights: Float32Array) -> "Server":
+        """Return a server with all the rules of a federation, as a configuration has them."""
+        server = cls.__new__(cls)
+        server._begin(rules, [weights], secrets.token_hex())
+        return server
+
+    def _begin(self, rules: Federation, models: list[Float32Array], secret: str) -> None:
+        self._rules = rules
+        state = start(rules, lambda number: models[0] if len(models) == 1 else models[number])
+        self._state = replace(state, secret=secret)
         self._open: dict[CohortId, _Open] = {}
         self._attempts: dict[CohortId, int] = {}  # matches and openings of each cohort; name their streams
-        self._federation = federation_id(self._rules, models)
+        self._federation = federation_id(rules, models)
         self._signing: Signing | None = None
         self._used = UsedTokens()  # as a record has it
-        self._in_vain, self._singled_out = InVain(participants), SingledOut()
+        self._shelf: Shelf | None = None
+        self._in_vain, self._singled_out = InVain(rules.total_participants), SingledOut()
         self.rejections: tuple[Rejection, ...] = ()  # of the last `close_round`
         self.refused: dict[ClientId, str] = {}  # by the guard, at the last `match`, and why
         self.banned: dict[ClientId, Ban] = {}  # by the guard, in the last `close_round`
         self.closed: Closed | None = None  # what the last `close_round` came to, for whoever keeps a record of a run
         self._trials = TrialsSeen()
-        why_not = why_no_partition(method, participants, rounds)
-        _warn(None if why_not is None else renamed(why_not, _ARGUMENTS))
 
     @property
     def cohorts(self) -> tuple[CohortId, ...]:
@@ -161,9 +184,10 @@ class Server:
     @property
     def is_over(self) -> bool:
         """Return whether every cohort has trained its rounds, or was given up: see `close_round`."""
-        return all(self._is_over(cohort) for cohort in self.cohorts)
+        return all(self.has_ended(cohort) for cohort in self.cohorts)
 
-    def _is_over(self, cohort: CohortId) -> bool:
+    def has_ended(self, cohort: CohortId) -> bool:
+        """Return whether a cohort has trained its rounds, or was given up."""
         return self._rules.is_done(self._state, cohort) or cohort in self._in_vain.given_up
 
     def weights(self, name: CohortId) -> Float32Array:
@@ -217,6 +241,14 @@ class Server:
         self.round(cohort)
         return self._rules.share(self._state, cohort)
 
+    def wanted(self, cohort: CohortId) -> int:
+        """Return the updates that complete the cohort's next round; `invited` may be more."""
+        return self._rules.wanted(self._state, cohort)
+
+    def invited(self, cohort: CohortId) -> int:
+        """Return how many clients the cohort's next round selects at most."""
+        return self._rules.invited(self._state, cohort)
+
     def round(self, cohort: CohortId) -> int:
         """Return how many rounds the cohort has closed, its ancestors' included.
 
@@ -248,7 +280,7 @@ class Server:
         here = replace(here, columns=arrived.check_ins)
         matched, named = arrived.matched, zip(arrived.refused.rows.tolist(), arrived.refused.reasons, strict=True)
         self.refused = {here[row].client: reason for row, reason in named}
-        trains = [cohort for cohort in self.cohorts if not self._is_over(cohort)]
+        trains = [cohort for cohort in self.cohorts if not self.has_ended(cohort)]
         rows = {cohort: np.flatnonzero(matched.cohort == tree.index[cohort]) for cohort in trains}
         found = {
             cohort: replace(here.take(mine), cohort=cohort, vouched=matched.vouched[mine])
@@ -396,19 +428,31 @@ class Server:
         Raises:
             KeyError: no round of this cohort is open.
         """
+        return self.end_round(self.gather_round(cohort, results, replies))
+
+    def gather_round(
+        self,
+        cohort: CohortId,
+        results: Sequence[TaskResult | TaskFailure],
+        replies: Mapping[ClientId, object] | None = None,
+    ) -> GatheredRound:
+        """Do what takes long of `close_round`: all but what becomes of the state, which `end_round` says.
+
+        Raises:
+            KeyError: no round of this cohort is open.
+        """
         opened = self._open.pop(cohort, None)
         if opened is None:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
         asked = _as_done(_without_silent(opened.participants, cohort, results), results)
-        closing = closing_of(self._rules, self._state, cohort, asked, times_of(opened.tasks, opened.rows, results))
+        times = times_of(opened.tasks, opened.rows, results)
+        closing = closing_of(self._rules, self._state, cohort, asked, times, self._shelf)
         answers, rejected = _sort_out(opened, closing, results, asks_for_loss(self._rules.aggregator))
         replies = replies or {}
         returned = (Returned(row, one, reply=replies.get(opened.tasks[row].client)) for row, one in answers.items())
         closed = close_round(self._rules, closing, returned)
-        self.closed = closed
         refused = (*closed.gathered.rejected, *closed.gathered.unusual)
         rejected += [Rejection(opened.tasks[row].client, reason) for row, reason in refused]
-        self.rejections = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
         _warn(self._in_vain.closed(cohort, [one.reason for one in rejected], is_usable=closed.outcome is not None))
         for one in rejected if closed.outcome is not None else ():
             _warn(self._singled_out.refused(f"{one.client!s:.80}", one.reason))  # it need be no name at all
@@ -416,7 +460,18 @@ class Server:
             name, claimed = str(opened.tasks[row].client), answers[row].examples
             _warn(self._singled_out.capped(name, claimed, self._rules.most_weight))
         _warn(self._unjudged(cohort, closed))
-        ended = end_round(self._rules, self._state, closing, closed)
+        told = tuple(sorted(rejected, key=lambda one: (str(one.client), one.reason)))
+        return GatheredRound(opened, closing, closed, told)
+
+    def end_round(self, gathered: GatheredRound) -> list[AffinityFeedback]:
+        """Have a round make its change to the state as it is now, and return the feedback to send.
+
+        The guard may have seen others' rounds since it was gathered, and the tree may have grown. It is quick, and may
+        be done again where the state has been put back (`refresh`).
+        """
+        opened, closed = gathered.opened, gathered.closed
+        self.closed, self.rejections = closed, gathered.rejections
+        ended = end_round(self._rules, self._state, gathered.closing, closed)
         self._state = ended.state
         named = {
             int(number): task.client for number, task in zip(opened.participants.clients, opened.tasks, strict=True)
@@ -477,12 +532,22 @@ class Server:
             ValueError: it is of another server, or holds what no server can go on from; nothing has changed.
         """
         check_record(record, self._rules)
-        self._state, self._attempts, self._federation = record.state, dict(record.attempts), record.federation
-        self._open, self.rejections, self._used = {}, (), record.used
+        self.refresh(record)
+        self._attempts, self._open, self.rejections = dict(record.attempts), {}, ()
+        self._in_vain = InVain(self._rules.total_participants)
+
+    def refresh(self, record: ServerRecord, shelf: Shelf | None = None) -> None:
+        """Have the state that a record says, where several processes share one; rounds that are open stay open.
+
+        Args:
+            record: of the same federation, which is not checked; other owners' leaves may be in it without models.
+            shelf: where these models are; None: in the record.
+        """
+        self._state, self._federation, self._used, self._shelf = record.state, record.federation, record.used, shelf
+        self._attempts |= {one: max(tried, self._attempts.get(one, 0)) for one, tried in record.attempts.items()}
         if self._signing is not None:
             signer = replace(self._signing.signer, federation=record.federation)
             self._signing = replace(self._signing, signer=signer, used=record.used)
-        self._in_vain = InVain(self._rules.total_participants)
 
 
 def _warn(words: str | None) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from auxo.core.asking import NEAREST
 from auxo.core.cohort_algorithm import Participants
 from auxo.core.folds import size_of
+from auxo.core.thin_models import SHARE
 from auxo.core.types import BoolArray, FloatArray, IntArray
 from auxo.simulation.devices import Work, samples_of_steps
 
@@ -20,7 +21,7 @@ class Spent:
     wasted_participations: int = 0
     device_s: float = 0.0
     wasted_device_s: float = 0.0
-    downloads: int = 0  # models sent to participants
+    downloads: float = 0.0  # models sent to participants; thin ones count as much as they take to send
 
     def __add__(self, more: "Spent") -> "Spent":
         return Spent(*map(add, astuple(self), astuple(more)))
@@ -50,12 +51,16 @@ def work_of(
     return Work(trained, tried, downloads, uploads)
 
 
-def downloads_of(participants: Participants) -> IntArray:
-    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any."""
+def downloads_of(participants: Participants) -> FloatArray:
+    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any.
+
+    Other cohorts' models are sent thin to those who compare them (`auxo.core.thin_models`).
+    """
     asks = participants.asks
-    trained = asks.compared(len(participants.offered))
     if asks.centres is not None:
-        return np.zeros(len(participants.clients), dtype=np.int64)
+        return np.zeros(len(participants.clients))
+    compared = asks.compared(len(participants.offered))
+    trained = compared - np.where(compared > 1, participants.thin * (1 - SHARE), 0.0)
     return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))
 
 
@@ -72,7 +77,7 @@ def cost_of(participants: Participants, device_s: FloatArray, used: BoolArray) -
         wasted_participations=int((~used).sum()),
         device_s=float(device_s[used].sum()),
         wasted_device_s=float(device_s[~used].sum()),
-        downloads=int(downloads_of(participants).sum()),
+        downloads=float(downloads_of(participants).sum()),
     )
 
 

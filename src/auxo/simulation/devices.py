@@ -28,7 +28,7 @@ class Work:
 
     trained: IntArray  # samples passed through training, every epoch counted
     compared: IntArray  # samples whose loss is worked out besides, once for each model they are tried with
-    downloads: IntArray  # models
+    downloads: IntArray | FloatArray  # models, or parts of one
     uploads: IntArray | FloatArray | None = None  # updates, or parts of one; None: one each
 
     @staticmethod
@@ -151,7 +151,7 @@ def durations_s(devices: Devices, rows: IntArray, work: Work, model_bytes: int) 
         model_bytes: size of a model, and of an update, on the wire.
     """
     for name in ("trained", "compared", "downloads"):
-        values: IntArray = getattr(work, name)
+        values: IntArray | FloatArray = getattr(work, name)
         if rows.shape != values.shape:
             raise ValueError(f"{name}: expected one value for each of {len(rows)} participants, got {len(values)}")
         if values.size and values.min() < 0:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from auxo.algorithms.auxo.kmeans import kmeans
 from auxo.algorithms.auxo.noisy_centres import needed, noisy_centres, same_length
-from auxo.algorithms.auxo.number_of_clusters import kmeans
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray, IntArray
 from auxo.core.words import label_of

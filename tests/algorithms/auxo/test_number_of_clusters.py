@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import silhouette_score
 
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, kmeans, principal, silhouettes, structure
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, _silhouette, distinct, principal, silhouettes, structure
 from auxo.core.fingerprint import unit_rows
 from auxo.core.rng import stream
-from auxo.core.types import FloatArray, IntArray
+from auxo.core.types import FloatArray
 
 
 def test_structure_is_one_without_clusters_and_more_with_them() -> None:
@@ -72,69 +71,18 @@ def test_principal_axes_hold_the_points_distances_and_begin_with_the_least_of_th
     along = principal(points)
     centred = points - points.mean(axis=0)
 
-    np.testing.assert_allclose(along @ along.T, centred @ centred.T, atol=1e-8)
-    assert (np.diff(along.std(axis=0)) >= -1e-9).all()
+    np.testing.assert_allclose(along @ along.T, centred @ centred.T, atol=1e-5 * np.abs(centred @ centred.T).max())
+    assert (np.diff(along.std(axis=0)) > -1e-6).all()
     covariance = along.T @ along
-    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-6)
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-6 * covariance.max())
 
 
-# K-means.
+@pytest.mark.parametrize("seed", range(3))
+def test_silhouettes_are_scikit_learns(seed: int) -> None:
+    rng = stream(seed, "silhouettes")
+    points, labels = rng.standard_normal((40, 5)), rng.integers(0, 4, 40)
+    labels[labels == 3] = np.where(np.arange((labels == 3).sum()) == 0, 3, 0)  # one point has a cluster of its own
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
 
-
-def made_clusters(number: int, each: int, noise: float, seed: int) -> tuple[FloatArray, IntArray]:
-    rng = stream(seed, "made clusters")
-    labels = np.arange(number * each) % number
-    return 4 * rng.standard_normal((number, 10))[labels] + noise * rng.standard_normal((len(labels), 10)), labels
-
-
-def left(points: FloatArray, centres: FloatArray) -> float:
-    """Return the squared distances of points from their nearest centres."""
-    return float(((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2).min(axis=1).sum())
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("number", [2, 3, 8])
-def test_clusters_that_are_far_apart_are_found_as_scikit_learn_finds_them(number: int, seed: int) -> None:
-    points, groups = made_clusters(number, 25, 0.5, seed)
-    centres, labels = kmeans(points, number, 10, stream(seed, "k"))
-    theirs = KMeans(number, n_init=10, random_state=seed).fit(points)
-
-    assert adjusted_rand_score(groups, labels) == 1
-    assert left(points, centres) == pytest.approx(theirs.inertia_, rel=1e-9)
-    for cluster in range(number):
-        np.testing.assert_allclose(centres[cluster], points[labels == cluster].mean(axis=0))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_where_clusters_overlap_about_as_little_is_left_as_scikit_learn_leaves(seed: int) -> None:
-    points, _ = made_clusters(5, 60, 4.0, seed)
-    centres, labels = kmeans(points, 5, 10, stream(seed, "k"))
-    theirs = KMeans(5, n_init=10, random_state=seed).fit(points)
-
-    assert left(points, centres) <= 1.01 * theirs.inertia_
-    np.testing.assert_array_equal(labels, ((points[:, None, :] - centres[None]) ** 2).sum(axis=2).argmin(axis=1))
-
-
-def test_more_starts_never_leave_more() -> None:
-    points, _ = made_clusters(6, 30, 3.0, 1)
-    found = [left(points, kmeans(points, 6, starts, stream(0, "k"))[0]) for starts in (1, 2, 4, 8)]
-
-    assert found == sorted(found, reverse=True)
-
-
-def test_of_points_of_few_kinds_every_kind_is_a_cluster_and_more_clusters_than_kinds_break_nothing() -> None:
-    kinds = stream(0, "kinds").standard_normal((3, 10))
-    points = kinds[np.arange(60) % 3]
-    for number in (3, 5):
-        centres, labels = kmeans(points, number, 5, stream(0, "k"))
-
-        assert adjusted_rand_score(np.arange(60) % 3, labels) == 1
-        assert centres.shape == (number, 10)
-        assert left(points, centres) == pytest.approx(0, abs=1e-12)
-
-
-def test_equal_points_are_all_in_one_cluster() -> None:
-    centres, labels = kmeans(np.ones((7, 4)), 3, 2, stream(0, "k"))
-
-    assert set(labels.tolist()) == {labels[0]}
-    np.testing.assert_array_equal(centres, np.ones((3, 4)))
+    assert _silhouette(distances, labels) == pytest.approx(silhouette_score(points, labels))
+    assert _silhouette(distances, np.zeros(40, dtype=np.int64)) == -1

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, kmeans, principal, silhouettes, structure
+from auxo.algorithms.auxo.kmeans import kmeans
+from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, principal, silhouettes, structure
 from auxo.algorithms.auxo.views import Prints, View, views_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
-_STARTS = 10  # of K-means, of which the best counts
+_STARTS = 1  # of K-means by chance, besides the one that divides clusters; our choice
 
 
 @dataclass(frozen=True)

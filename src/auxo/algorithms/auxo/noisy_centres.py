@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auxo.algorithms.auxo.number_of_clusters import kmeans, squared_distances
+from auxo.algorithms.auxo.kmeans import kmeans, squared_distances
 from auxo.core.types import FloatArray
 
 _QUANTILE = 0.98  # of Tracy and Widom's law: noise alone shows an axis in one look of twenty

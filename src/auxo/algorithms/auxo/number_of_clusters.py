@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auxo.algorithms.auxo.kmeans import best_of, divided, squared_distances
 from auxo.core.types import BoolArray, FloatArray, IntArray
 
-_POINTS = 2000  # that structure is looked for among; more make it slower and hardly surer; our choice
+_POINTS = 500  # by which axes are found; more make it slower and hardly surer; our choice
 _AXES = 50  # principal axes that it is looked for along: what lies beyond them is noise; our choice
-_POWERS = 4  # of the points' spread, by which first axes stand out; as scikit-learn has it for few axes
-_STARTS = 2  # of K-means, when structure is looked for; our choice
-_MOST_STEPS = 20  # of K-means
-_TOLERANCE = 1e-3  # of the points' variance, by which centres still move when K-means ends
+_POWERS = 1  # of the points' spread, by which first axes stand out; our choice
+_STARTS, _FEW = 2, 100  # starts of K-means by chance, where points are fewer than that; our choice
 _NEGLIGIBLE = 1e-9
-_DECIMALS = 9  # in which points that differ do, which have length one
+_DECIMALS = 6  # in which points that differ do, which have length one; their axes are found in single precision
 _CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
+_ABOUT = 0.95  # of what is shown, by which chance moves it: of numbers that show so much the least counts; our choice
 STANDS_OUT = 1.3
 """Structure beyond that of a cloud without clusters: chance shows up to 1.2; our choice."""
 
@@ -28,7 +28,7 @@ class Structure:
     """How far points are from a cloud without clusters."""
 
     shown: float  # what clusters explain, in parts of what they would of a cloud; infinity: nobody can tell
-    clusters: int  # with which most is shown
+    clusters: int  # with which most is shown; where they stand out, the fewest with which about as much is
 
 
 def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
@@ -43,67 +43,19 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
         along: (updates, axes) points along their principal axes, see `principal`.
         halves: (updates,) whether each belongs to the first half.
         clusters: most that K-means looks for.
-        rng: for the normal points, for the points that are taken of many, and for K-means.
+        rng: for the normal points.
     """
-    if len(along) > _POINTS:
-        kept = np.sort(rng.permutation(len(along))[:_POINTS])
-        along, halves = along[kept], halves[kept]
     if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
         return Structure(float("inf"), clusters)
     counts = range(2, min(clusters, distinct(along[halves])) + 1)
     if not counts:
         return Structure(0.0, 2)
     cloud = rng.standard_normal(along.shape) * along.std(axis=0)
-    found = np.array([_odds(_explained(along, halves, count, rng)) for count in counts])
-    chance = np.array([_odds(_explained(cloud, halves, count, rng)) for count in counts])
+    found, chance = (_odds(_explained(points, halves, counts[-1])) for points in (along, cloud))
     ratios = found / np.maximum(chance, 1 / len(along))
-    best = int(ratios.argmax())
-    return Structure(float(ratios[best]), counts[best])
-
-
-def kmeans(points: FloatArray, number: int, starts: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Return (number, axes) centres and (points,) labels, the best of some starts (K-means++).
-
-    For a few hundred points scikit-learn takes three times as long to get ready as to do it.
-    """
-    best, least = (points[:number], np.zeros(len(points), dtype=np.int64)), np.inf
-    for _ in range(starts):
-        centres, labels, left = _kmeans(points, _spread_out(points, number, rng))
-        if left < least:
-            best, least = (centres, labels), left
-    return best
-
-
-def _spread_out(points: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
-    """Return some of the points, each drawn by its squared distance from those before."""
-    chosen = [int(rng.integers(len(points)))]
-    apart = squared_distances(points, points[chosen])[:, 0]
-    while len(chosen) < number:
-        drawn = int(np.searchsorted(np.cumsum(apart), rng.random() * apart.sum()))
-        chosen.append(min(drawn, len(points) - 1))
-        apart = np.minimum(apart, squared_distances(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]
-
-
-def _kmeans(points: FloatArray, centres: FloatArray) -> tuple[FloatArray, IntArray, float]:
-    """Return centres, labels and the squared distances that are left, from these centres on."""
-    enough = _TOLERANCE * float(points.var(axis=0).mean())
-    for _ in range(_MOST_STEPS):
-        belongs = squared_distances(points, centres).argmin(axis=1)[:, None] == np.arange(len(centres))[None, :]
-        members = belongs.sum(axis=0)[:, None]
-        moved = np.where(members > 0, belongs.T.astype(np.float64) @ points / np.maximum(members, 1), centres)
-        far = float(((moved - centres) ** 2).sum())
-        centres = moved
-        if far <= enough:
-            break
-    squares = squared_distances(points, centres)
-    return centres, squares.argmin(axis=1), float(squares.min(axis=1).sum())
-
-
-def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
-    """Return (points, centres) squared distances."""
-    within = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
-    return np.asarray(np.maximum(within - 2 * points @ centres.T, 0.0))
+    most = float(ratios.max())
+    best = int(ratios.argmax()) if most < STANDS_OUT else int(np.flatnonzero(ratios >= _ABOUT * most)[0])
+    return Structure(most, counts[best])
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
@@ -111,27 +63,48 @@ def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> i
 
     For points that are too few to be held against each other. More clusters have to be clearly farther apart.
     """
-    from sklearn.metrics import silhouette_score  # noqa: PLC0415 - slow to import, and a device never needs it
-
     best, widest = 2, -1.0
-    for number in range(2, min(clusters, distinct(along), len(along) - 1) + 1):
-        _, labels = kmeans(along, number, _STARTS, rng)
-        apart = float(silhouette_score(along, labels)) if len(np.unique(labels)) > 1 else -1.0
+    distances = np.sqrt(squared_distances(along, along))
+    np.fill_diagonal(distances, 0.0)
+    starts = _STARTS if len(along) < _FEW else 0
+    for centres in divided(along, max(2, min(clusters, distinct(along), len(along) - 1))):
+        _, labels = best_of(along, centres, starts, rng)
+        apart = _silhouette(distances, labels)
         if apart > widest + _CLEARLY:
-            best, widest = number, apart
+            best, widest = len(centres), apart
     return best
+
+
+def _silhouette(distances: FloatArray, labels: IntArray) -> float:
+    """Return how much nearer points are to their own cluster than to the next one, in parts of the larger; -1 of one.
+
+    The same as scikit-learn's, which measures all distances anew and takes longer to check what it is given.
+    """
+    names, own = np.unique(labels, return_inverse=True)
+    if len(names) < 2:
+        return -1.0
+    belongs = (own[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    sums, counts = distances @ belongs, belongs.sum(axis=0)
+    rows = np.arange(len(own))
+    within = sums[rows, own] / np.maximum(counts[own] - 1, 1)
+    others = sums / counts
+    others[rows, own] = np.inf
+    beyond = others.min(axis=1)
+    widths = np.maximum(np.maximum(within, beyond), _NEGLIGIBLE)
+    return float(np.where(counts[own] > 1, (beyond - within) / widths, 0.0).mean())
 
 
 def principal(points: FloatArray) -> FloatArray:
     """Return (points, axes) points along their first principal axes: what lies beyond them is noise."""
     from sklearn.utils.extmath import randomized_svd  # noqa: PLC0415 - slow to import, and a device never needs it
 
-    centred = points - points.mean(axis=0)
+    centred = (points - points.mean(axis=0)).astype(np.float32)
     axes = min(_AXES, *centred.shape)
-    # A random subspace that holds the first axes, in a fraction of the time that all of them take. Which one it is
-    # follows from the points alone, and within it the axes are exact.
-    _, _, basis = randomized_svd(centred, axes, n_iter=_POWERS, random_state=0)
-    within = centred @ basis.T
+    # A random subspace that holds the first axes, in a fraction of the time that all of them take, and found by some
+    # of the points if they are many. Which one it is follows from the points alone, and within it the axes are exact.
+    some = centred[:: -(-len(centred) // _POINTS)]
+    _, _, basis = randomized_svd(some, min(axes, len(some)), n_iter=_POWERS, random_state=0)
+    within = (centred @ basis.T).astype(np.float64)
     _, turned = np.linalg.eigh(within.T @ within)
     return np.asarray(within @ turned)
 
@@ -141,14 +114,15 @@ def distinct(along: FloatArray) -> int:
     return len(np.unique(np.round(along, _DECIMALS), axis=0))
 
 
-def _odds(share: float) -> float:
+def _odds(shares: FloatArray) -> FloatArray:
     """Return what is explained over what is not: along few axes much is explained by chance, and shares are alike."""
-    return max(share, 0.0) / max(1 - share, _NEGLIGIBLE)
+    return np.maximum(shares, 0.0) / np.maximum(1 - shares, _NEGLIGIBLE)
 
 
-def _explained(points: FloatArray, first: BoolArray, clusters: int, rng: np.random.Generator) -> float:
-    """Return the share of the second half's squared distances that the first half's centres explain."""
+def _explained(points: FloatArray, first: BoolArray, most: int) -> FloatArray:
+    """Return the share of the second half's squared distances that the first half's centres explain, for 2 to most."""
     known, others = points[first], points[~first]
-    centres, _ = kmeans(known, clusters, _STARTS, rng)
     total = ((others - known.mean(axis=0)) ** 2).sum()
-    return float(1 - squared_distances(others, centres).min(axis=1).sum() / total) if total > 0 else 0.0
+    if total <= 0:
+        return np.zeros(most - 1)
+    return np.array([1 - squared_distances(others, one).min(axis=1).sum() / total for one in divided(known, most)])

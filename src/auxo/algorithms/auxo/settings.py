@@ -30,7 +30,7 @@ class ClusteringSettings:
         "updates",
         "What groups are looked for in: clients' updates, or the private sketches of these that they send besides.",
     )
-    pool_most: PositiveInt = setting(2000, "Most of these updates that are kept: 32 MB of them; our choice.")
+    pool_most: PositiveInt = setting(1000, "Most of these updates that are kept: 16 MB of them; our choice.")
 
 
 @dataclass(frozen=True)

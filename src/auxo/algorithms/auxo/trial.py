@@ -12,6 +12,7 @@ leads themselves, and everybody judges.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from auxo.algorithms.auxo.views import Prints, View
 from auxo.core.aggregators import ServerState
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
+from auxo.core.fingerprint import unit_rows
 from auxo.core.folds import FIFTHS, all_but
 from auxo.core.gathering import Admission, Examined, Gathered
 from auxo.core.own_state import own
@@ -46,9 +48,17 @@ class Shadow:
 
     def nearest(self, prints: Prints, blocks: IntArray) -> IntArray:
         """Return the branch that each update of the cohort's own model is nearest to; -1: none."""
-        nearness = self.view.nearness(self.view.points(prints, blocks), self.centres)
+        points = self.view.points(prints, blocks)
+        if self.view.name != "input energies" and self._unit_centres is not None:
+            return np.asarray((points @ self._unit_centres).argmax(axis=1))
+        nearness = self.view.nearness(points, self.centres)
         best = np.where(np.isnan(nearness), -np.inf, nearness).argmax(axis=1)
         return np.where(np.isnan(nearness).all(axis=1), -1, best)
+
+    @cached_property
+    def _unit_centres(self) -> FloatArray | None:
+        """Return (axes, branches) the centres' directions, once for a trial's many updates; None: one has none."""
+        return unit_rows(self.centres).T.copy() if (self.centres**2).sum(axis=1).all() else None
 
 
 @dataclass(frozen=True)
@@ -264,10 +274,12 @@ class OnTrial:
 
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
-        shadow, first = self.shadows[candidate], int(self.evidence.candidates[candidate][1]) - 1
-        is_lasting = shadow.view.name == "input energies"
-        sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first)
-        return replace(self.resumes, sorting=sorting if is_lasting else None)
+        shadow, branches = self.shadows[candidate], self.evidence.candidates[candidate][1:]
+        if shadow.view.name != "input energies":  # others do not outlast the model that all had
+            return replace(self.resumes, sorting=None)
+        became, first = np.isin(branches, self.evidence.fewest(candidate)), int(branches[0]) - 1
+        sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first, became)
+        return replace(self.resumes, sorting=sorting)
 
     def _needed(self, settings: TrialSettings) -> float:
         """Return what judges have to gain by now: branches part round by round, and later in training slowly."""

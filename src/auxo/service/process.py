@@ -1,0 +1,106 @@
+"""A process of a service: an app over HTTP, a pulse that beats, and turns of its own, until one says that it ends."""
+
+import asyncio
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from auxo.service.desks import Pulse
+from auxo.service.http_limits import HttpLimits
+from auxo.service.http_server import collect_seldom, http_server
+from auxo.service.plan import ServicePlan
+from auxo.service.pulses import BEAT_S, Pulses
+
+_TURN_S = 0.05  # between two turns; our choice: little beside what a client takes to answer
+_BACKLOG = 2048
+
+Turn = Callable[[], int | None]
+"""Does what is due; returns the process's exit code when there is nothing more to do."""
+
+_FAILED = 1
+
+
+def run_process(
+    app: ASGIApp, listener: socket.socket, plan: ServicePlan, pulse: Callable[[], Pulse], turn: Turn
+) -> int:
+    """Serve until a turn says that it is over, or a signal comes; return the exit code.
+
+    Turns are in a thread of their own and beats among the requests: whoever watches sees whether either hangs.
+    """
+    collect_seldom()
+    server = http_server(app, HttpLimits(), plan.tls)
+    ended = threading.Event()
+    code: list[int] = []
+
+    def turns() -> None:
+        try:
+            while not ended.wait(_TURN_S):
+                said = turn()
+                if said is not None:
+                    code.append(said)
+                    break
+        except Exception:
+            logging.getLogger("auxo.service").exception("the process ends, and is started again from its last commit")
+            code.append(_FAILED)
+        server.should_exit = True
+
+    async def serve() -> None:
+        beating = asyncio.create_task(_beat(Pulses.of(plan.directory), pulse))
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            beating.cancel()
+
+    worker = threading.Thread(target=turns, name="turns", daemon=True)
+    worker.start()
+    try:
+        asyncio.run(serve())
+    finally:
+        ended.set()
+        worker.join(plan.service.silent_s)
+    return code[0] if code else 0
+
+
+async def _beat(pulses: Pulses, pulse: Callable[[], Pulse]) -> None:
+    while True:
+        pulses.tell(pulse())
+        await asyncio.sleep(BEAT_S)
+
+
+def listen(host: str, ports: range) -> socket.socket:
+    """Return a socket on the first port that is free.
+
+    Raises:
+        OSError: none is; the message names them.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    refused: OSError | None = None
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            refused = error
+    words = f"{host}, port {ports[0]}" + (f" to {ports[-1]}" if len(ports) > 1 else "")
+    raise OSError(
+        refused.errno if refused else None,
+        f"{words}: expected a free port, got {refused.strerror if refused else 'none'}; choose another (service.port)",
+    )
+
+
+def log_to_standard_error(who: str) -> None:
+    """Have what goes wrong in a process in the log of its service, with who says so."""
+    form = f"%(asctime)s {who} %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=form, force=True)
+
+
+LOG_FILE = "service.log"
+
+
+def log_path(directory: Path) -> Path:
+    """Return where the processes of a service write what goes wrong."""
+    return directory / LOG_FILE

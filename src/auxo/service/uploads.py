@@ -1,0 +1,132 @@
+"""Answers that arrive in pieces: each in its order, bounded, and whole at the end, or nothing of it counts.
+
+Pieces of an answer are kept in a file without a name, which is gone when its process is. A client has one at a time.
+"""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from auxo.core.types import ClientId
+from auxo.service.http_limits import HttpLimits
+from auxo.service.problems import Problem, ProblemFound, busy
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Which part of an answer has come."""
+
+    nonce: str  # of the task
+    offset: int  # of its first byte in the answer
+    total: int  # bytes of the answer
+    sha256: str  # of the answer, hexadecimal
+
+
+@dataclass(frozen=True)
+class PartArrived:
+    """How much of an answer has arrived; the next piece begins there."""
+
+    received: int
+
+
+@dataclass
+class _Upload:
+    piece: Piece  # the first
+    used_s: float  # when the last piece came
+    file: IO[bytes]
+    received: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)  # of what was received; hashlib does not say its type
+
+
+class Uploads:
+    """All answers of which a part has arrived."""
+
+    def __init__(self, limits: HttpLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._open: dict[ClientId, _Upload] = {}
+
+    def received(self, client: ClientId, nonce: str) -> PartArrived:
+        """Return how much of a client's answer to a task has arrived."""
+        held = self._open.get(client)
+        return PartArrived(held.received if held is not None and held.piece.nonce == nonce else 0)
+
+    def add(self, client: ClientId, piece: Piece, data: bytes) -> bytes | PartArrived:
+        """Return the whole answer with its last piece, and before that how much has arrived.
+
+        Raises:
+            ProblemFound: it is too long, out of order or damaged, or there is no room.
+        """
+        if piece.total > self._limits.answer_bytes:
+            most, got = f"an answer of at most {self._limits.answer_bytes} bytes", f"{piece.total}"
+            raise ProblemFound(Problem("TOO_LARGE", most, got, "is it the update of this model?"))
+        if piece.offset + len(data) > piece.total or (not data and piece.total):
+            got = f"{len(data)} bytes at {piece.offset} of {piece.total}"
+            raise ProblemFound(
+                Problem("WRONG_OFFSET", "a piece within the answer", got, "send the bytes that are left")
+            )
+        if len(data) == piece.total:  # as nearly all are
+            self._forget(client)
+            return _checked(data, hashlib.sha256(data).hexdigest(), piece)
+        upload = self._upload(client, piece)
+        if piece.offset + len(data) <= upload.received:  # it has come before
+            return PartArrived(upload.received)
+        if piece.offset != upload.received:
+            got = f"one at {piece.offset}"
+            remedy = "ask how much has arrived, and go on there"
+            raise ProblemFound(Problem("WRONG_OFFSET", f"a piece at {upload.received}", got, remedy))
+        return self._append(client, upload, data)
+
+    def _append(self, client: ClientId, upload: _Upload, data: bytes) -> bytes | PartArrived:
+        if sum(one.received for one in self._open.values()) + len(data) > self._limits.uploads_bytes:
+            most = f"at most {self._limits.uploads_bytes} bytes of answers in parts"
+            raise ProblemFound(busy(most, "more", self._limits.again_s))
+        upload.file.write(data)
+        upload.digest.update(data)
+        upload.received += len(data)
+        upload.used_s = self._clock()
+        if upload.received < upload.piece.total:
+            return PartArrived(upload.received)
+        upload.file.seek(0)
+        whole = upload.file.read()
+        self._forget(client)
+        return _checked(whole, upload.digest.hexdigest(), upload.piece)
+
+    def _upload(self, client: ClientId, piece: Piece) -> _Upload:
+        """Return what has arrived of an answer; another one of the same client is forgotten."""
+        held = self._open.get(client)
+        if held is not None and _names(held.piece) == _names(piece):
+            return held
+        self._forget(client)
+        now = self._clock()
+        for other, one in list(self._open.items()):
+            if now - one.used_s > self._limits.upload_s:
+                self._forget(other)
+        if len(self._open) >= self._limits.uploads:
+            raise ProblemFound(busy(f"at most {self._limits.uploads} answers in parts", "more", self._limits.again_s))
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - it is open until the last piece
+        self._open[client] = upload = _Upload(piece, now, file)
+        return upload
+
+    def _forget(self, client: ClientId) -> None:
+        held = self._open.pop(client, None)
+        if held is not None:
+            held.file.close()
+
+    def close(self) -> None:
+        """Forget all of them."""
+        for client in list(self._open):
+            self._forget(client)
+
+
+def _names(piece: Piece) -> tuple[str, int, str]:
+    return piece.nonce, piece.total, piece.sha256
+
+
+def _checked(whole: bytes, digest: str, piece: Piece) -> bytes:
+    if digest != piece.sha256:
+        raise ProblemFound(Problem("DAMAGED", f"bytes of SHA-256 {piece.sha256}", digest, "send the answer again"))
+    return whole

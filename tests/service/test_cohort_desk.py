@@ -1,0 +1,372 @@
+import errno
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auxo.algorithms.auxo import Auxo
+from auxo.core.aggregators import FedAvg
+from auxo.core.asking import Answer
+from auxo.core.types import ROOT, CohortId
+from auxo.core.watchful import Watchful
+from auxo.protocol.events import Disturbance, EmptyRound, Event, RoundClosed, from_json
+from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.runtime.federation import Federation
+from auxo.runtime.server import Server
+from auxo.service.blobs import Steps
+from auxo.service.cohort_desk import LiveCohort, RoundSettings
+from auxo.service.coordinator_desk import LiveCoordinator
+from auxo.service.desks import Assigned, ComeAgain, Found, NoFeedback, Received, Refusal
+from auxo.service.store import Store
+
+PARTICIPANTS, PARAMETERS, DEADLINE_S, WINDOW_S = 4, 6, 100.0, 5.0
+RULES = Federation(Auxo(), FedAvg(), PARAMETERS, PARTICIPANTS, 5, overcommit=0.25, guard=Watchful())
+INITIAL = np.zeros(PARAMETERS, np.float32)
+SETTINGS = RoundSettings(deadline_s=DEADLINE_S, window_s=WINDOW_S, waiting=10, gone_s=1000.0)
+
+
+class Full(Steps):
+    """A disk without room, while it is full."""
+
+    is_full = False
+
+    def write(self, path: Path, content: bytes) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        path.write_bytes(content)
+
+    def sync(self, folder: Path) -> None:
+        """The power stays."""
+
+
+@dataclass
+class Live:
+    """A cohort in a store, and a clock that is set by hand."""
+
+    folder: Path
+    rules: Federation = RULES
+    settings: RoundSettings = SETTINGS
+    cohort: CohortId = ROOT
+    now: float = 0.0
+    wall: float = 1e9
+    disk: Full = field(default_factory=Full)
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder, self.rules.own_states, self.disk)
+        self.store._connection.execute("PRAGMA synchronous = OFF")  # likewise
+        if not self.store.has_begun:
+            self.store.begin(Server.with_rules(self.rules, INITIAL).record, self.wall)
+        epoch = self.store.take_over(self.store.new_coordinator(), self.cohort)
+        assert isinstance(epoch, int)
+        self.epoch = epoch
+        server = Server.with_rules(self.rules, INITIAL)
+        self.desk = LiveCohort(
+            server, self.store, (self.cohort, epoch), self.settings, lambda: self.now, lambda: self.wall
+        )
+
+    def come(self, *clients: int) -> None:
+        for client in clients:
+            assert isinstance(self.desk.join(CheckIn(client), "a"), ComeAgain)
+
+    def task(self, client: int, session: str = "a") -> Assigned:
+        found = self.desk.join(CheckIn(client), session)
+        assert isinstance(found, Assigned)
+        return found
+
+    def do(self, given: Assigned, value: float = 1.0) -> Received | Refusal:
+        return self.desk.answer(result_of(given.task, value), given.epoch, given.nonce)
+
+    def open_with(self, *clients: int) -> dict[int, Assigned]:
+        """Return the tasks of a round of these clients."""
+        self.come(*clients)
+        self.now += WINDOW_S
+        self.desk.turn()
+        return {client: self.task(client) for client in clients}
+
+    def whole_round(self, *clients: int) -> None:
+        for given in self.open_with(*clients).values():
+            assert isinstance(self.do(given), Received)
+        self.desk.turn()
+
+    @property
+    def events(self) -> list[Event]:
+        return [from_json(line) for _, line in self.store.events()]
+
+    @property
+    def rounds(self) -> int:
+        return self.store.read(()).owners[self.cohort].round
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Live:
+    return Live(tmp_path)
+
+
+def result_of(task: Task, value: float = 1.0) -> TaskResult:
+    return TaskResult(task.client, task.cohort, task.round, Answer(np.full(PARAMETERS, value, np.float32), 10))
+
+
+def _why(found: object) -> str:
+    assert isinstance(found, Refusal)
+    assert "expected" in found.words
+    assert "; " in found.words
+    return found.why
+
+
+def test_a_round_opens_when_as_many_wait_as_it_invites_and_closes_when_as_many_have_answered_as_it_wants(
+    live: Live,
+) -> None:
+    live.come(1, 2, 3, 4)
+    live.desk.turn()
+    live.come(1)
+    live.come(5)  # one more than it wants is invited
+    live.desk.turn()
+    given = {client: live.task(client) for client in (1, 2, 3, 4, 5)}
+    assert given[1].task.round == 1
+    assert given[1].epoch == live.epoch
+    assert given[1].deadline_s == DEADLINE_S
+    for client in (1, 2, 3):
+        assert isinstance(live.do(given[client]), Received)
+    live.desk.turn()
+    assert isinstance(live.desk.feedback(1, 1), ComeAgain)
+    assert live.desk.pulse().state == "training"
+    live.do(given[4])
+    live.desk.turn()
+    assert isinstance(live.desk.feedback(1, 1), AffinityFeedback)
+    assert live.rounds == 1
+    assert _why(live.do(given[5])) == "LATE"
+    (closed,) = live.events
+    assert isinstance(closed, RoundClosed)
+    assert (closed.participants, closed.failed) == (4, 1)
+
+
+def test_after_a_short_window_a_round_takes_those_that_wait_if_they_are_not_too_few(live: Live) -> None:
+    live.come(1)
+    live.now += 10 * WINDOW_S
+    live.desk.turn()
+    live.come(1)
+    live.come(2)
+    live.desk.turn()
+    assert live.task(1).task.round == live.task(2).task.round == 1
+
+
+def test_whoever_waits_and_asks_no_more_is_gone(tmp_path: Path) -> None:
+    live = Live(tmp_path, settings=replace(SETTINGS, gone_s=50.0))
+    live.come(1, 2)
+    live.now += 51
+    live.come(3)
+    live.desk.turn()
+    live.now += WINDOW_S
+    live.desk.turn()
+    live.come(3)
+    live.come(1)
+    live.desk.turn()
+    assert isinstance(live.desk.join(CheckIn(3), "a"), Assigned)
+
+
+def test_the_waiting_room_is_bounded(live: Live) -> None:
+    for client in range(30):
+        found = live.desk.join(CheckIn(client), "a")
+        assert isinstance(found, ComeAgain)
+        assert found.after_s > 0
+    live.desk.turn()
+    assert len(live.desk._waiting) <= 10
+
+
+@pytest.mark.fault(25, 26)
+def test_with_too_few_answers_at_the_deadline_a_round_is_abandoned_and_tried_again_later(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    live.do(given[1])
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert live.desk.pulse().state == "starved"
+    assert isinstance(live.desk.feedback(1, 1), NoFeedback)
+    (told,) = live.events
+    assert isinstance(told, EmptyRound)
+    assert "1 of 4" in told.reason
+    assert _why(live.do(given[2])) == "LATE"
+    live.come(1, 2, 3, 4, 5)
+    live.desk.turn()
+    live.come(1)
+    assert live.rounds == 0
+    live.now += DEADLINE_S
+    live.desk.turn()
+    again = live.task(1)
+    assert again.task.round == 1
+    assert _why(live.desk.answer(result_of(given[1].task), given[1].epoch, given[1].nonce)) == "NOT_SELECTED"
+
+
+@pytest.mark.fault(26)
+def test_with_enough_answers_at_the_deadline_a_round_closes_with_these(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    live.do(given[1])
+    live.do(given[2])
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert live.rounds == 1
+    assert isinstance(live.desk.feedback(3, 1), NoFeedback)
+
+
+def test_a_failure_ends_the_waiting_for_a_client(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    for client in (1, 2, 3):
+        live.do(given[client])
+    failure = TaskFailure(4, ROOT, 1, "no battery")
+    assert isinstance(live.desk.answer(failure, live.epoch, given[4].nonce), Received)
+    live.desk.turn()
+    assert live.rounds == 1
+
+
+@pytest.mark.fault(15)
+def test_the_same_answer_again_counts_once_also_after_the_round_and_another_is_refused(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    assert isinstance(live.do(given[1]), Received)
+    assert isinstance(live.do(given[1]), Received)
+    assert _why(live.do(given[1], 2.0)) == "NOT_SELECTED"
+    for client in (2, 3, 4):
+        live.do(given[client])
+    live.desk.turn()
+    assert isinstance(live.do(given[1]), Received)
+    assert _why(live.do(given[1], 2.0)) == "LATE"
+    (closed,) = live.events
+    assert isinstance(closed, RoundClosed)
+    assert (closed.participants, closed.rejected) == (4, 0)
+
+
+@pytest.mark.fault(16)
+def test_answers_of_another_epoch_round_cohort_or_client_are_refused_by_their_reason(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    task, nonce = given[1].task, given[1].nonce
+    assert _why(live.desk.answer(result_of(task), live.epoch - 1, nonce)) == "STALE_EPOCH"
+    assert _why(live.desk.answer(result_of(replace(task, round=7)), live.epoch, nonce)) == "STALE_ROUND"
+    assert _why(live.desk.answer(result_of(replace(task, cohort=CohortId("0.1"))), live.epoch, nonce)) == "NOT_SELECTED"
+    assert _why(live.desk.answer(result_of(replace(task, client=9)), live.epoch, nonce)) == "NOT_SELECTED"
+    assert _why(live.desk.answer(result_of(replace(task, client=2)), live.epoch, nonce)) == "NOT_SELECTED"
+
+
+@pytest.mark.fault(28)
+def test_of_two_sessions_of_a_client_the_newer_counts(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    newer = live.task(1, "b")
+    assert newer.task == given[1].task
+    assert newer.nonce != given[1].nonce
+    assert _why(live.desk.join(CheckIn(1), "a")) == "SUPERSEDED"
+    assert _why(live.do(given[1])) == "SUPERSEDED"
+    assert isinstance(live.do(newer), Received)
+    assert live.task(2, "a").nonce == given[2].nonce
+
+
+def test_models_are_those_of_the_time_when_the_round_opened_and_for_its_participants_alone(live: Live) -> None:
+    live.whole_round(1, 2, 3, 4)
+    live.open_with(1, 2, 3, 4)
+    found = live.desk.model(ROOT, 2, 1)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == [1.0] * PARAMETERS
+    assert _why(live.desk.model(ROOT, 2, 9)) == "NOT_SELECTED"
+    assert _why(live.desk.model(CohortId("0.5"), 2, 1)) == "NOT_SELECTED"
+    assert _why(live.desk.model(ROOT, 1, 1)) == "LATE"
+
+
+@pytest.mark.fault(3)
+def test_without_a_coordinator_a_round_ends_and_no_other_begins(live: Live) -> None:
+    given = live.open_with(1, 2, 3, 4)
+    for one in given.values():
+        live.do(one)
+    live.desk.turn(is_led=False)
+    assert live.rounds == 1
+    live.come(1, 2, 3, 4, 5)
+    live.desk.turn(is_led=False)
+    live.come(1)
+    assert live.desk.pulse().state == "waiting for coordinator"
+    live.desk.turn()
+    assert live.task(1).task.round == 2
+
+
+@pytest.mark.fault(27)
+def test_deadlines_go_by_a_clock_that_does_not_step(live: Live) -> None:
+    live.open_with(1, 2, 3, 4)
+    live.wall -= 10_000
+    live.desk.turn()
+    assert live.desk.pulse().state == "training"
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert [event.time_s for event in live.events] == [0.0]
+
+
+# Crashes, and others who own the cohort.
+
+
+@pytest.mark.fault(1, 7)
+def test_a_cohort_that_starts_again_does_its_unfinished_round_again(live: Live, tmp_path: Path) -> None:
+    live.whole_round(1, 2, 3, 4)
+    given = live.open_with(1, 2, 3, 4)
+    live.do(given[1])
+    again = Live(tmp_path)
+    assert again.desk.pulse().round == 1
+    assert _why(again.do(given[1])) == "STALE_EPOCH"
+    assert isinstance(again.desk.feedback(1, 2), NoFeedback)
+    again.whole_round(1, 2, 3, 4)
+    assert again.rounds == 2
+    # The one before wakes up, and closes its round.
+    for one in given.values():
+        live.do(one, 5.0)
+    live.desk.turn()
+    assert live.desk.is_fenced
+    assert again.store.model(ROOT).tolist() == [2.0] * PARAMETERS
+
+
+@pytest.mark.fault(8)
+def test_without_room_the_cohort_trains_on_and_commits_when_there_is_room(live: Live) -> None:
+    live.whole_round(1, 2, 3, 4)
+    live.disk.is_full = True
+    live.whole_round(1, 2, 3, 4)
+    assert isinstance(live.desk.feedback(1, 2), AffinityFeedback)
+    live.whole_round(1, 2, 3, 4)
+    assert live.rounds == 1
+    (words,) = live.desk.pulse().health
+    assert words.startswith("DISK_FULL")
+    live.disk.is_full = False
+    live.now += 10
+    live.desk.turn()
+    assert live.desk.pulse().health == ()
+    assert live.rounds == 3
+    assert live.store.model(ROOT).tolist() == [3.0] * PARAMETERS
+    assert [event.round for event in live.events if isinstance(event, RoundClosed)] == [1, 2, 3]
+    assert any(isinstance(event, Disturbance) for event in live.events)
+
+
+def test_a_cohort_that_has_trained_its_rounds_takes_nobody(live: Live) -> None:
+    for _ in range(5):
+        live.whole_round(1, 2, 3, 4)
+    assert live.desk.is_over
+    found = live.desk.join(CheckIn(1), "a")
+    assert isinstance(found, ComeAgain)
+    assert found.why == "CLOSED"
+    assert isinstance(live.desk.feedback(1, 5), AffinityFeedback)
+
+
+# The coordinator.
+
+
+def test_the_coordinator_says_where_a_cohort_is_as_soon_as_it_is_there(live: Live) -> None:
+    store = live.store
+    desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), store.read(()), 1)
+    (found,) = desk.check_in([CheckIn(1)])
+    assert isinstance(found, ComeAgain)
+    store.arrived(ROOT, live.epoch, "http://127.0.0.1:77", 5)
+    desk.turn(store.read(()))
+    assert desk.check_in([CheckIn(1), CheckIn("two")]) == [Found(ROOT, "http://127.0.0.1:77", live.epoch)] * 2
+    (odd,) = desk.check_in([CheckIn(2.5)])  # type: ignore[arg-type]
+    assert isinstance(odd, Refusal)
+
+
+def test_the_coordinator_tells_all_that_it_is_over(live: Live) -> None:
+    desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), live.store.read(()), 1)
+    assert desk.pulse().state == "training"
+    for _ in range(5):
+        live.whole_round(1, 2, 3, 4)
+    desk.turn(live.store.read(()))
+    assert desk.is_over
+    assert _why(desk.check_in([CheckIn(1)])[0]) == "OVER"
+    assert desk.pulse().state == "over"
