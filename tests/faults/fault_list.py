@@ -1,4 +1,4 @@
-"""The list of faults, as `faults.toml` has it."""
+"""The list of faults, as `faults.toml` has it; run as a script, the table of docs/faults.md."""
 
 import tomllib
 from dataclasses import dataclass
@@ -32,3 +32,13 @@ def place_of(path: str) -> str:
     """
     parts = path.replace("/", "_").replace(".", "_").split("_")
     return next((place for place in PLACES if place in parts), "local")
+
+
+def table() -> str:
+    """Return the table of docs/faults.md."""
+    rows = [f"| {one.number} | {one.name} | {one.outcome} | {', '.join(one.where)} |" for one in faults()]
+    return "\n".join(["| | fault | outcome | shown on |", "|---|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201 - for whoever runs it

@@ -1,8 +1,10 @@
 """The list of faults, and what is told of one by the tests that show it."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.faults.fault_list import N_FAULTS, faults
+from tests.faults.fault_list import N_FAULTS, faults, table
 from tests.faults.run import FaultsTold
 
 FIRST = faults()[0]
@@ -30,3 +32,9 @@ def test_a_fault_is_ok_when_every_place_has_shown_it_and_nothing_failed(
 ) -> None:
     told = FaultsTold(is_whole, TESTS, dict.fromkeys(list(TESTS)[:bad], "failed"), set(list(TESTS)[:done]))
     assert told.said_of(FIRST)[0] == expected
+
+
+def test_the_documentation_has_the_table() -> None:
+    """`python tests/faults/fault_list.py` prints it."""
+    text = (Path(__file__).parents[2] / "docs" / "faults.md").read_text(encoding="utf-8")
+    assert f"<!-- faults -->\n{table()}\n<!-- end -->" in text

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import ray
 from ray import exceptions as ray_errors
 from threadpoolctl import threadpool_limits
@@ -15,10 +16,11 @@ from auxo.core.asking import Failure
 from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Examined, examine
-from auxo.core.types import Float32Array
+from auxo.core.gathering import Examined
+from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
+from auxo.engines.examined_chunks import Seen, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.ray_pulse import Pulse, is_running
@@ -31,12 +33,12 @@ from auxo.training.trainer import Job
 # All of these are our own choices, and not a bit of a result depends on them.
 TRIES = 3  # times that one task may cost the process it runs in
 _CHUNKS_EACH = 2  # given to a trainer at a time: one in work, and one that it need not wait for
-_JOBS_AT_ONCE = 32  # most jobs in a chunk
-_CHUNK_BYTES = 2**23  # most bytes of updates in a chunk, unless a single one is larger
+_JOBS_AT_ONCE = 64  # most jobs in a chunk: each costs a few calls of Ray
+_CHUNK_BYTES = 2**25  # most bytes of updates in a chunk, unless a single one is larger
 RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
 
-_Found = Examined | Reason | Failure
-"""What is to be known of a participant's answer."""
+_Chunk = tuple[list[Seen], Float32Array, FloatArray]
+"""What a trainer has found out about a chunk: of each participant, the updates, and their directions."""
 
 LOST = (
     ray_errors.RayActorError,
@@ -70,6 +72,8 @@ class TrainerActor:
     def __init__(self) -> None:
         self._engine: InProcess | None = None
         self._fingerprint: Fingerprint | None = None
+        self._updates = np.empty((0, 0), dtype=np.float32)
+        self._directions = np.empty((0, 0))
         self._beats = itertools.count()
 
     def live(self) -> tuple[int, int]:
@@ -90,16 +94,23 @@ class TrainerActor:
         jobs: Sequence[Job],
         mods: Sequence[ClientMod],
         *models: Float32Array,
-    ) -> list[_Found]:
+    ) -> _Chunk:
         """Return what is to be known of the answer to each job, in order."""
         self.load(shared)
         assert self._engine is not None  # noqa: S101 - it is loaded now
         if self._fingerprint != fingerprint:  # one that is the same has already drawn its signs
             self._fingerprint = fingerprint
-        return [
-            answer if isinstance(answer, Failure) else examine(answer, self._fingerprint)
-            for answer in self._engine.answers(models, jobs, mods)
-        ]
+        updates, directions = self._rows(len(jobs), fingerprint)
+        answers = self._engine.answers(models, jobs, mods, updates)
+        seen = examined_into(updates, directions, answers, self._fingerprint, bool(mods))
+        return seen, updates, directions
+
+    def _rows(self, jobs: int, fingerprint: Fingerprint) -> tuple[Float32Array, FloatArray]:
+        """Return memory for a chunk, the same for every one: Ray has copied it when the next one comes."""
+        if len(self._updates) < jobs or self._directions.shape[1] != fingerprint.width:
+            self._updates = np.empty((jobs, fingerprint.n_params), dtype=np.float32)
+            self._directions = np.empty((jobs, fingerprint.width))
+        return self._updates[:jobs], self._directions[:jobs]
 
 
 @dataclass(frozen=True)
@@ -204,17 +215,18 @@ class _Work:
         self._mods = mods
         self._waiting = list(range(len(chunks)))  # a heap
         self._given: dict[Any, tuple[int, int]] = {}  # reference: trainer and chunk, in the order given
-        self._answers: dict[int, list[_Found]] = {}  # of chunks that are not gathered yet
+        self._answers: dict[int, _Chunk] = {}  # of chunks that are not gathered yet
         self._tries = [0] * len(chunks)
         self._alone_s = 0.0  # without any trainer at work, about
 
-    def in_order(self) -> Iterator[_Found]:
+    def in_order(self) -> Iterator[Examined | Reason | Failure]:
         for first in range(len(self._chunks)):
             self._give(first)
             while first not in self._answers:
                 self._take()
                 self._give(first)
-            yield from self._answers.pop(first)
+            for seen, update, direction in zip(*self._answers.pop(first), strict=True):
+                yield whole(seen, update, direction)
 
     def _give(self, first: int) -> None:
         """Keep the trainers busy; ``first`` is the first chunk that is not gathered."""

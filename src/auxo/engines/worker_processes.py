@@ -4,7 +4,7 @@ import math
 import mmap
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Self, TypeVar
@@ -12,14 +12,15 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from auxo.core.asking import Answer, Failure
+from auxo.core.asking import Failure
 from auxo.core.client_mod import ClientMod
 from auxo.core.cohort_algorithm import Closing
 from auxo.core.fingerprint import Fingerprint
-from auxo.core.gathering import Examined, examine
+from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
+from auxo.engines.examined_chunks import Seen, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
@@ -49,16 +50,10 @@ class _Task:
     mods: Sequence[ClientMod]
 
 
-_Seen = tuple[Answer, float, FloatArray, FloatArray] | Reason | Failure
-"""What travels of an answer: all but its update, and what was found of that; or why it is refused, or there is none."""
-
-_NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update, which lies in shared memory
-
-
 @dataclass(frozen=True)
 class _Done:
     number: int
-    seen: list[_Seen]
+    seen: list[Seen]
     error: Raised | None = None
 
 
@@ -125,14 +120,7 @@ class WorkerProcesses:
             shared.models[number] = weights
         for task, done in self._done_in_order(training):
             for place, seen in enumerate(done.seen):
-                if not isinstance(seen, tuple):
-                    yield seen
-                    continue
-                answer, length, outputs, inputs = seen
-                # A copy, for the round keeps it and the slot is used again.
-                direction = shared.directions[task.slot, place].copy()
-                whole = replace(answer, update=shared.updates[task.slot, place])
-                yield Examined(whole, direction, length, outputs, inputs)
+                yield whole(seen, shared.updates[task.slot, place], shared.directions[task.slot, place])
 
     def _done_in_order(self, training: Training) -> Iterator[tuple[_Task, _Done]]:
         """Yield every chunk of jobs with its results, in order; a slot is given away when the next one is asked for."""
@@ -300,20 +288,11 @@ def _work(connection: Connection, engine: InProcess, fingerprint: Fingerprint, s
 
 
 def _train(task: _Task, engine: InProcess, fingerprint: Fingerprint, shared: _Shared) -> _Done:
-    seen: list[_Seen] = []
-    out = shared.updates[task.slot, : len(task.jobs)]
+    updates = shared.updates[task.slot, : len(task.jobs)]
+    directions = shared.directions[task.slot, : len(task.jobs)]
     models = list(shared.models[: task.models])
     try:
-        for place, answer in enumerate(engine.answers(models, task.jobs, task.mods, out)):
-            examined = answer if isinstance(answer, Failure) else examine(answer, fingerprint)
-            if not isinstance(examined, Examined):
-                seen.append(examined)
-                continue
-            if task.mods:  # which may have put another update in the place of the one that is there
-                out[place] = examined.answer.update
-            shared.directions[task.slot, place] = examined.direction
-            about = (examined.length, examined.outputs, examined.inputs)
-            seen.append((replace(examined.answer, update=_NOTHING), *about))
+        answers = engine.answers(models, task.jobs, task.mods, updates)
+        return _Done(task.number, examined_into(updates, directions, answers, fingerprint, bool(task.mods)))
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the process that asked
         return _Done(task.number, [], Raised.of(error))
-    return _Done(task.number, seen)
