@@ -8,10 +8,12 @@ import pytest
 from auxo.algorithms.auxo import Auxo
 from auxo.core.aggregators import FedAvg
 from auxo.core.asking import Answer
+from auxo.core.cohort_tree import Branch
+from auxo.core.owners import Change
 from auxo.core.types import ROOT, CohortId
 from auxo.core.watchful import Watchful
 from auxo.protocol.events import Disturbance, EmptyRound, Event, RoundClosed, from_json
-from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
+from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.federation import Federation
 from auxo.runtime.server import Server
 from auxo.service.blobs import Steps
@@ -370,3 +372,28 @@ def test_the_coordinator_tells_all_that_it_is_over(live: Live) -> None:
     assert desk.is_over
     assert _why(desk.check_in([CheckIn(1)])[0]) == "OVER"
     assert desk.pulse().state == "over"
+
+
+def test_what_is_committed_knows_how_many_came(live: Live) -> None:
+    live.whole_round(1, 2, 3, 4)
+    first = live.store.read().record.state.cohorts[ROOT].check_ins
+    live.whole_round(1, 2, 3)
+    second = live.store.read().record.state.cohorts[ROOT].check_ins
+
+    assert first == 4
+    assert 3 < second < 4
+
+
+def test_no_cohort_is_given_up_for_its_clients_may_come_yet(live: Live) -> None:
+    desk = LiveCoordinator(Server.with_rules(RULES, INITIAL), live.store.read(()), 1)
+    state = live.store.read().record.state
+    parent, branch = state.cohorts[ROOT], Branch(ROOT, (0, 1), (0.5, 0.5))
+    assert live.store.commit(live.epoch, Change((ROOT,), dict.fromkeys(branch.children, parent), (branch,))) is None
+    desk.turn(live.store.read(()))
+    others = [CheckIn(1, AffinityRequest(branch.children[0], 1.0, -1, -1, True, 9))] * 2
+    for _ in range(1001 * PARTICIPANTS):
+        desk.check_in(others)
+
+    (found,) = desk.check_in([CheckIn(2, AffinityRequest(branch.children[1], 1.0, -1, -1, True, 9))])
+    assert not isinstance(found, Refusal)
+    assert not desk.is_over

@@ -16,7 +16,9 @@ _MAX_STARVED = 1000  # times the participants of a round that check in, in a row
 class InVain:
     """Counts, for each cohort of a server, what came to nothing in a row."""
 
-    def __init__(self, participants: int) -> None:
+    def __init__(self, participants: int, *, gives_up: bool = True) -> None:
+        """Begin; without giving up, what comes to nothing is told and no more: clients of a service may come yet."""
+        self._gives_up = gives_up
         self._most_starved = _MAX_STARVED * participants
         self._futile: Counter[CohortId] = Counter()
         self._starved: Counter[CohortId] = Counter()
@@ -24,6 +26,8 @@ class InVain:
 
     def matched(self, found: Mapping[CohortId, int], check_ins: int) -> str | None:
         """Take note of how many check-ins each cohort that trains has got; return what is to be said, if anything."""
+        if not self._gives_up:
+            return None
         for cohort, mine in found.items():
             self._starved[cohort] = 0 if mine else self._starved[cohort] + check_ins
         lost = [cohort for cohort in found if self._starved[cohort] >= self._most_starved]
@@ -41,7 +45,7 @@ class InVain:
             return None
         self._futile[cohort] += 1
         words = f"a round of cohort {cohort} came to nothing: all its results were refused, {why(refused)}"
-        if self._futile[cohort] < _MAX_FUTILE:
+        if self._futile[cohort] < _MAX_FUTILE or not self._gives_up:
             return words
         self.given_up.add(cohort)
         return f"cohort {cohort} is given up after {self._futile[cohort]} such rounds in a row: {words}"

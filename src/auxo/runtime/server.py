@@ -3,7 +3,7 @@
 import secrets
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,6 +69,7 @@ class _Open:
     tasks: tuple[Task, ...]
     participants: Participants
     tokens: tuple[str, ...] = ()  # that they have come with, where claims are signed
+    check_ins: Mapping[CohortId, float] = field(default_factory=dict)  # running means with this round, by leaf
 
     @property
     def rows(self) -> dict[int, int]:
@@ -154,9 +155,13 @@ class Server:
 
     @classmethod
     def with_rules(cls, rules: Federation, weights: Float32Array) -> "Server":
-        """Return a server with all the rules of a federation, as a configuration has them."""
+        """Return a server with all the rules of a federation, as a configuration has them, for a service.
+
+        No cohort is given up there: one without clients waits for them.
+        """
         server = cls.__new__(cls)
         server._begin(rules, [weights], secrets.token_hex())
+        server._in_vain = InVain(rules.total_participants, gives_up=False)
         return server
 
     def _begin(self, rules: Federation, models: list[Float32Array], secret: str) -> None:
@@ -334,7 +339,8 @@ class Server:
             for client, (places, ask) in zip(asked.clients.tolist(), needed, strict=True)
         )
         tokens = self._tokens(here, asked) if self._signing is not None else ()
-        self._open[cohort] = _Open(tasks, asked, tokens)
+        noted = {leaf: self._state.cohorts[leaf].check_ins for leaf in self._state.tree.leaves_of(cohort)}
+        self._open[cohort] = _Open(tasks, asked, tokens, noted)
         return list(tasks)
 
     def _read_for(self, cohort: CohortId, check_ins: Sequence[CheckIn], attempt: int) -> CheckedIn:
@@ -446,7 +452,11 @@ class Server:
             raise KeyError(f"{cohort}: no round is open; call open_round first (open: {_listed(self._open)})")
         asked = _as_done(_without_silent(opened.participants, cohort, results), results)
         times = times_of(opened.tasks, opened.rows, results)
-        closing = closing_of(self._rules, self._state, cohort, asked, times, self._shelf)
+        # Where several processes share a state, it has been put back since the round has opened.
+        kept = self._state.cohorts
+        noted = {leaf: replace(kept[leaf], check_ins=mean) for leaf, mean in opened.check_ins.items() if leaf in kept}
+        state = replace(self._state, cohorts={**kept, **noted})
+        closing = closing_of(self._rules, state, cohort, asked, times, self._shelf)
         answers, rejected = _sort_out(opened, closing, results, asks_for_loss(self._rules.aggregator))
         replies = replies or {}
         returned = (Returned(row, one, reply=replies.get(opened.tasks[row].client)) for row, one in answers.items())

@@ -3,7 +3,9 @@
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
+from auxo.core.guard import Bans
 from auxo.files.atomic_write import write_whole
 from auxo.files.errors import FileError
 from auxo.protocol.events import ClientBanned, Event, from_json
@@ -62,6 +64,7 @@ class FilesForPeople:
             write_whole(path, content)
         else:
             with path.open("ab") as file:
+                self._last = 0  # all is written anew, should half of it be written now
                 file.write(content)
         self._last = found[-1][0]
         for event in (from_json(line) for _, line in found if "ClientBanned" in line):
@@ -78,8 +81,8 @@ class FilesForPeople:
             return
 
         def step(record: ServerRecord) -> tuple[ServerRecord, Sequence[Event]]:
-            self._server.refresh(record)
-            self._server.lift(lifted)
-            return self._server.record, ()
+            guard, clients = self._plan.rules.guard, [ban.client for ban in lifted]
+            assert isinstance(guard, Bans)  # noqa: S101 - or there were no bans
+            return replace(record, state=replace(record.state, guard=guard.lift(record.state.guard, clients))), ()
 
         self._store.change_shared(self._epoch, step)
