@@ -16,7 +16,7 @@ from auxo.core.cohort_tree import CohortTree
 from auxo.core.own_state import own
 from auxo.core.partition import Outlook
 from auxo.core.types import ROOT, BoolArray, CohortId, FloatArray
-from tests.algorithms.auxo.made_trials import trial_of
+from tests.algorithms.auxo.made_trials import heard, said_of, trial_of, two_groups
 
 HERE, THERE = CohortId("0.1"), CohortId("0.0")
 TREE = CohortTree().partition(ROOT, (0, 1, 1, 0), (0.5, 0.5))  # labels 2 and 3 are the clusters' below
@@ -27,9 +27,9 @@ def prints_at(energies: FloatArray) -> Prints:
     return Prints(np.zeros((len(energies), 2)), np.zeros((len(energies), 0)), energies)
 
 
-def sorting() -> Sorting:
+def sorting(speaks: tuple[bool, bool] = (True, True)) -> Sorting:
     common = prints_at(np.array([[0.5, 0.5, 0.5]]))
-    return Sorting(ROOT, View("input energies"), CENTRES, common, np.zeros(2, dtype=np.int64), first=2)
+    return Sorting(ROOT, View("input energies"), CENTRES, common, np.zeros(2, dtype=np.int64), 2, np.array(speaks))
 
 
 def closing(tree: CohortTree = TREE, offered: tuple[CohortId, ...] = (HERE, THERE)) -> Closing:
@@ -61,6 +61,19 @@ def test_it_says_nothing_where_members_do_not_bear_it_out(clusters: list[int], k
     assert sorting().places(closing(), prints_at(energies_of(clusters)), members(known)).tolist() == [-1] * 8
 
 
+def test_a_cluster_that_became_no_cohort_of_its_own_sends_nobody_anywhere() -> None:
+    prints = prints_at(energies_of([0] * 5 + [1, 1, 0]))
+
+    assert sorting((True, False)).places(closing(), prints, members(5)).tolist() == [0] * 5 + [-1, -1, 0]
+
+
+def test_members_near_a_cluster_that_does_not_speak_bear_out_what_others_say() -> None:
+    tree = CohortTree().partition(ROOT, (0, 1, 1, 1), (0.5, 0.5))  # both clusters' labels lead here
+    places = sorting((True, False)).places(closing(tree), prints_at(energies_of([0, 1, 1, 1, 1, 1, 0, 1])), members(5))
+
+    assert places.tolist() == [0, -1, -1, -1, -1, -1, 0, -1]
+
+
 def test_it_says_nothing_of_who_is_far_from_all_clusters_or_has_shown_nothing_of_its_inputs() -> None:
     energies = energies_of([0] * 8)
     energies[6], energies[7] = (9.0, -9.0, 0.0), 0.0
@@ -79,7 +92,9 @@ def test_it_says_nothing_of_a_cohort_that_has_been_parted_since() -> None:
     ("name", "sorts"), [("input energies", True), ("plain", False), ("without frequencies", False)]
 )
 def test_only_what_hangs_on_inputs_alone_outlives_the_model_that_all_had(name: ViewName, sorts: bool) -> None:
-    trial = trial_of(5, branches=(2, 3))
+    losses = np.full((20, 6), 2.0)
+    losses[:, [0, 3, 4]] = two_groups(20, 0.2)  # nobody would choose the last branch of the second candidate
+    trial = trial_of(5, branches=(2, 3), evidence=heard(said_of(losses), (2, 3)))
     shadows = tuple(replace(shadow, view=View(name)) for shadow in trial.shadows)
     parted = replace(trial, shadows=shadows).parted(ROOT, 1)
     state = closing().states[0]
@@ -89,4 +104,5 @@ def test_only_what_hangs_on_inputs_alone_outlives_the_model_that_all_had(name: V
     if child.sorting is not None:
         assert (child.sorting.first, child.sorting.cohort) == (2, ROOT)  # labels of the second candidate come after
         np.testing.assert_array_equal(child.sorting.centres, trial.shadows[1].centres)
+        assert child.sorting.speaks.tolist() == [True, True, False]
         assert child.failed(20, (), False, Auxo().clustering).sorting is child.sorting

@@ -3,7 +3,8 @@
 Directions of updates hang on the model that was trained, and say little once cohorts have models of their own: there
 clients compare models (`auxo.core.lost_clients`). How much of an update's energy falls on each input hangs on the
 inputs, whatever the model. Where that has told cohorts apart it tells more than a comparison: who has few samples, and
-classes of its own, likes many models about as much.
+classes of its own, likes many models about as much. Only a cluster that has become a cohort of its own speaks: one that
+nobody missed may be of those who send noise, and what is left to learn late in training looks more and more like that.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Sorting:
     common: Prints  # what the participants shared from whose updates the clusters come
     blocks: IntArray  # (width,) of the fingerprints
     first: int  # label of the first cluster: the tree has the child that each label leads to
+    speaks: BoolArray  # (clusters,) its branch became a child; the label of another leads where its judges would go
 
     def places(self, closing: Closing, prints: Prints, members: BoolArray) -> IntArray:
         """Return the place, among the models that were offered, of the cohort that each update belongs to; -1: no word.
@@ -45,9 +47,10 @@ class Sorting:
         offered = closing.participants.offered
         place_of = np.array([offered.index(one) if one in offered else _NOWHERE for one in parted.children])
         near = np.where(np.isnan(nearness), -np.inf, nearness)
-        places = place_of[np.array(parted.routes)[self.first + near.argmax(axis=1)]]
+        nearest = near.argmax(axis=1)
+        places = place_of[np.array(parted.routes)[self.first + nearest]]
         # Who is far from all of them, or has shown nothing of its inputs, is not told apart.
         places = np.where((near.max(axis=1) > -1.0) & prints.inputs.any(axis=1), places, _NOWHERE)
         here = places[members] == offered.index(closing.cohort)
         agrees = len(here) >= _FEWEST_MEMBERS and here.mean() >= _AGREE
-        return places if agrees else np.full(len(places), _NOWHERE)
+        return np.where(agrees & self.speaks[nearest], places, _NOWHERE)

@@ -264,10 +264,12 @@ class OnTrial:
 
     def parted(self, cohort: CohortId, candidate: int) -> Pooling:
         """Return what children go on from whose partition was made of a candidate."""
-        shadow, first = self.shadows[candidate], int(self.evidence.candidates[candidate][1]) - 1
-        is_lasting = shadow.view.name == "input energies"
-        sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first)
-        return replace(self.resumes, sorting=sorting if is_lasting else None)
+        shadow, branches = self.shadows[candidate], self.evidence.candidates[candidate][1:]
+        if shadow.view.name != "input energies":  # others do not outlast the model that all had
+            return replace(self.resumes, sorting=None)
+        became, first = np.isin(branches, self.evidence.fewest(candidate)), int(branches[0]) - 1
+        sorting = Sorting(cohort, shadow.view, shadow.centres, self.common, self.blocks, first, became)
+        return replace(self.resumes, sorting=sorting)
 
     def _needed(self, settings: TrialSettings) -> float:
         """Return what judges have to gain by now: branches part round by round, and later in training slowly."""
