@@ -26,7 +26,7 @@ from auxo.core.aggregators import ServerState
 from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.folds import FIFTHS, all_but
-from auxo.core.gathering import Admission, Examined, Gathered
+from auxo.core.gathering import Admission, Belongs, Examined, Gathered
 from auxo.core.own_state import own
 from auxo.core.partition import Partition
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
@@ -366,17 +366,19 @@ class IntoShadows:
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
     otherwise: Admission  # decides who may move that one
 
-    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | None:
-        """Return the models that an update moves; none where somebody has trained another leaf's."""
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
+        """Return the models that an update moves; one that does not fit the cohort may be of a group that is on trial."""
+        if model >= self.offered:
+            return model
+        moved = self.otherwise.place(row, examined, model)
         if model != OWN:
-            return model if model >= self.offered else None
-        if self.otherwise.place(row, examined, model) is None:
-            return None
+            return moved
         prints = Prints(examined.direction[None, :], examined.outputs[None, :], examined.inputs[None, :])
         nearest, evidence = self.trial.nearest(prints)[0], self.trial.evidence
         if evidence.everybody and self.trial.rounds >= FIRST_LOOK:  # participants train its branches themselves
             nearest = np.delete(nearest, evidence.leading)
-        return (model, *(self.offered + int(one) for one in nearest if one >= 0))
+        branches = tuple(self.offered + int(one) for one in nearest if one >= 0)
+        return ((model, *branches) if moved is not None else branches) or None
 
 
 def labelled(closing: Closing, gathered: Gathered, generation: int) -> int:
