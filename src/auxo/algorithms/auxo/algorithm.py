@@ -238,6 +238,7 @@ class Auxo:
                 np.full(len(gathered.rows), np.nan),
                 after.labels(gathered, prints, self.clustering.clusters),
                 phase.generation,
+                observed=round_rewards(closing, gathered, self.rewards),
             ),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),
