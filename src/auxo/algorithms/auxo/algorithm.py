@@ -142,8 +142,10 @@ class Auxo:
         reads_updates = self.clustering.reads == "updates"  # else nothing is told from them, nor who fits
         if reads_updates and not self.admit_misfits and closing.outlook.cohorts > 1:
             gated = Gate(held_to(closing, self.rewards), own(Claims, closing.participants.notes).known)
+        if isinstance(phase, OnTrial) and closing.unproved is not None:
+            return IntoShadows(phase, len(closing.models), of_own_model(closing, gated, crediting=True), strangers=True)
         if isinstance(phase, OnTrial):
-            return IntoShadows(phase, len(closing.models), of_own_model(closing, gated, crediting=True))
+            return of_own_model(closing, IntoShadows(phase, len(closing.models), gated), crediting=True)
         return of_own_model(closing, self._private.admission(closing, gated), crediting=True)
 
     def close(
