@@ -34,7 +34,7 @@ def claims_to_the_left(n: int) -> Requests:
 
 def proofs_of(signed: AffinityRecords) -> list[int]:
     n = len(signed.heard)
-    return proofs(signed, ClusterIndices.of(signed), np.arange(n), claims_to_the_left(n), TREE).tolist()
+    return [int(one) for one in proofs(signed, ClusterIndices.of(signed), np.arange(n), claims_to_the_left(n), TREE)]
 
 
 def test_who_was_led_to_a_cohort_and_does_not_fit_is_no_member_but_no_stranger() -> None:
