@@ -61,7 +61,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     fields = records[0] if records else {}
     for field, kinds in (
         ("algorithm", ("algorithms",)),
-        ("figure", tuple(RESILIENCE)),
+        ("figure", (*RESILIENCE, "smallest")),
         ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
