@@ -14,7 +14,7 @@
     python benchmarks/bench_tables.py benchmarks/tuned.json docs/comparing.md
     python benchmarks/bench_tables.py benchmarks/results/privacy_cost.json docs/privacy.md
     python benchmarks/bench_tables.py benchmarks/results/guarding.json docs/security.md
-    python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md
+    python benchmarks/bench_tables.py benchmarks/results/resilience.json docs/resilience.md docs/security.md
     python benchmarks/bench_tables.py benchmarks/results/service.json docs/service.md
 
 replaces what stands between `<!-- figures: PART -->` and `<!-- end -->`, for every part that the file of records has.
@@ -62,7 +62,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     fields = records[0] if records else {}
     for field, kinds in (
         ("algorithm", ("algorithms",)),
-        ("figure", tuple(RESILIENCE)),
+        ("figure", (*RESILIENCE, "smallest")),
         ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
@@ -465,6 +465,30 @@ def judges(records: Records) -> str:
     return _table([*heading, "accuracy of honest clients"], rows)
 
 
+def smallest(records: Records) -> str:
+    """Return a row for each share of liars that all go for the smallest cohort: what its group keeps, who is banned."""
+    rows = []
+    mine = [record for record in records if record["figure"] == "smallest"]
+    without = {(one["defence"], one["seed"]): one["smallest"] for one in mine if one["condition"].startswith("0%")}
+    for (condition, defence), some in _grouped(mine, "condition", "defence").items():
+        kept = [one["smallest"] / without[defence, one["seed"]] for one in some if (defence, one["seed"]) in without]
+        soon, persistent = (sum(one[name] for one in some) for name in ("banned_soon", "persistent"))
+        rows.append(
+            [
+                condition.partition(" ")[0],
+                defence or "taken at their word",
+                str(len(some)),
+                f"{np.mean([one['smallest'] for one in some]):.3f}",
+                f"{min(kept):.1%}" if kept else "-",
+                f"{np.mean([one['accuracy'] for one in some]):.3f}",
+                f"{soon} of {persistent}" if persistent else "-",
+                str(sum(one["honest_banned"] for one in some)),
+            ]
+        )
+    heading = ["liars", "claims", "seeds", "smallest group", "of without liars, lowest", "all honest clients"]
+    return _table([*heading, "liars banned within 5 participations", "honest clients banned"], rows)
+
+
 def _range_of(counts: Sequence[int]) -> str:
     return "-".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
 
@@ -608,6 +632,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "guarding": guarding,
     "service_check_ins": service_check_ins,
     "service_training": service_training,
+    "smallest": smallest,
     **RESILIENCE,
 }
 

@@ -9,7 +9,9 @@ paper's noise for epsilon 2, 4 and 8 at delta 1e-6, each client's own or shared 
 nothing but the update leaving a client. *corrupted*: shares of clients whose labels are wrong. *affinity-loss*: shares
 of the records that are lost in every round; the base keeps none, so its run without a loss stands for all. *attackers*:
 every kind of attack by 15 % of the clients, with what is always on alone and with defences besides. *judges*: shares of
-judges that lie, for a partition where there is nothing to part and against one where there is.
+judges that lie, for a partition where there is nothing to part and against one where there is. *smallest*: liars that
+all claim to belong to the smallest cohort, which a twentieth of the clients would have, and send the opposite of what
+they learn; told are also its own group's accuracy, who was banned, and after how many participations.
 
 Accuracy is that of honest clients, and without an attack that of the same clients: who attacks follows from the seed.
 With --update only cells are run that FILE does not have; all its records stay. The populations writers and reviewers
@@ -37,13 +39,14 @@ from rich.table import Table
 from workloads import Workload
 
 from auxo.attacks.attackers import Attackers
-from auxo.experiments.config import Config
+from auxo.experiments.config import Config, DevicesConfig, PopulationConfig, TrainingConfig
 from auxo.experiments.config_file import ConfigError, load_config, parse_config, to_toml
+from auxo.experiments.populations import make_population
 from auxo.experiments.runner import MethodResult, run_method
 from auxo.files.atomic_write import write_whole
 from auxo.files.typed_json import json_reader
 from auxo.population.federated_data import FederatedData
-from auxo.protocol.events import Partitioned
+from auxo.protocol.events import ClientBanned, Partitioned
 
 SEEDS = 3
 SHARE = 0.15  # of attackers in their table, as many as the paper has at most
@@ -57,6 +60,8 @@ DEFENCES: Mapping[str, tuple[str, ...]] = {
 """What is set besides what is always on: bounds on lengths and examples, and no update that is not finite."""
 
 SHORTER = ("training.rounds=100",)  # the tables of attackers and judges have many runs; our choice
+BEGIN = 10  # rounds after which liars go for the smallest cohort: there are some by then; our choice
+PATIENCE = 5  # participations within which who lies all the time is to be banned
 EPSILONS = (8, 4, 2)  # that the paper prints noise for
 NOISES = {"per_client": "each client's", "shared": "shared"}
 
@@ -74,7 +79,22 @@ def _read_reviewers(folder: Path) -> FederatedData:
     return natural_population("reviewers", folder)
 
 
-WORKLOADS: Mapping[str, Workload] = {**POPULATIONS, "reviewers": Workload("reviewers", SEEDS, 0, _reviewers)}
+def _twentieth(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
+    """Return digits in three groups that mean other things by labels, the smallest with a twentieth of the clients."""
+    config = Config(
+        seed=seed,
+        population=PopulationConfig(source="digits", clients=2000, groups=(60.0, 35.0, 5.0), heterogeneity="concept"),
+        training=TrainingConfig(rounds=200, participants=200, learning_rate=0.1, aggregator="fedavg"),
+        devices=DevicesConfig(kind="equal", availability="always", overcommit=0.0),
+    )
+    return config, make_population(config)
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    **POPULATIONS,
+    "reviewers": Workload("reviewers", SEEDS, 0, _reviewers),
+    "twentieth": Workload("twentieth", SEEDS, 0, _twentieth),
+}
 
 
 @dataclass(frozen=True)
@@ -151,11 +171,20 @@ def _private() -> Iterator[Condition]:
             yield Condition(f"epsilon {epsilon}, {whose}", ("privacy.protocol=paper", *settings))
 
 
+def _into_smallest() -> Iterator[Condition]:
+    lies = ('attack.kinds=["forged-reward", "sign-flip"]', "attack.target=smallest", f"attack.start={BEGIN}")
+    for share in (0.0, 0.15, 0.25):
+        settings = (*lies, f"attack.share={share}") if share else ()
+        for defence, defended in DEFENCES.items():
+            yield Condition(f"{share:.0%} liars", (*settings, *defended), share, defence, ("auxo",))
+
+
 FIGURES: Mapping[str, Figure] = {
     "dp": Figure(tuple(_private()), ("rotation-skew", "reviewers")),
     "corrupted": Figure(tuple(map(_corrupted, (0.0, 0.05, 0.1, 0.15))), ("concept", "writers")),
     "affinity-loss": Figure(tuple(map(_lost, (0.0, 0.05, 0.1, 0.2))), ("concept", "writers")),
     "attackers": Figure(tuple(_attacks()), ("rotation-skew",)),
+    "smallest": Figure(tuple(_into_smallest()), ("twentieth",)),
     "judges": Figure(
         tuple(one for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4) for one in _liars(share)),
         (*NOTHING_TO_PART, *SOMETHING_TO_PART),
@@ -200,6 +229,11 @@ class Record:
     ari: float | None
     partitions: int
     cohorts: int
+    smallest: float | None = None  # accuracy of honest clients of the smallest group; None: no groups are known
+    banned: int = 0  # attackers
+    banned_soon: int = 0  # of these within so many participations, those before the attack among them
+    persistent: int = 0  # attackers that were banned, or have taken part so often
+    honest_banned: int = 0
 
     @property
     def key(self) -> tuple[str, str, str, str, str, int]:
@@ -244,7 +278,34 @@ def run_cell(cell: Cell, folder: Path | None) -> Record | None:
         ari=final.ari,
         partitions=sum(isinstance(event, Partitioned) for event in result.events),
         cohorts=len(result.state.coordinator.tree.leaves),
+        smallest=_of_smallest(result, cell.condition.share, data, cell.seed),
+        **_bans(result, cell.condition.share, data, cell.seed),
     )
+
+
+def _of_smallest(result: MethodResult, share: float, data: FederatedData, seed: int) -> float | None:
+    """Return the accuracy of honest clients of the smallest group."""
+    if data.groups is None:
+        return None
+    scores, smallest = result.scores, int(np.argmin(np.bincount(data.groups)))
+    honest = ~Attackers.drawn(data.n_clients, share, seed).among(scores.clients) & (scores.tests > 0)
+    mine = honest & (data.groups[scores.clients] == smallest)
+    return float((scores.correct[mine] / scores.tests[mine]).mean())
+
+
+def _bans(result: MethodResult, share: float, data: FederatedData, seed: int) -> dict[str, int]:
+    """Return who was banned, and who of those that attack all the time was banned soon."""
+    names = {event.client for event in result.events if isinstance(event, ClientBanned)}
+    banned = np.array([name in names for name in data.client_names], dtype=np.bool_)
+    everybody = np.arange(data.n_clients)
+    lies = Attackers.drawn(data.n_clients, share, seed).among(everybody)
+    often = result.state.clients.participations(everybody)
+    return {
+        "banned": int((banned & lies).sum()),
+        "banned_soon": int((banned & lies & (often <= PATIENCE)).sum()),
+        "persistent": int((lies & (banned | (often >= PATIENCE))).sum()),
+        "honest_banned": int((banned & ~lies).sum()),
+    }
 
 
 def _honest(result: MethodResult, share: float, clients: int, seed: int) -> float:

@@ -71,6 +71,11 @@ def test_whoever_claims_nothing_is_never_found_to_claim_too_much() -> None:
     assert refused(after(50, 0.0, -1.0)) == []
 
 
+def test_who_claims_little_and_does_not_fit_at_all_is_of_another_group_and_no_liar() -> None:
+    assert refused(after(50, 0.2, -1.0)) == []
+    assert not GUARD.are_suspect(after(2, 0.2, -1.0), np.array([LIAR])).any()
+
+
 def test_what_was_forgiven_does_not_add_up() -> None:
     state = GUARD.begin()
     for number in range(1, 40):

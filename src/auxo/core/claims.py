@@ -9,7 +9,7 @@ from auxo.core.asking import Asks
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.gathering import Gathered
 from auxo.core.own_state import own
-from auxo.core.proofs import PROVED
+from auxo.core.proofs import LED, PROVED
 from auxo.core.rewards import RewardSettings, instant_rewards
 from auxo.core.types import BoolArray, CohortId, FloatArray, IntArray
 
@@ -53,6 +53,11 @@ class Claims:
 def unproved_of(requests: Requests, vouched: BoolArray) -> BoolArray | None:
     """Return who has no proof of belonging where it was matched to; None: nobody signs, and everybody's word counts."""
     return None if requests.proof is None else ~(vouched & (requests.proof == PROVED))
+
+
+def on_own_word(requests: Requests, vouched: BoolArray) -> BoolArray | None:
+    """Return who is where it was matched to on nobody's word but its own; None: nobody signs."""
+    return None if requests.proof is None else ~(vouched & (requests.proof >= LED))
 
 
 def plan_members_first(opening: Opening, hears_late: bool = False) -> Plan:

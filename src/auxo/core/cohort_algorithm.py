@@ -188,6 +188,9 @@ class Affinities:
     similarity: FloatArray  # (rows, clusters); NaN without clustering
     generation: int
     placed: IntArray | None = None  # (rows,) place in participants.offered of the model that fits best; -1: no word
+    # (rows,) rewards that the guard alone hears of: on trial nobody is the worse for being of a group that is not found
+    # yet, but what is claimed is held against what is seen. None: as participants hear them.
+    observed: FloatArray | None = None
 
 
 @dataclass(frozen=True)

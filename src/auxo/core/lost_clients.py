@@ -142,6 +142,7 @@ def tell_places(closing: Closing, gathered: Gathered, outcome: Outcome, found: I
         similarity=_spread(said.similarity, mine),
         generation=said.generation,
         placed=placed,
+        observed=None if said.observed is None else _spread(said.observed, mine),
     )
     return replace(outcome, affinities=told)
 

@@ -22,8 +22,9 @@ from auxo.core.affinity import (
 from auxo.core.cohort_tree import CohortTree
 from auxo.core.types import BoolArray, IntArray
 
-PROVED, UNPROVED, FORGED = 1, 0, -1
-"""The claim is what was observed; it is the client's own word, or none; it bears a signature that is not ours."""
+PROVED, LED, UNPROVED, FORGED = 2, 1, 0, -1
+"""The claim is what was observed; a cluster index has led here who has not fitted since; it is the client's own word,
+or none; it bears a signature that is not ours."""
 
 _TIMES = 2  # rewards without a cluster index that prove something; our choice
 
@@ -37,8 +38,9 @@ def observe(signed: AffinityRecords, feedback: FeedbackColumns, settings: Affini
     """
     signed = widen(signed, feedback.tree)
     at = signed.tree.index[feedback.cohort]
-    belongs = _belongs(signed, ClusterIndices.of(signed), np.arange(len(signed.heard)), np.full(len(signed.heard), at))
-    similarity = np.where(belongs[:, None], feedback.similarity, np.nan)
+    indices, rows = ClusterIndices.of(signed), np.arange(len(signed.heard))
+    is_ours = _belongs(signed, indices, rows, np.full(len(rows), at)) | indices.leads_here[:, at]
+    similarity = np.where(is_ours[:, None], feedback.similarity, np.nan)
     heard = replace(feedback, similarity=similarity)
     learnt = learn_round(signed, heard, replace(settings, partition_bonus=0.0))
     return replace(learnt, reward=np.where(learnt.rewarded > 0, learnt.reward, 0.0))
@@ -69,8 +71,10 @@ def proofs(
     row, cohort = np.where(has, rows, 0), np.where(has, at, 0)
     best = indices.best[row, cohort]
     led = (best >= 0) & (best == asked.cluster) & (signed.generation[row, cohort] == asked.generation)
-    is_proved = np.where(tree.is_leaf[cohort], _belongs(signed, indices, row, cohort), led)
-    return np.where(has & is_proved, PROVED, UNPROVED)
+    is_leaf = tree.is_leaf[cohort]
+    is_proved = np.where(is_leaf, _belongs(signed, indices, row, cohort), led)
+    is_led = is_leaf & indices.leads_here[row, cohort]
+    return np.where(has & is_proved, PROVED, np.where(has & is_led, LED, UNPROVED))
 
 
 def _belongs(signed: AffinityRecords, indices: ClusterIndices, row: IntArray, cohort: IntArray) -> BoolArray:

@@ -214,7 +214,8 @@ def _discrepancies(shown: Shown) -> FloatArray:
     """Return claimed less observed reward; NaN where nothing was claimed, or nothing observed.
 
     Only where claims are signed: elsewhere an honest client's claim has in it what it found when it compared models.
+    Not to fit at all is no lie: who is of a group that was not found yet claims next to nothing, and is far off.
     """
     if shown.claimed is None or shown.observed is None or shown.proved is None:
         return np.full(len(shown.clients), np.nan)
-    return np.where(shown.claimed > 0, shown.claimed - shown.observed, np.nan)
+    return np.where(shown.claimed > 0, shown.claimed - np.maximum(shown.observed, 0.0), np.nan)

@@ -80,7 +80,8 @@ def struck(
     answered, observed = np.zeros(len(clients), dtype=np.bool_), np.full(len(clients), np.nan)
     answered[gathered.rows] = True
     if outcome is not None and outcome.affinities is not None:
-        observed[gathered.rows] = outcome.affinities.instant_reward
+        said = outcome.affinities
+        observed[gathered.rows] = said.instant_reward if said.observed is None else said.observed
     shown = Shown(
         cohort=closing.cohort,
         round=closing.states[0].round + 1,

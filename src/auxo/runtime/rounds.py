@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auxo.core.affinity import FeedbackColumns
-from auxo.core.claims import unproved_of
+from auxo.core.claims import on_own_word, unproved_of
 from auxo.core.cohort_algorithm import (
     EVERYBODY,
     Claimed,
@@ -30,7 +30,7 @@ from auxo.core.guard import NOBODY, Ban, Bans, Refusals, Unguarded
 from auxo.core.matching import CheckIns, Matched
 from auxo.core.owners import Change, commit_as_owner
 from auxo.core.partial_uploads import draw_skipped
-from auxo.core.proofs import FORGED, PROVED, UNPROVED
+from auxo.core.proofs import FORGED, LED, UNPROVED
 from auxo.core.rng import stream
 from auxo.core.selectors import SetsWork, UsualWork
 from auxo.core.types import BoolArray, CohortId, IntArray
@@ -91,7 +91,7 @@ def _without_suspects(rules: Federation, state: CoordinatorState, check_ins: Che
     proof = check_ins.requests.proof
     if proof is None or not isinstance(rules.guard, Bans):
         return check_ins
-    suspect = rules.guard.are_suspect(state.guard, check_ins.clients) & (proof == PROVED)
+    suspect = rules.guard.are_suspect(state.guard, check_ins.clients) & (proof >= LED)
     if not suspect.any():
         return check_ins
     return replace(check_ins, requests=replace(check_ins.requests, proof=np.where(suspect, UNPROVED, proof)))
@@ -223,7 +223,7 @@ def _selected(
     if wanted == EVERYBODY:
         return rows
     arrived = there.arrived
-    unproved = unproved_of(arrived.check_ins.requests, arrived.matched.vouched)
+    unproved = on_own_word(arrived.check_ins.requests, arrived.matched.vouched)
     if unproved is not None and len(state.tree.leaves) > 1:
         places = places_for(unproved[rows], wanted, rules.most_unproved)
         if places is not None:

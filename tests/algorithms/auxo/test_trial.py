@@ -250,6 +250,14 @@ def test_who_may_not_move_the_own_model_moves_no_branch() -> None:
     assert IntoShadows(trial_of(3), 1, AdmitAll()).place(0, update, OWN) == (OWN, 1)
 
 
+def test_where_claims_are_signed_who_may_not_move_the_own_model_moves_branches_alone() -> None:
+    """A group that does not fit its cohort has no proof of being members, and is what the trial is for."""
+    update = Examined(Answer(np.zeros(N_PARAMS, dtype=np.float32), 10), np.eye(N_PARAMS)[0], 1.0)
+
+    assert IntoShadows(trial_of(3), 1, AdmitNone(), strangers=True).place(0, update, OWN) == (1,)
+    assert IntoShadows(trial_of(3), 2, AdmitAll(), strangers=True).place(0, update, 1) is None
+
+
 def test_an_update_of_another_leafs_model_moves_nothing() -> None:
     for rounds in (0, 1, 5):
         admission = IntoShadows(trial_of(rounds), 2, AdmitAll())

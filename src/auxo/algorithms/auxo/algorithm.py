@@ -137,17 +137,16 @@ class Auxo:
 
     def admission(self, closing: Closing) -> Admission:
         """Return who may move which model: branches' on trial; a gate is for newcomers to one of several cohorts."""
-        return of_own_model(closing, self._admission(closing), crediting=True)
-
-    def _admission(self, closing: Closing) -> Admission:
         phase = closing.states[0].memory
         gated: Admission = AdmitAll()
         reads_updates = self.clustering.reads == "updates"  # else nothing is told from them, nor who fits
         if reads_updates and not self.admit_misfits and closing.outlook.cohorts > 1:
             gated = Gate(held_to(closing, self.rewards), own(Claims, closing.participants.notes).known)
+        if isinstance(phase, OnTrial) and closing.unproved is not None:
+            return IntoShadows(phase, len(closing.models), of_own_model(closing, gated, crediting=True), strangers=True)
         if isinstance(phase, OnTrial):
-            return IntoShadows(phase, len(closing.models), gated)
-        return self._private.admission(closing, gated)
+            return of_own_model(closing, IntoShadows(phase, len(closing.models), gated), crediting=True)
+        return of_own_model(closing, self._private.admission(closing, gated), crediting=True)
 
     def close(
         self, closing: Closing, gathered: Gathered, aggregator: Aggregator, rng: np.random.Generator
@@ -241,6 +240,7 @@ class Auxo:
                 np.full(len(gathered.rows), np.nan),
                 after.labels(gathered, prints, self.clustering.clusters),
                 phase.generation,
+                observed=round_rewards(closing, gathered, self.rewards),
             ),
             notes=RoundNotes(
                 known=int((claims.known & ~gathered.late).sum()),

@@ -28,7 +28,8 @@ from auxo.core.claims import Claims
 from auxo.core.cohort_algorithm import Closing, Opening, Plan
 from auxo.core.fingerprint import unit_rows
 from auxo.core.folds import FIFTHS, all_but
-from auxo.core.gathering import Admission, Examined, Gathered
+from auxo.core.gathering import Admission, Belongs, Examined, Gathered
+from auxo.core.lost_clients import OfOwnModel
 from auxo.core.own_state import own
 from auxo.core.partition import Partition
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
@@ -375,18 +376,25 @@ class IntoShadows:
     trial: OnTrial
     offered: int  # leaves whose models take part in the round; the first is the cohort's own
     otherwise: Admission  # decides who may move that one
+    # Who may not move it moves branches all the same: it may be of a group that is on trial. Where claims are signed
+    # such a group has no proof of being members, for it does not fit; elsewhere its own records say that it is.
+    strangers: bool = False
 
-    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | None:
-        """Return the models that an update moves; none where somebody has trained another leaf's."""
-        if model != OWN:
-            return model if model >= self.offered else None
-        if self.otherwise.place(row, examined, model) is None:
+    def place(self, row: int, examined: Examined, model: int) -> int | tuple[int, ...] | Belongs | None:
+        """Return the models that an update moves."""
+        if model >= self.offered:
+            return model
+        if model != OWN:  # who has compared models may have trained another leaf's
+            return self.otherwise.place(row, examined, model) if isinstance(self.otherwise, OfOwnModel) else None
+        moved = self.otherwise.place(row, examined, model)
+        if moved is None and not self.strangers:
             return None
         prints = Prints(examined.direction[None, :], examined.outputs[None, :], examined.inputs[None, :])
         nearest, evidence = self.trial.nearest(prints)[0], self.trial.evidence
         if evidence.everybody and self.trial.rounds >= FIRST_LOOK:  # participants train its branches themselves
             nearest = np.delete(nearest, evidence.leading)
-        return (model, *(self.offered + int(one) for one in nearest if one >= 0))
+        branches = tuple(self.offered + int(one) for one in nearest if one >= 0)
+        return branches or None if moved is None else (model, *branches)
 
 
 def labelled(closing: Closing, gathered: Gathered, generation: int) -> int:

@@ -1,0 +1,60 @@
+"""What a server's own observations prove: who was led to a cohort, who fits it, and who says so itself."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from auxo.core.affinity import AffinityRecords, AffinitySettings, ClusterIndices, FeedbackColumns, Requests, widen
+from auxo.core.claims import on_own_word, unproved_of
+from auxo.core.cohort_tree import CohortTree
+from auxo.core.proofs import LED, PROVED, UNPROVED, observe, proofs
+from auxo.core.types import ROOT, CohortId, FloatArray
+
+LEFT = CohortId("0.0")
+TREE = CohortTree().partition(ROOT, (0, 1), (0.5, 0.5), generation=1)
+SETTINGS = AffinitySettings()
+
+
+def heard(cohort: CohortId, rewards: list[float], similarity: FloatArray) -> FeedbackColumns:
+    return FeedbackColumns(cohort, TREE, np.array(rewards), similarity, np.full(len(rewards), -1), generation=1)
+
+
+def signed_for(rewards: list[float], labels: list[int]) -> AffinityRecords:
+    """Return what is signed for clients that the root has labelled and the left child has rewarded so."""
+    n, nothing = len(rewards), np.full((len(rewards), 2), np.nan)
+    said = np.where(np.array(labels)[:, None] < 0, np.nan, np.array(labels)[:, None] == np.arange(2))
+    before = observe(widen(AffinityRecords.empty(n, 2), TREE), heard(ROOT, [np.nan] * n, said), SETTINGS)
+    return observe(before, heard(LEFT, rewards, nothing), SETTINGS)
+
+
+def claims_to_the_left(n: int) -> Requests:
+    silent = Requests.silent(TREE, np.ones(n, dtype=np.int64))
+    return replace(silent, cohort=np.full(n, TREE.index[LEFT]), reward=np.ones(n))
+
+
+def proofs_of(signed: AffinityRecords) -> list[int]:
+    n = len(signed.heard)
+    return [int(one) for one in proofs(signed, ClusterIndices.of(signed), np.arange(n), claims_to_the_left(n), TREE)]
+
+
+def test_who_was_led_to_a_cohort_and_does_not_fit_is_no_member_but_no_stranger() -> None:
+    found = proofs_of(signed_for([0.3, -0.4, np.nan, -0.4, 0.3], labels=[0, 0, 0, 1, 1]))
+
+    assert found == [PROVED, LED, PROVED, UNPROVED, UNPROVED]
+
+
+def test_only_who_is_there_on_its_own_word_is_held_to_a_share_of_the_places() -> None:
+    asked = replace(claims_to_the_left(3), proof=np.array([PROVED, LED, UNPROVED]))
+    vouched = np.array([True, True, True])
+
+    placed, members = on_own_word(asked, vouched), unproved_of(asked, vouched)
+    assert placed is not None and members is not None  # noqa: PT018 - claims are signed here
+    assert placed.tolist() == [False, False, True]
+    assert members.tolist() == [False, True, True]
+
+
+def test_who_was_led_to_a_cohort_is_labelled_on_trial_there_and_who_was_not_is_not() -> None:
+    before = signed_for([-0.4, -0.4], labels=[0, 1])
+    after = observe(before, heard(LEFT, [np.nan, np.nan], np.eye(2)), SETTINGS)
+
+    assert after.clusters()[:, TREE.index[LEFT]].tolist() == [0, -1]
