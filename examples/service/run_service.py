@@ -77,11 +77,11 @@ class Scenario:
 
     def _run(self) -> None:
         address = self.directory / "address"
-        self._until("the service is up", lambda: address.exists() and self._is_beating(COORDINATOR))
+        self._until("the service is up", lambda: address.exists() and self._pid(COORDINATOR))
         tokens = client_tokens(self.directory)
         names = [tokens.issue(number) for number in range(self.count)]
         self.clients.start(address.read_text(encoding="utf-8"), names)
-        self._until("cohorts are found", lambda: self._is_beating("0.0") and self._is_beating("0.1"))
+        self._until("cohorts are found", lambda: self._pid("0.0") and self._pid("0.1"))
         first = min(self._rounds.values())
         self._until("both of them train", lambda: min(self._rounds.values()) > first)
         self._kill("a cohort", [CohortId("0.1")])
@@ -94,22 +94,25 @@ class Scenario:
         self._check()
 
     def _kill(self, what: str, whom: list[str]) -> None:
-        """Kill processes, and wait until every cohort trains again."""
-        before = self._rounds
-        for who in whom:
-            seen = Pulses.of(self.directory).see(who)
-            if seen is None:
+        """Kill processes, and wait until others have taken their places, and every cohort has closed another round."""
+        killed = {who: self._pid(who) for who in whom}
+        for who, pid in killed.items():
+            if pid is None:
                 raise UnexpectedError(f"{who}: expected a process, got none")
-            os.kill(seen.pulse.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         killed_s = time.monotonic()
         self.say(f"kill -9 {what}")
-
-        def trains_again() -> bool:
-            return all(rounds > before[leaf] for leaf, rounds in self._rounds.items())
-
-        self._until(f"{what} is back", trains_again)
+        self._until(
+            "others have taken their places", lambda: all(self._pid(who) not in {None, killed[who]} for who in whom)
+        )
+        before = self._rounds
+        self._until(f"{what} is back", lambda: all(rounds > before[leaf] for leaf, rounds in self._rounds.items()))
         took_s = time.monotonic() - killed_s
         self.say(f"from kill -9 of {what} to training again: {took_s:.1f} s (target {TARGET_S:g} s)")
+
+    def _pid(self, who: str) -> int | None:
+        seen = Pulses.of(self.directory).see(who)
+        return None if seen is None else seen.pulse.pid
 
     @cached_property
     def _store(self) -> Store:
@@ -119,9 +122,6 @@ class Scenario:
     def _rounds(self) -> dict[CohortId, int]:
         """Return how many rounds each cohort that trains has committed."""
         return {cohort: owner.round for cohort, owner in self._store.read(()).owners.items()}
-
-    def _is_beating(self, who: str) -> bool:
-        return Pulses.of(self.directory).see(who) is not None
 
     def _until(self, what: str, holds: Callable[[], object], within_s: float = STEP_S) -> None:
         end_s = time.monotonic() + within_s
@@ -147,9 +147,11 @@ class Scenario:
         self.say(f"accuracy of each group with its cohort's model: {scores[0]:.3f}, {scores[1]:.3f}")
         if min(scores) < 0.95 or len(models) != 2:
             raise UnexpectedError(f"models: expected two that fit the groups, got {len(models)} with {scores}")
-        used = sum(one.participants for one in events if isinstance(one, RoundClosed))
-        if sum(self.clients.counted) > used:
-            raise UnexpectedError(f"updates: expected at most {used} counted, got {sum(self.clients.counted)}")
+        ended = [one for one in events if isinstance(one, RoundClosed)]
+        used = sum(one.participants for one in ended)
+        heard = used + sum(one.misfits + one.rejected for one in ended)  # those that do not fit hear of it, too
+        if sum(self.clients.counted) > heard:
+            raise UnexpectedError(f"updates: expected at most {heard} counted, got {sum(self.clients.counted)}")
         restarts = [one for one in events if isinstance(one, OwnerChanged) and one.reason != "it is new"]
         self.say(f"{len(closed)} rounds, {used} updates, {len(restarts)} processes of cohorts started again")
         left = list(self.directory.rglob("*.part"))

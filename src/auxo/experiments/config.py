@@ -560,6 +560,11 @@ class ServiceConfig(Section):
         description="Share of the updates wanted without which no round opens, and one that is over is abandoned.",
     )
     waiting: _PositiveInt = Field(default=10_000, description="Clients that may wait for a cohort at a time.")
+    signed: bool = Field(
+        default=True,
+        description="Clients' claims count as far as the service has signed them, and with training.guard = unguarded "
+        "the watchful one bans who persists in others; false: all are taken at their word.",
+    )
     silent_s: _PositiveFloat = Field(
         default=6.0, description="Seconds after which a process that gives no sign of life is taken for dead."
     )

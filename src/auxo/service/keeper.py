@@ -10,6 +10,7 @@ from pathlib import Path
 
 from auxo.files.directory_lock import locked_directory
 from auxo.protocol.events import CohortEnded, Disturbance, Event, OwnerChanged, Partitioned, from_json
+from auxo.runtime.signing_keys import SigningKeys
 from auxo.service.client_tokens import client_tokens
 from auxo.service.coordinator_process import ADDRESS_FILE
 from auxo.service.owners import Adopted, LocalOwners, Started, adopt_coordinator, start_coordinator
@@ -49,7 +50,9 @@ class Keeper:
         directory.mkdir(parents=True, exist_ok=True)
         with locked_directory(directory):
             begin(self.plan, time.time())
-            client_tokens(directory)  # the key, before several processes would make one each
+            client_tokens(directory)  # keys, before several processes would make one each
+            if self.plan.rules.signed:
+                SigningKeys(directory).update(self.plan.server())
             own = self.plan.service
             self._patience, self._pulses = WatchLimits(own.silent_s, own.stuck_s), Pulses.of(directory)
             with self.plan.store() as store:

@@ -9,9 +9,11 @@ import safetensors
 import safetensors.numpy
 
 from auxo.core.cohort_algorithm import CohortAlgorithm, NeedsGroups
+from auxo.core.guard import Unguarded
 from auxo.core.layers import Layer
 from auxo.core.own_state import NOTHING
 from auxo.core.types import ROOT, Float32Array
+from auxo.core.watchful import Watchful
 from auxo.experiments.config import Config, ServiceConfig
 from auxo.experiments.config_file import ConfigError, load_config, to_toml
 from auxo.experiments.method_runs import federation_rules
@@ -109,7 +111,9 @@ def plan_in(directory: Path) -> ServicePlan:
 
 def _planned(config: Config, model: Path, directory: Path) -> ServicePlan:
     names, layers, initial = _model_in(model)
-    rules = replace(federation_rules(_algorithm(config), config, layers), overcommit=config.service.overcommit)
+    rules, own = federation_rules(_algorithm(config), config, layers), config.service
+    guard = Watchful() if own.signed and isinstance(rules.guard, Unguarded) else rules.guard
+    rules = replace(rules, overcommit=own.overcommit, signed=own.signed, guard=guard)
     _refuse_one_owner(rules, initial)
     return ServicePlan(config, rules, names, initial, directory)
 
