@@ -1,6 +1,6 @@
 """A soak: a random process of a run is killed every few seconds for minutes, and each run completes all the same.
 
-    python tests/faults/soak.py [--minutes 10] [--ray] [--seed 0]
+    python tests/faults/soak.py [--minutes 10] [--ray | --service] [--seed 0]
 
 A run is resumed when its driver is killed, and another begins when one is complete. Each must leave the bytes of one
 that nobody disturbed, and all invariants must hold. One process in five is stopped (SIGSTOP) instead of killed, apart
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "examples" / "service")]
 
 from auxo.core.rng import stream  # noqa: E402 - found by the line above
 from tests.faults.live_runs import (  # noqa: E402
@@ -32,6 +32,7 @@ from tests.faults.live_runs import (  # noqa: E402
     live_run,
     models_of,
 )
+from tests.faults.service_soak import soak_service  # noqa: E402
 
 EVERY_S = (5.0, 20.0)
 STOPPED = 0.2  # of those that are not drivers
@@ -116,8 +117,13 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--service", action="store_true")
     asked = parser.parse_args()
     with TemporaryDirectory(prefix="auxo-soak-") as made:
+        if asked.service:
+            disturbed = soak_service(Path(made), asked.minutes, asked.seed)
+            print(f"soak: ok: {dict(disturbed)}, and every cohort trained on")  # noqa: T201 - for whoever runs it
+            sys.exit()
         done = soak(Path(made), asked.minutes, asked.ray, asked.seed)
     what = ", ".join(f"{number} x {role}" for role, number in sorted(done.killed.items()))
     print(  # noqa: T201 - a script that talks to whoever runs it
