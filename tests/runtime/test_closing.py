@@ -16,6 +16,7 @@ from auxo.core.gathering import Returned
 from auxo.core.own_state import own
 from auxo.core.partition import Outlook
 from auxo.core.rng import stream
+from auxo.core.thin_models import thinned
 from auxo.core.types import ROOT, CohortId, Float32Array
 from auxo.protocol.codec import to_bytes
 from auxo.runtime.closing import Closed, Training, _offered_now, close_round, closing_of, returned_by
@@ -82,8 +83,10 @@ def test_leaves_that_were_partitioned_while_a_round_was_open_are_offered_as_what
     assert closing.participants.asks.model.tolist() == [LEAST_LOSS, 0, LEAST_LOSS]
     assert closing.states == (later.cohorts[LEFT],)
     assert set(closing.shelved) == set(closing.participants.offered) - {LEFT}
-    for model, leaf in zip(closing.models, closing.participants.offered, strict=True):
-        assert model is later.cohorts[leaf].server.weights
+    own = later.cohorts[LEFT].server.weights
+    assert closing.models[0] is own
+    for model, leaf in zip(closing.models[1:], closing.participants.offered[1:], strict=True):
+        np.testing.assert_array_equal(model, thinned(later.cohorts[leaf].server.weights, own))  # as it travels
 
 
 def test_a_round_with_leaves_that_are_only_compared_writes_nothing_back_to_them() -> None:
