@@ -15,7 +15,7 @@ from auxo.core.gathering import Examined, examine
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 
-Seen = tuple[Answer, float, FloatArray, FloatArray] | Reason | Failure
+SeenAnswer = tuple[Answer, float, FloatArray, FloatArray] | Reason | Failure
 """An answer, all but its update, and what was found of that; or why it is refused, or there is none."""
 
 _NOTHING = np.zeros(0, dtype=np.float32)  # in place of an update
@@ -27,7 +27,7 @@ def examined_into(
     answers: Iterable[Answer | Failure],
     fingerprint: Fingerprint,
     are_modded: bool,
-) -> list[Seen]:
+) -> list[SeenAnswer]:
     """Examine answers; updates and directions are in rows of these arrays then, the rest is returned.
 
     Args:
@@ -37,7 +37,7 @@ def examined_into(
         fingerprint: of updates.
         are_modded: a mod may have put others in the place of updates.
     """
-    found: list[Seen] = []
+    found: list[SeenAnswer] = []
     for place, answer in enumerate(answers):
         examined = answer if isinstance(answer, Failure) else examine(answer, fingerprint)
         if not isinstance(examined, Examined):
@@ -51,7 +51,7 @@ def examined_into(
     return found
 
 
-def whole(seen: Seen, update: Float32Array, direction: FloatArray) -> Examined | Reason | Failure:
+def whole(seen: SeenAnswer, update: Float32Array, direction: FloatArray) -> Examined | Reason | Failure:
     """Return what was seen of a participant together with its rows; the direction is a copy, for rounds keep it."""
     if not isinstance(seen, tuple):
         return seen

@@ -20,7 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
-from auxo.engines.examined_chunks import Seen, examined_into, whole
+from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.engines.ray_pulse import Pulse, is_running
@@ -37,7 +37,7 @@ _JOBS_AT_ONCE = 64  # most jobs in a chunk: each costs a few calls of Ray
 _CHUNK_BYTES = 2**25  # most bytes of updates in a chunk, unless a single one is larger
 RETURN_S = 600.0  # how long to wait for a trainer when none is there, and for one that is busy with a lost cohort
 
-_Chunk = tuple[list[Seen], Float32Array, FloatArray]
+_Chunk = tuple[list[SeenAnswer], Float32Array, FloatArray]
 """What a trainer has found out about a chunk: of each participant, the updates, and their directions."""
 
 LOST = (

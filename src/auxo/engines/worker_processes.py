@@ -20,7 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
-from auxo.engines.examined_chunks import Seen, examined_into, whole
+from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
 from auxo.runtime.closing import Closed, Training, close_round, returned_by
@@ -53,7 +53,7 @@ class _Task:
 @dataclass(frozen=True)
 class _Done:
     number: int
-    seen: list[Seen]
+    seen: list[SeenAnswer]
     error: Raised | None = None
 
 
