@@ -23,6 +23,7 @@ Turn = Callable[[], int | None]
 """Does what is due; returns the process's exit code when there is nothing more to do."""
 
 _FAILED = 1
+_LOG = logging.getLogger("auxo.service")
 
 
 def run_process(
@@ -45,7 +46,7 @@ def run_process(
                     code.append(said)
                     break
         except Exception:
-            logging.getLogger("auxo.service").exception("the process ends, and is started again from its last commit")
+            _LOG.exception("the process ends, and is started again from its last commit")
             code.append(_FAILED)
         server.should_exit = True
 
@@ -68,7 +69,10 @@ def run_process(
 
 async def _beat(pulses: Pulses, pulse: Callable[[], Pulse]) -> None:
     while True:
-        pulses.tell(pulse())
+        try:
+            pulses.tell(pulse())
+        except Exception:  # one that cannot be told is no reason to be taken for dead
+            _LOG.exception("a pulse could not be told")
         await asyncio.sleep(BEAT_S)
 
 
