@@ -23,7 +23,6 @@ Turn = Callable[[], int | None]
 """Does what is due; returns the process's exit code when there is nothing more to do."""
 
 _FAILED = 1
-_LOG = logging.getLogger("auxo.service")
 
 
 def run_process(
@@ -46,7 +45,7 @@ def run_process(
                     code.append(said)
                     break
         except Exception:
-            _LOG.exception("the process ends, and is started again from its last commit")
+            logging.getLogger("auxo.service").exception("the process ends, and is started again from its last commit")
             code.append(_FAILED)
         server.should_exit = True
 
@@ -72,7 +71,7 @@ async def _beat(pulses: Pulses, pulse: Callable[[], Pulse]) -> None:
         try:
             pulses.tell(pulse())
         except Exception:  # one that cannot be told is no reason to be taken for dead
-            _LOG.exception("a pulse could not be told")
+            logging.getLogger("auxo.service").exception("a pulse could not be told")
         await asyncio.sleep(BEAT_S)
 
 
