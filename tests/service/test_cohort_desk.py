@@ -174,6 +174,24 @@ def test_the_waiting_room_is_bounded(live: Live) -> None:
     assert len(live.desk._waiting) <= 10
 
 
+def test_the_more_are_asked_the_longer_they_wait_for_feedback(tmp_path: Path) -> None:
+    live = Live(tmp_path, settings=replace(SETTINGS, polls_per_s=0.1))
+    live.open_with(1, 2, 3, 4)
+    found = live.desk.feedback(1, 1)
+    assert isinstance(found, ComeAgain)
+    assert 20 <= found.after_s <= 60
+
+
+def test_feedback_can_be_had_for_a_while_however_short_rounds_are(live: Live) -> None:
+    for _ in range(4):
+        live.whole_round(1, 2, 3, 4)
+    assert isinstance(live.desk.feedback(1, 1), AffinityFeedback)
+    live.now += SETTINGS.gone_s
+    live.whole_round(1, 2, 3, 4)
+    heard = [isinstance(live.desk.feedback(1, number), AffinityFeedback) for number in range(1, 6)]
+    assert heard == [False, False, True, True, True]
+
+
 @pytest.mark.fault(25, 26)
 def test_with_too_few_answers_at_the_deadline_a_round_is_abandoned_and_tried_again_later(live: Live) -> None:
     given = live.open_with(1, 2, 3, 4)

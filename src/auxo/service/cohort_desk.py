@@ -27,7 +27,7 @@ from auxo.service.round_book import AskedClient, ClientSessions, ClosedRound, Li
 from auxo.service.round_commits import NotCarriedOut, RoundCommits
 from auxo.service.store import Store
 
-_REMEMBERED = 3  # closed rounds of which feedback can be had; our choice
+_REMEMBERED = 3  # closed rounds of which feedback can be had, however long ago they closed; our choice
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,9 @@ class LiveCohort:
 
     @property
     def _pause_s(self) -> float:
-        """Return how long those who wait are told to wait, on average: the more there are, the longer."""
-        return min(max(len(self._waiting) / self._settings.polls_per_s, 0.1), self._settings.gone_s / 3)
+        """Return how long those who ask are told to wait, on average: the more there are, the longer."""
+        asking = len(self._waiting) + (0 if self._round is None else len(self._round.asked))
+        return min(max(asking / self._settings.polls_per_s, 0.1), self._settings.gone_s / 3)
 
     def model(self, name: CohortId, round_number: int, client: ClientId) -> Float32Array | Refusal:
         """Return a model that the client's task names; see `CohortDesk`."""
@@ -354,10 +355,13 @@ class LiveCohort:
     ) -> None:
         asked = opened.asked
         taken = {client: (one.nonce, one.digest) for client, one in asked.items() if one.answer is not None}
-        closed = ClosedRound(opened.number, taken, frozenset(asked), feedback, why, otherwise)
+        now, gone_s = self._clock(), self._settings.gone_s
+        closed = ClosedRound(opened.number, now, taken, frozenset(asked), feedback, why, otherwise)
         with self._lock:
             kept = [one for one in self._closed if one.number != opened.number]  # a round that was abandoned before
-            self._closed = [*kept, closed][-_REMEMBERED:]
+            before, last = kept[: 1 - _REMEMBERED], kept[1 - _REMEMBERED :]
+            # Whoever was told to come again does so within this time, however short rounds are.
+            self._closed = [*(one for one in before if now - one.closed_s <= gone_s), *last, closed]
             self._round, self._is_closing, self._gathered = None, False, None
 
 

@@ -71,6 +71,7 @@ class ClosedRound:
     """What is still said of a round that is over."""
 
     number: int
+    closed_s: float
     taken: Mapping[int, tuple[str, bytes]]  # by the client's number: nonce and digest of the answer that came in time
     asked: frozenset[int]
     feedback: Mapping[int, AffinityFeedback]
