@@ -334,6 +334,16 @@ def test_a_cohort_that_starts_again_does_its_unfinished_round_again(live: Live, 
     assert again.store.model(ROOT).tolist() == [2.0] * PARAMETERS
 
 
+@pytest.mark.fault(7)
+def test_one_that_wakes_up_tells_nothing_of_its_successor_s_round(live: Live, tmp_path: Path) -> None:
+    live.open_with(1, 2, 3, 4)
+    again = Live(tmp_path)
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert live.desk.is_fenced
+    assert again.events == []
+
+
 @pytest.mark.fault(8)
 def test_without_room_the_cohort_trains_on_and_commits_when_there_is_room(live: Live) -> None:
     live.whole_round(1, 2, 3, 4)

@@ -205,7 +205,7 @@ def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) 
         pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
         store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full") as told:
-            store.tell([Disturbance(0.0, "0", 1, "x" * 100_000)])
+            store.tell(ROOT, 0, [Disturbance(0.0, "0", 1, "x" * 100_000)])
         assert told.value.errno == errno.ENOSPC
         assert str(tmp_path) in told.value.filename
         assert store.events() == []
