@@ -343,6 +343,14 @@ def test_a_coordinator_that_another_has_followed_takes_nothing_over(tmp_path: Pa
             store.take_over(second, CohortId("0.7"))
 
 
+def test_what_a_store_holds_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with Store(tmp_path, KINDS) as store:
+        begun_in(store)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    files = ("service.sqlite", "service.sqlite-shm", "service.sqlite-wal")
+    assert modes == {"blobs": 0o700, **dict.fromkeys(files, 0o600)}
+
+
 def test_a_federation_begins_once(tmp_path: Path) -> None:
     with Store(tmp_path, KINDS) as store:
         assert not store.has_begun
