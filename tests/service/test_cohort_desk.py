@@ -13,7 +13,7 @@ from auxo.core.watchful import Watchful
 from auxo.protocol.events import Disturbance, EmptyRound, Event, RoundClosed, from_json
 from auxo.protocol.messages import AffinityFeedback, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.federation import Federation
-from auxo.runtime.server import Server
+from auxo.runtime.server import GatheredRound, Server
 from auxo.service.blobs import Steps
 from auxo.service.cohort_desk import LiveCohort, RoundSettings
 from auxo.service.coordinator_desk import LiveCoordinator
@@ -247,7 +247,8 @@ def test_the_same_answer_again_counts_once_also_after_the_round_and_another_is_r
     live.desk.turn()
     assert isinstance(live.do(given[1]), Received)
     assert _why(live.do(given[1], 2.0)) == "LATE"
-    (closed,) = live.events
+    told, closed = live.events
+    assert isinstance(told, Disturbance)
     assert isinstance(closed, RoundClosed)
     assert (closed.participants, closed.rejected) == (4, 0)
 
@@ -261,6 +262,36 @@ def test_answers_of_another_epoch_round_cohort_or_client_are_refused_by_their_re
     assert _why(live.desk.answer(result_of(replace(task, cohort=CohortId("0.1"))), live.epoch, nonce)) == "NOT_SELECTED"
     assert _why(live.desk.answer(result_of(replace(task, client=9)), live.epoch, nonce)) == "NOT_SELECTED"
     assert _why(live.desk.answer(result_of(replace(task, client=2)), live.epoch, nonce)) == "NOT_SELECTED"
+
+
+@pytest.mark.fault(16)
+def test_refused_answers_are_told_with_the_next_round(live: Live) -> None:
+    live.come(1, 2, 3, 4, 5)
+    live.desk.turn()
+    given = {client: live.task(client) for client in (1, 2, 3, 4, 5)}
+    for client in (1, 2, 3, 4):
+        live.do(given[client])
+    live.desk.turn()
+    for _ in range(2):  # the same again is one answer that was late
+        assert _why(live.do(given[5])) == "LATE"
+    assert _why(live.do(replace(given[5], epoch=9))) == "STALE_EPOCH"
+    assert _why(live.desk.answer(TaskFailure(5, ROOT, 9, "no battery"), live.epoch, "n")) == "STALE_ROUND"
+    live.whole_round(1, 2, 3, 4)
+    live.whole_round(1, 2, 3, 4)
+    assert [event.late for event in live.events if isinstance(event, RoundClosed)] == [0, 1, 0]
+    (told,) = (event for event in live.events if isinstance(event, Disturbance))
+    assert (told.round, told.reason) == (2, "answers were refused since the round before: 1 STALE_EPOCH")
+
+
+def test_refused_answers_are_told_of_a_round_that_is_abandoned_for_them(live: Live) -> None:
+    for given in live.open_with(1, 2, 3, 4).values():
+        live.do(replace(given, nonce="another"))
+    live.now += DEADLINE_S
+    live.desk.turn()
+    empty, told = live.events
+    assert isinstance(empty, EmptyRound)
+    assert isinstance(told, Disturbance)
+    assert told.reason.endswith("4 NOT_SELECTED")
 
 
 @pytest.mark.fault(28)
@@ -299,6 +330,21 @@ def test_without_a_coordinator_a_round_ends_and_no_other_begins(live: Live) -> N
     assert live.desk.pulse().state == "waiting for coordinator"
     live.desk.turn()
     assert live.task(1).task.round == 2
+
+
+def test_an_answer_to_a_round_that_is_closing_is_late(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, said, end_round = live.open_with(1, 2, 3, 4), list[str](), live.desk._server.end_round
+    for client in (1, 2, 3):
+        live.do(given[client])
+
+    def closing(gathered: GatheredRound) -> list[AffinityFeedback]:
+        said.append(_why(live.do(given[4])))
+        return end_round(gathered)
+
+    monkeypatch.setattr(live.desk._server, "end_round", closing)
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert said == ["LATE"]
 
 
 @pytest.mark.fault(27)
