@@ -15,7 +15,7 @@ from auxo.core.watchful import Watchful
 from auxo.protocol.events import Disturbance, EmptyRound, Event, RoundClosed, from_json
 from auxo.protocol.messages import AffinityFeedback, AffinityRequest, CheckIn, Task, TaskFailure, TaskResult
 from auxo.runtime.federation import Federation
-from auxo.runtime.server import Server
+from auxo.runtime.server import GatheredRound, Server
 from auxo.service.blobs import Steps
 from auxo.service.cohort_desk import LiveCohort, RoundSettings
 from auxo.service.coordinator_desk import LiveCoordinator
@@ -176,6 +176,24 @@ def test_the_waiting_room_is_bounded(live: Live) -> None:
     assert len(live.desk._waiting) <= 10
 
 
+def test_the_more_are_asked_the_longer_they_wait_for_feedback(tmp_path: Path) -> None:
+    live = Live(tmp_path, settings=replace(SETTINGS, polls_per_s=0.1))
+    live.open_with(1, 2, 3, 4)
+    found = live.desk.feedback(1, 1)
+    assert isinstance(found, ComeAgain)
+    assert 20 <= found.after_s <= 60
+
+
+def test_feedback_can_be_had_for_a_while_however_short_rounds_are(live: Live) -> None:
+    for _ in range(4):
+        live.whole_round(1, 2, 3, 4)
+    assert isinstance(live.desk.feedback(1, 1), AffinityFeedback)
+    live.now += SETTINGS.gone_s
+    live.whole_round(1, 2, 3, 4)
+    heard = [isinstance(live.desk.feedback(1, number), AffinityFeedback) for number in range(1, 6)]
+    assert heard == [False, False, True, True, True]
+
+
 @pytest.mark.fault(25, 26)
 def test_with_too_few_answers_at_the_deadline_a_round_is_abandoned_and_tried_again_later(live: Live) -> None:
     given = live.open_with(1, 2, 3, 4)
@@ -231,7 +249,8 @@ def test_the_same_answer_again_counts_once_also_after_the_round_and_another_is_r
     live.desk.turn()
     assert isinstance(live.do(given[1]), Received)
     assert _why(live.do(given[1], 2.0)) == "LATE"
-    (closed,) = live.events
+    told, closed = live.events
+    assert isinstance(told, Disturbance)
     assert isinstance(closed, RoundClosed)
     assert (closed.participants, closed.rejected) == (4, 0)
 
@@ -245,6 +264,36 @@ def test_answers_of_another_epoch_round_cohort_or_client_are_refused_by_their_re
     assert _why(live.desk.answer(result_of(replace(task, cohort=CohortId("0.1"))), live.epoch, nonce)) == "NOT_SELECTED"
     assert _why(live.desk.answer(result_of(replace(task, client=9)), live.epoch, nonce)) == "NOT_SELECTED"
     assert _why(live.desk.answer(result_of(replace(task, client=2)), live.epoch, nonce)) == "NOT_SELECTED"
+
+
+@pytest.mark.fault(16)
+def test_refused_answers_are_told_with_the_next_round(live: Live) -> None:
+    live.come(1, 2, 3, 4, 5)
+    live.desk.turn()
+    given = {client: live.task(client) for client in (1, 2, 3, 4, 5)}
+    for client in (1, 2, 3, 4):
+        live.do(given[client])
+    live.desk.turn()
+    for _ in range(2):  # the same again is one answer that was late
+        assert _why(live.do(given[5])) == "LATE"
+    assert _why(live.do(replace(given[5], epoch=9))) == "STALE_EPOCH"
+    assert _why(live.desk.answer(TaskFailure(5, ROOT, 9, "no battery"), live.epoch, "n")) == "STALE_ROUND"
+    live.whole_round(1, 2, 3, 4)
+    live.whole_round(1, 2, 3, 4)
+    assert [event.late for event in live.events if isinstance(event, RoundClosed)] == [0, 1, 0]
+    (told,) = (event for event in live.events if isinstance(event, Disturbance))
+    assert (told.round, told.reason) == (2, "answers were refused since the round before: 1 STALE_EPOCH")
+
+
+def test_refused_answers_are_told_of_a_round_that_is_abandoned_for_them(live: Live) -> None:
+    for given in live.open_with(1, 2, 3, 4).values():
+        live.do(replace(given, nonce="another"))
+    live.now += DEADLINE_S
+    live.desk.turn()
+    empty, told = live.events
+    assert isinstance(empty, EmptyRound)
+    assert isinstance(told, Disturbance)
+    assert told.reason.endswith("4 NOT_SELECTED")
 
 
 @pytest.mark.fault(28)
@@ -285,6 +334,21 @@ def test_without_a_coordinator_a_round_ends_and_no_other_begins(live: Live) -> N
     assert live.task(1).task.round == 2
 
 
+def test_an_answer_to_a_round_that_is_closing_is_late(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, said, end_round = live.open_with(1, 2, 3, 4), list[str](), live.desk._server.end_round
+    for client in (1, 2, 3):
+        live.do(given[client])
+
+    def closing(gathered: GatheredRound) -> list[AffinityFeedback]:
+        said.append(_why(live.do(given[4])))
+        return end_round(gathered)
+
+    monkeypatch.setattr(live.desk._server, "end_round", closing)
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert said == ["LATE"]
+
+
 @pytest.mark.fault(27)
 def test_deadlines_go_by_a_clock_that_does_not_step(live: Live) -> None:
     live.open_with(1, 2, 3, 4)
@@ -316,6 +380,16 @@ def test_a_cohort_that_starts_again_does_its_unfinished_round_again(live: Live, 
     live.desk.turn()
     assert live.desk.is_fenced
     assert again.store.model(ROOT).tolist() == [2.0] * PARAMETERS
+
+
+@pytest.mark.fault(7)
+def test_one_that_wakes_up_tells_nothing_of_its_successor_s_round(live: Live, tmp_path: Path) -> None:
+    live.open_with(1, 2, 3, 4)
+    again = Live(tmp_path)
+    live.now += DEADLINE_S
+    live.desk.turn()
+    assert live.desk.is_fenced
+    assert again.events == []
 
 
 @pytest.mark.fault(8)

@@ -1,5 +1,6 @@
 """What hostile, broken and slow senders can do to a service over real sockets: nothing, and they hear why."""
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -15,6 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from auxo.core.asking import Answer
 from auxo.core.types import ROOT, ClientId
@@ -22,7 +27,11 @@ from auxo.protocol.codec import to_bytes
 from auxo.protocol.messages import CheckIn, TaskResult
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import Assigned
+from auxo.service.http_cohort import cohort_app
+from auxo.service.http_gate import HttpGate
 from auxo.service.http_limits import HttpLimits
+from auxo.service.http_server import http_server
+from auxo.service.problems import ProblemFound
 from tests.service.one_process import EPOCH, TOKENS, OneProcess, one_process, small_server
 
 LIMITS = HttpLimits(
@@ -132,6 +141,7 @@ def test_who_has_no_token_of_this_service_is_served_nothing(
 def test_a_pulse_is_for_the_service_s_own_processes(service: OneProcess) -> None:
     for address in (service.coordinator_address, service.cohort_address):
         assert is_told(HTTP.get(f"{address}/v1/pulse", headers=bearer("a")), 401, "AUTH")
+        assert is_told(HTTP.get(f"{address}/v1/pulse%0A", headers=bearer("a")), 401, "AUTH")
         own = HTTP.get(f"{address}/v1/pulse", headers={"authorization": f"Bearer {TOKENS.own}"})
         assert own.json()["epoch"] == EPOCH
 
@@ -223,6 +233,30 @@ def test_who_sends_byte_by_byte_is_given_up_and_nobody_waits_for_it(service: One
 
 
 @pytest.mark.fault(21)
+def test_a_process_that_ends_does_not_wait_for_a_request_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auxo.service.http_server._ENDING_S", 0)
+    asked = threading.Event()
+
+    async def stalls(_: Request) -> Response:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server = http_server(Starlette(routes=[Route("/", stalls)]), LIMITS)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        with socket.create_connection(listener.getsockname()) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert asked.wait(20)
+            server.should_exit = True
+            thread.join(5)
+            has_ended = not thread.is_alive()
+    thread.join(20)
+    assert has_ended
+
+
+@pytest.mark.fault(21)
 def test_a_compressed_body_is_not_opened(service: OneProcess) -> None:
     bomb = gzip.compress(b" " * 3_000_000)
     headers = bearer("a") | {"content-encoding": "gzip"}
@@ -235,16 +269,38 @@ def test_messages_that_are_too_many_together_wait_outside(service: OneProcess) -
     host, port = service.cohort_address.removeprefix("http://").split(":")
     held = [socket.create_connection((host, int(port)), timeout=20) for _ in range(8)]
     try:
-        for one in held:
-            one.sendall(head("a", "PUT /v1/answers/n?epoch=1", "content-length: 65000") + b"x" * 60_000)
+        for place, one in enumerate(held):
+            one.sendall(head(place, "PUT /v1/answers/n?epoch=1", "content-length: 65000") + b"x" * 60_000)
         back = [one.recv(65_536) for one in held]
-        assert sum(one.startswith(b"HTTP/1.1 503 ") for one in back) == 3
-        assert sum(one.startswith(b"HTTP/1.1 408 ") for one in back) == 5
+        assert sum(one.startswith(b"HTTP/1.1 503 ") for one in back) == 4
+        assert sum(one.startswith(b"HTTP/1.1 408 ") for one in back) == 4
         assert all(b"retry-after: " in one for one in back if one.startswith(b"HTTP/1.1 503 "))
     finally:
         for one in held:
             one.close()
     assert others_are_served(service)
+
+
+@pytest.mark.fault(21)
+def test_nobody_shuts_out_others_and_answers_do_not_shut_out_messages(service: OneProcess) -> None:
+    gate = HttpGate(cohort_app(service, TOKENS, LIMITS), TOKENS, LIMITS)
+    piece, message = LIMITS.piece_bytes, LIMITS.message_bytes
+    for most in (piece, message):
+        gate.hold("greedy", most, 2 * most)
+        with pytest.raises(ProblemFound, match="of one sender"):
+            gate.hold("greedy", most, 1)
+    gate.hold("a", piece, piece)
+    with pytest.raises(ProblemFound, match="together"):
+        gate.hold("b", piece, piece)
+    gate.hold("b", message, message)
+
+
+@pytest.mark.fault(21)
+def test_what_a_message_has_held_is_free_again(service: OneProcess) -> None:
+    said = {"check_in": {"client": "a"}, "session": "s" * 3000}
+    for _ in range(1 + LIMITS.held_bytes // 3000):
+        answer = HTTP.post(f"{service.cohort_address}/v1/join", json=said, headers=bearer("a"))
+        assert is_told(answer, 422, "SCHEMA_MISMATCH")  # a session is shorter
 
 
 @pytest.mark.fault(29)

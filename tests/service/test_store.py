@@ -205,7 +205,7 @@ def test_what_sqlite_says_of_a_full_disk_is_said_as_of_any_file(tmp_path: Path) 
         pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
         store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full") as told:
-            store.tell([Disturbance(0.0, "0", 1, "x" * 100_000)])
+            store.tell(ROOT, 0, [Disturbance(0.0, "0", 1, "x" * 100_000)])
         assert told.value.errno == errno.ENOSPC
         assert str(tmp_path) in told.value.filename
         assert store.events() == []
@@ -341,6 +341,14 @@ def test_a_coordinator_that_another_has_followed_takes_nothing_over(tmp_path: Pa
         assert (owner.epoch, owner.address, owner.pid) == (1, "http://127.0.0.1:1", 17)
         with pytest.raises(KeyError, match="not a leaf"):
             store.take_over(second, CohortId("0.7"))
+
+
+def test_what_a_store_holds_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with Store(tmp_path, KINDS) as store:
+        begun_in(store)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    files = ("service.sqlite", "service.sqlite-shm", "service.sqlite-wal")
+    assert modes == {"blobs": 0o700, **dict.fromkeys(files, 0o600)}
 
 
 def test_a_federation_begins_once(tmp_path: Path) -> None:

@@ -23,11 +23,19 @@ from auxo.runtime.round_events import RoundEnd
 from auxo.runtime.server import GatheredRound, Server
 from auxo.service.desks import Assigned, ComeAgain, NoFeedback, Pulse, Received, Refusal
 from auxo.service.problems import jittered
-from auxo.service.round_book import AskedClient, ClientSessions, ClosedRound, LiveRound, WaitingClient, digest_of
+from auxo.service.round_book import (
+    AskedClient,
+    ClientSessions,
+    ClosedRound,
+    LiveRound,
+    RefusedAnswers,
+    WaitingClient,
+    digest_of,
+)
 from auxo.service.round_commits import NotCarriedOut, RoundCommits
 from auxo.service.store import Store
 
-_REMEMBERED = 3  # closed rounds of which feedback can be had; our choice
+_REMEMBERED = 3  # closed rounds of which feedback can be had, however long ago they closed; our choice
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class LiveCohort:
         self._is_closing = False
         self._gathered: GatheredRound | None = None  # the round that closes
         self._closed: list[ClosedRound] = []
+        self._refused = RefusedAnswers()
         self._first_waited_s: float | None = None
         self._abandoned = 0  # rounds in a row
         self._not_before_s = -math.inf
@@ -123,8 +132,9 @@ class LiveCohort:
 
     @property
     def _pause_s(self) -> float:
-        """Return how long those who wait are told to wait, on average: the more there are, the longer."""
-        return min(max(len(self._waiting) / self._settings.polls_per_s, 0.1), self._settings.gone_s / 3)
+        """Return how long those who ask are told to wait, on average: the more there are, the longer."""
+        asking = len(self._waiting) + (0 if self._round is None else len(self._round.asked))
+        return min(max(asking / self._settings.polls_per_s, 0.1), self._settings.gone_s / 3)
 
     def model(self, name: CohortId, round_number: int, client: ClientId) -> Float32Array | Refusal:
         """Return a model that the client's task names; see `CohortDesk`."""
@@ -140,37 +150,43 @@ class LiveCohort:
                 )
             return opened.models[name]
 
-    def answer(  # noqa: PLR0911 - by reason
-        self, result: TaskResult | TaskFailure, epoch: int, nonce: str
-    ) -> Received | Refusal:
+    def answer(self, result: TaskResult | TaskFailure, epoch: int, nonce: str) -> Received | Refusal:
         """Take an answer; see `CohortDesk`."""
         number = client_number(result.client)
         with self._lock:
-            if epoch != self._epoch:
-                words = f"expected an answer to a task of epoch {self._epoch}, got one of {epoch}; check in again"
-                return Refusal("STALE_EPOCH", words)
-            if number is None or result.cohort != self._cohort:
-                return Refusal(
-                    "NOT_SELECTED",
-                    f"expected an answer to cohort {self._cohort}, got {result.cohort!r:.80}; check in again",
-                )
-            opened = self._round
-            if opened is None or opened.number != result.round:
-                return self._again_or_too_late(number, result, nonce)
-            asked = opened.asked.get(number)
-            if asked is None:
-                return Refusal(
-                    "NOT_SELECTED", f"expected one who has a task in round {opened.number}, got another; check in again"
-                )
-            if nonce != asked.nonce:
-                if nonce == asked.before:
-                    return _superseded()
-                return Refusal("NOT_SELECTED", "expected the nonce of the client's task, got another; check in again")
-            if self._is_closing and asked.answer is None:
-                return self._too_late(number, result.round)
-            if not asked.take(result):
-                return Refusal("NOT_SELECTED", "expected the answer that has come before, got another; check in again")
-            return Received(jittered(min(1.0, max(0.1, self._pause_s))))
+            said = self._received(number, result, epoch, nonce)
+            if isinstance(said, Refusal) and isinstance(result, TaskResult):  # without an update nothing is lost
+                self._refused.add(said.why, result.round, number)
+            return said
+
+    def _received(  # noqa: PLR0911 - by reason
+        self, number: int | None, result: TaskResult | TaskFailure, epoch: int, nonce: str
+    ) -> Received | Refusal:
+        if epoch != self._epoch:
+            words = f"expected an answer to a task of epoch {self._epoch}, got one of {epoch}; check in again"
+            return Refusal("STALE_EPOCH", words)
+        if number is None or result.cohort != self._cohort:
+            return Refusal(
+                "NOT_SELECTED",
+                f"expected an answer to cohort {self._cohort}, got {result.cohort!r:.80}; check in again",
+            )
+        opened = self._round
+        if opened is None or opened.number != result.round:
+            return self._again_or_too_late(number, result, nonce)
+        asked = opened.asked.get(number)
+        if asked is None:
+            return Refusal(
+                "NOT_SELECTED", f"expected one who has a task in round {opened.number}, got another; check in again"
+            )
+        if nonce != asked.nonce:
+            if nonce == asked.before:
+                return _superseded()
+            return Refusal("NOT_SELECTED", "expected the nonce of the client's task, got another; check in again")
+        if self._is_closing and asked.answer is None:
+            return self._too_late(number, result.round)
+        if not asked.take(result):
+            return Refusal("NOT_SELECTED", "expected the answer that has come before, got another; check in again")
+        return Received(jittered(min(1.0, max(0.1, self._pause_s))))
 
     def _again_or_too_late(self, number: int, result: TaskResult | TaskFailure, nonce: str) -> Received | Refusal:
         for closed in self._closed:
@@ -180,8 +196,8 @@ class LiveCohort:
 
     def _too_late(self, number: int | None, round_number: int) -> Refusal:
         now = "a cohort that was partitioned" if self._is_gone else f"a cohort that has closed {self._rounds} rounds"
-        for closed in self._closed:
-            if closed.number == round_number and number in closed.asked:
+        for one in (self._round, *self._closed):  # the first may be closing
+            if one is not None and one.number == round_number and number in one.asked:
                 return Refusal(
                     "LATE", f"expected an answer before round {round_number} closed, got it later; check in again"
                 )
@@ -315,12 +331,22 @@ class LiveCohort:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             gathered = self._server.gather_round(self._cohort, results)
-        now, words = self._commits.now, [str(one.message) for one in said]
-        if words:
-            self._commits.tell([Disturbance(now, self._cohort, opened.number, one) for one in words])
+        now = self._commits.now
+        disturbances = self._disturbances(opened.number, [str(one.message) for one in said])
+        if disturbances:
+            self._commits.tell(disturbances)
         self._abandoned, self._not_before_s, self._gathered = 0, -math.inf, gathered
-        end = RoundEnd(self._cohort, opened.number, now, self._clock() - opened.opened_s, len(opened.asked), 0)
+        with self._lock:
+            late = self._refused.taken_late()  # mostly of the round before: whose they are shows when it has closed
+        duration_s = self._clock() - opened.opened_s
+        end = RoundEnd(self._cohort, opened.number, now, duration_s, len(opened.asked), late)
         self._hand_out(opened, self._commits.commit(gathered, end))
+
+    def _disturbances(self, round_number: int, words: Sequence[str] = ()) -> list[Disturbance]:
+        """Return what there is to tell of a round beside what came of it."""
+        with self._lock:
+            told = [*words, *self._refused.taken_words()]
+        return [Disturbance(self._commits.now, self._cohort, round_number, one) for one in told]
 
     def _abandon(self, opened: LiveRound) -> None:
         """Give a round up to which too few have answered; the next one waits longer each time."""
@@ -329,7 +355,8 @@ class LiveCohort:
         self._abandoned += 1
         pause_s = min(self._settings.window_s * 2.0 ** min(self._abandoned, 10), self._settings.deadline_s)
         self._not_before_s = self._clock() + jittered(pause_s)
-        self._commits.tell([EmptyRound(self._commits.now, self._cohort, opened.number, words)])
+        empty = EmptyRound(self._commits.now, self._cohort, opened.number, words)
+        self._commits.tell([empty, *self._disturbances(opened.number)])
         self._shut(opened, {}, {}, words)
 
     def _hand_out(self, opened: LiveRound, said: Sequence[AffinityFeedback] | NotCarriedOut | None) -> None:
@@ -354,10 +381,13 @@ class LiveCohort:
     ) -> None:
         asked = opened.asked
         taken = {client: (one.nonce, one.digest) for client, one in asked.items() if one.answer is not None}
-        closed = ClosedRound(opened.number, taken, frozenset(asked), feedback, why, otherwise)
+        now, gone_s = self._clock(), self._settings.gone_s
+        closed = ClosedRound(opened.number, now, taken, frozenset(asked), feedback, why, otherwise)
         with self._lock:
             kept = [one for one in self._closed if one.number != opened.number]  # a round that was abandoned before
-            self._closed = [*kept, closed][-_REMEMBERED:]
+            before, last = kept[: 1 - _REMEMBERED], kept[1 - _REMEMBERED :]
+            # Whoever was told to come again does so within this time, however short rounds are.
+            self._closed = [*(one for one in before if now - one.closed_s <= gone_s), *last, closed]
             self._round, self._is_closing, self._gathered = None, False, None
 
 

@@ -112,8 +112,8 @@ def is_mended(plan: ServicePlan, store: Store, cohort: CohortId, epoch: int) -> 
 
         if isinstance(store.change(cohort, epoch, step), Fenced):
             return False
-    else:
-        store.tell(events)
+    elif store.tell(cohort, epoch, events) is not None:
+        return False
     store.put_aside(cohort, epoch)
     return True
 

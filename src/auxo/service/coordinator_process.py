@@ -12,6 +12,7 @@ from pathlib import Path
 
 from auxo.core.owners import Fenced
 from auxo.core.types import CohortId
+from auxo.files.atomic_write import write_whole
 from auxo.files.directory_lock import locked_directory
 from auxo.protocol.events import OwnerChanged
 from auxo.runtime.server import Server
@@ -52,7 +53,7 @@ def run_coordinator(directory: Path) -> int:
         held = store.read(())
         desk = LiveCoordinator(server, held, epoch)
         listener = listen(plan.service.host, _ports(plan, directory))
-        (directory / ADDRESS_FILE).write_text(plan.address(listener), encoding="utf-8")
+        write_whole(directory / ADDRESS_FILE, plan.address(listener).encode())
         app = coordinator_app(desk, client_tokens(directory), HttpLimits())
         cohorts = Supervisor(plan, store, epoch, LocalOwners(directory), Pulses.of(directory), held.begun)
         return run_process(app, listener, plan, desk.pulse, _Turns(desk, server, plan, store, cohorts))
@@ -62,7 +63,8 @@ def _ports(plan: ServicePlan, directory: Path) -> range:
     """Return the port that clients know: that of the configuration, or the free one that was found before."""
     port, known = plan.service.port, directory / ADDRESS_FILE
     if port == 0 and known.exists():
-        port = int(known.read_text(encoding="utf-8").rpartition(":")[2])
+        said = known.read_text(encoding="utf-8").rpartition(":")[2]
+        port = int(said) if said.isdecimal() else 0
     return range(port, port + 1)
 
 
@@ -116,6 +118,7 @@ class Supervisor:
         training = {one: owner for one, owner in held.owners.items() if owner.round < self.plan.rules.total_rounds}
         for cohort in self._cohorts.keys() - training.keys():
             gone = self._cohorts.pop(cohort)
+            self._reasons.pop(cohort, None)  # that it was started again once is no trouble any more
             if gone.process is not None:
                 self._leaving.append(gone.process)
         for cohort, owner in training.items():
@@ -154,9 +157,13 @@ class Supervisor:
             return True
         reason = self._reasons.get(owner.cohort, "it is new")
         time_s = max(0.0, time.time() - self.begun)
-        epoch = self.store.take_over(
-            self.epoch, owner.cohort, lambda new: OwnerChanged(time_s, owner.cohort, owner.round, new, reason)
-        )
+        try:
+            epoch = self.store.take_over(
+                self.epoch, owner.cohort, lambda new: OwnerChanged(time_s, owner.cohort, owner.round, new, reason)
+            )
+        except KeyError:  # it was partitioned since the last look, and the next one shows its children
+            self._reasons.pop(owner.cohort, None)
+            return True
         if isinstance(epoch, Fenced):
             return False
         self.starts += 1

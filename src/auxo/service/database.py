@@ -28,6 +28,7 @@ class Database:
             is_shared: by several machines, which have no memory in common for a write-ahead log.
         """
         self._path, self._disk, self._lock = path, disk, threading.RLock()
+        path.touch(mode=0o600)  # it holds a secret; SQLite gives the files beside it the same mode
         self.connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
         with self._told():
             self.connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_shared else 'WAL'}")

@@ -22,7 +22,7 @@ from auxo.service.http_app import (
     takes_bytes,
     told,
 )
-from auxo.service.http_gate import ANSWERS, PULSE, body_of, check_query, check_sender, client_of
+from auxo.service.http_gate import ANSWERS, PULSE, body_of, check_own, check_query, check_sender, client_of
 from auxo.service.http_limits import HttpLimits
 from auxo.service.model_files import ModelFiles, file_response
 from auxo.service.problems import Problem, ProblemFound, of_refusal, problem_response
@@ -54,8 +54,9 @@ def cohort_app(desk: CohortDesk, auth: ClientTokens, limits: HttpLimits) -> Fast
     _add_answers(app, desk, uploads, (thread, reading), limits.answer_bytes)
 
     @app.get(PULSE, responses=answers(Pulse), response_model=None)
-    async def pulse() -> Response:
+    async def pulse(request: Request) -> Response:
         """Tell the service's own processes how this one is doing."""
+        check_own(request)
         return json_response(desk.pulse())
 
     describe(app, Joining, Failing)

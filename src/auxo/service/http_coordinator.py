@@ -11,7 +11,7 @@ from auxo.protocol.messages import CheckIn
 from auxo.service.client_tokens import ClientTokens
 from auxo.service.desks import ComeAgain, CoordinatorDesk, Found, Pulse, Refusal
 from auxo.service.http_app import DeskThread, answers, describe, json_body, json_response, new_app, takes, told
-from auxo.service.http_gate import PULSE, body_of, check_sender, client_of
+from auxo.service.http_gate import PULSE, body_of, check_own, check_sender, client_of
 from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import ProblemFound, busy
 
@@ -45,8 +45,9 @@ def coordinator_app(desk: CoordinatorDesk, auth: ClientTokens, limits: HttpLimit
         return await answer(client_of(request), body_of(request))
 
     @app.get(PULSE, responses=answers(Pulse), response_model=None)
-    async def pulse() -> Response:
+    async def pulse(request: Request) -> Response:
         """Tell the service's own processes how this one is doing."""
+        check_own(request)
         return json_response(desk.pulse())
 
     describe(app, CheckIn)

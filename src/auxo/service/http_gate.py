@@ -6,6 +6,7 @@ take. Who is refused hears why; nobody else waits for it.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -28,6 +29,8 @@ ANSWERS = "/v1/answers/"
 """Where pieces of answers go, which may be longer than other messages."""
 
 _LOG = logging.getLogger("auxo.service")
+_OF_ONE = 2  # messages of one sender that are held at a time; our choice
+_RESERVED = 8  # one part in so many of the room is for messages without an update; our choice
 _LENGTH_DIGITS = 18  # of a Content-Length that is worth reading as a number
 
 
@@ -50,6 +53,7 @@ class HttpGate:
         self._limits = limits
         self._quick = quick or {}
         self._held = 0  # bytes of messages that are being read or worked on
+        self._held_by: Counter[tuple[ClientId | None, int]] = Counter()  # the same, by sender and kind
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it."""
@@ -60,8 +64,8 @@ class HttpGate:
         try:
             headers = dict(scope["headers"])
             client = self._client(scope["path"], headers)
-            with self._room() as room:
-                most = self._limits.piece_bytes if scope["path"].startswith(ANSWERS) else self._limits.message_bytes
+            most = self._limits.piece_bytes if scope["path"].startswith(ANSWERS) else self._limits.message_bytes
+            with self._room(client, most) as room:
                 body = await self._read(headers, receive, most, room)
                 quick = self._quick.get(scope["path"]) if scope["method"] == "POST" else None
                 if quick is not None and client is not None:
@@ -93,7 +97,7 @@ class HttpGate:
         if path == PULSE:
             if self._tokens.is_own(token):
                 return None
-            raise ProblemFound(Problem("AUTH", "the service's own token", _told(token), "ask the coordinator instead"))
+            raise ProblemFound(_not_own(_told(token)))
         client = self._tokens.client_of(token)
         if client is None:
             remedy = "send 'Authorization: Bearer TOKEN' with the token that `auxo clients invite` has printed"
@@ -141,34 +145,46 @@ class HttpGate:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     @contextmanager
-    def _room(self) -> Iterator["_Room"]:
-        room = _Room(self)
+    def _room(self, client: ClientId | None, most: int) -> Iterator["_Room"]:
+        room = _Room(self, client, most)
         try:
             yield room
         finally:
             self._held -= room.taken
+            self._held_by[client, most] -= room.taken
+            if not self._held_by[client, most]:
+                del self._held_by[client, most]
 
-    def hold(self, count: int) -> None:
-        """Count bytes as held.
+    def hold(self, client: ClientId | None, most: int, count: int) -> None:
+        """Count bytes of a client's message as held, which may have so many at most.
+
+        Nobody holds more than two such messages, so that none shuts out the others, and pieces of answers leave room
+        for messages without one.
 
         Raises:
             ProblemFound: there is no room for them.
         """
-        if self._held + count > self._limits.held_bytes:
-            most = f"messages of {self._limits.held_bytes} bytes together"
-            raise ProblemFound(busy(most, "more at the same time", self._limits.again_s))
+        all_of_them = self._limits.held_bytes
+        if most > self._limits.message_bytes:
+            all_of_them -= all_of_them // _RESERVED
+        if self._held + count > all_of_them or self._held_by[client, most] + count > _OF_ONE * most:
+            words = f"messages of {all_of_them} bytes together, and of {_OF_ONE * most} of one sender"
+            raise ProblemFound(busy(words, "more at the same time", self._limits.again_s))
         self._held += count
+        self._held_by[client, most] += count
 
 
 class _Room:
     """What a request holds."""
 
-    def __init__(self, gate: HttpGate) -> None:
+    def __init__(self, gate: HttpGate, client: ClientId | None, most: int) -> None:
         self._gate = gate
+        self._client = client
+        self._most = most
         self.taken = 0
 
     def take(self, count: int) -> None:
-        self._gate.hold(count)
+        self._gate.hold(self._client, self._most, count)
         self.taken += count
 
 
@@ -207,6 +223,16 @@ def client_of(request: Request) -> ClientId:
     """Return who asks."""
     client: ClientId = request.state.client
     return client
+
+
+def check_own(request: Request) -> None:
+    """Refuse what is not of the service itself: a path may be spelt so that the router alone takes it for this one."""
+    if request.state.client is not None:
+        raise ProblemFound(_not_own("a client's"))
+
+
+def _not_own(got: str) -> Problem:
+    return Problem("AUTH", "the service's own token", got, "ask the coordinator instead")
 
 
 def check_sender(client: ClientId, claimed: ClientId) -> None:

@@ -15,6 +15,8 @@ from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import SHOWN_HEADERS, Problem, busy
 from auxo.service.wire import json_bytes
 
+_ENDING_S = 2  # that requests have to end by themselves when their process ends, such as stalled downloads; our choice
+
 
 @dataclass(frozen=True)
 class Tls:
@@ -52,6 +54,7 @@ def http_server(app: ASGIApp, limits: HttpLimits, tls: Tls | None = None) -> uvi
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=int(limits.kept_s),
+        timeout_graceful_shutdown=_ENDING_S,
         **files,
     )
     return uvicorn.Server(config)

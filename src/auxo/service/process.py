@@ -68,7 +68,10 @@ def run_process(
 
 async def _beat(pulses: Pulses, pulse: Callable[[], Pulse]) -> None:
     while True:
-        pulses.tell(pulse())
+        try:
+            pulses.tell(pulse())
+        except Exception:  # one that cannot be told is no reason to be taken for dead
+            logging.getLogger("auxo.service").exception("a pulse could not be told")
         await asyncio.sleep(BEAT_S)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -71,11 +72,38 @@ class ClosedRound:
     """What is still said of a round that is over."""
 
     number: int
+    closed_s: float
     taken: Mapping[int, tuple[str, bytes]]  # by the client's number: nonce and digest of the answer that came in time
     asked: frozenset[int]
     feedback: Mapping[int, AffinityFeedback]
     why: Mapping[int, str]  # there is none for a client
     otherwise: str  # why there is none for all others
+
+
+@dataclass
+class RefusedAnswers:
+    """Answers that came and were refused, since it was last told of them."""
+
+    _late: set[tuple[int, int]] = field(default_factory=set)  # by round and client, however often it comes again
+    _others: Counter[str] = field(default_factory=Counter)  # by reason
+
+    def add(self, why: str, round_number: int, client: int | None) -> None:
+        """Count one."""
+        if why == "LATE" and client is not None:
+            self._late.add((round_number, client))
+        else:
+            self._others[why] += 1
+
+    def taken_late(self) -> int:
+        """Return how many were late, and forget them."""
+        late, self._late = len(self._late), set()
+        return late
+
+    def taken_words(self) -> list[str]:
+        """Return what there is to say of the others, and forget them."""
+        others, self._others = self._others, Counter()
+        told = ", ".join(f"{count} {why}" for why, count in sorted(others.items()))
+        return [f"answers were refused since the round before: {told}"] if told else []
 
 
 @dataclass

@@ -174,11 +174,12 @@ class RoundCommits:
     def tell(self, events: Sequence[Event]) -> None:
         """Keep events that go with no commit, if there is room."""
         try:
-            self._store.tell(events)
+            fenced = self._store.tell(self._cohort, self._epoch, events)
         except OSError as error:
             self._troubles["events"] = f"events could not be kept ({error}); they are lost"
         else:
             self._troubles.pop("events", None)
+            self.is_fenced = self.is_fenced or fenced is not None
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Store:
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / _BLOBS).mkdir(exist_ok=True)
+        (self.directory / _BLOBS).mkdir(mode=0o700, exist_ok=True)  # they are nobody else's to read, nor is the file
         self._blobs = Blobs(self.directory / _BLOBS, self.disk)
         self._read: dict[str, CohortState] = {}  # by blob, of the leaves that were read last
         self._database = Database(self.directory / _FILE, _SCHEMA, self.disk, self.is_shared)
@@ -266,10 +266,9 @@ class Store:
             OSError: there is no room; nothing has changed.
         """
         with self._database.writing():
-            found = self._database.rows("SELECT epoch FROM leaf WHERE cohort = ?", (cohort,))
-            current = found[0][0] if found else None
-            if current != epoch:
-                return Fenced(cohort, epoch, current)
+            fenced = self._fenced(cohort, epoch)
+            if fenced is not None:
+                return fenced
             held = self._held({cohort, *whole}, credited)
             before = replace(held.record, state=_only_credits_of(cohort, held.record.state))
             after, events = step(before)
@@ -280,6 +279,12 @@ class Store:
             with suppress(OSError):  # it is done, and what is left over is swept away some time
                 self._blobs.remove(name)
         return after
+
+    def _fenced(self, cohort: CohortId, epoch: int) -> Fenced | None:
+        """Return whether the owner of this epoch is none any more."""
+        found = self._database.rows("SELECT epoch FROM leaf WHERE cohort = ?", (cohort,))
+        current = found[0][0] if found else None
+        return None if current == epoch else Fenced(cohort, epoch, current)
 
     def commit(self, epoch: int, change: Change) -> Fenced | None:
         """Commit a change by the owner of this epoch; see `auxo.core.owners.Commit`. None: it is done.
@@ -423,14 +428,17 @@ class Store:
 
     # Events.
 
-    def tell(self, events: Sequence[Event]) -> None:
-        """Keep events that go with no commit.
+    def tell(self, cohort: CohortId, epoch: int, events: Sequence[Event]) -> Fenced | None:
+        """Keep events that go with no commit, as the owner of a cohort; None: it is done.
 
         Raises:
             OSError: there is no room.
         """
         with self._database.writing():
-            self._tell(events)
+            fenced = self._fenced(cohort, epoch)
+            if fenced is None:
+                self._tell(events)
+            return fenced
 
     def _tell(self, events: Sequence[Event]) -> None:
         for event in events:

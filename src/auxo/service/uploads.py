@@ -7,8 +7,8 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO
 
 from auxo.core.types import ClientId
 from auxo.service.http_limits import HttpLimits
@@ -38,7 +38,6 @@ class _Upload:
     used_s: float  # when the last piece came
     file: IO[bytes]
     received: int = 0
-    digest: Any = field(default_factory=hashlib.sha256)  # of what was received; hashlib does not say its type
 
 
 class Uploads:
@@ -70,7 +69,7 @@ class Uploads:
             )
         if len(data) == piece.total:  # as nearly all are
             self._forget(client)
-            return _checked(data, hashlib.sha256(data).hexdigest(), piece)
+            return _checked(data, piece)
         upload = self._upload(client, piece)
         if piece.offset + len(data) <= upload.received:  # it has come before
             return PartArrived(upload.received)
@@ -84,8 +83,11 @@ class Uploads:
         if sum(one.received for one in self._open.values()) + len(data) > self._limits.uploads_bytes:
             most = f"at most {self._limits.uploads_bytes} bytes of answers in parts"
             raise ProblemFound(busy(most, "more", self._limits.again_s))
-        upload.file.write(data)
-        upload.digest.update(data)
+        upload.file.seek(upload.received)
+        upload.file.truncate()  # a part of this piece may be there, of a try for which there was no room
+        left = memoryview(data)
+        while left:
+            left = left[upload.file.write(left) :]
         upload.received += len(data)
         upload.used_s = self._clock()
         if upload.received < upload.piece.total:
@@ -93,7 +95,7 @@ class Uploads:
         upload.file.seek(0)
         whole = upload.file.read()
         self._forget(client)
-        return _checked(whole, upload.digest.hexdigest(), upload.piece)
+        return _checked(whole, upload.piece)
 
     def _upload(self, client: ClientId, piece: Piece) -> _Upload:
         """Return what has arrived of an answer; another one of the same client is forgotten."""
@@ -107,7 +109,7 @@ class Uploads:
                 self._forget(other)
         if len(self._open) >= self._limits.uploads:
             raise ProblemFound(busy(f"at most {self._limits.uploads} answers in parts", "more", self._limits.again_s))
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - it is open until the last piece
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it is open until the last piece
         self._open[client] = upload = _Upload(piece, now, file)
         return upload
 
@@ -126,7 +128,8 @@ def _names(piece: Piece) -> tuple[str, int, str]:
     return piece.nonce, piece.total, piece.sha256
 
 
-def _checked(whole: bytes, digest: str, piece: Piece) -> bytes:
+def _checked(whole: bytes, piece: Piece) -> bytes:
+    digest = hashlib.sha256(whole).hexdigest()
     if digest != piece.sha256:
         raise ProblemFound(Problem("DAMAGED", f"bytes of SHA-256 {piece.sha256}", digest, "send the answer again"))
     return whole

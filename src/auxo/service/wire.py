@@ -4,8 +4,9 @@ A value is the fields of a frozen dataclass, each of its declared type, and ever
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from auxo.protocol.messages import CheckIn, TaskFailure
 
@@ -15,7 +16,7 @@ class Joining:
     """Client to cohort: here I am."""
 
     check_in: CheckIn
-    session: str  # of the client's process, any text; of two sessions the newer counts
+    session: Annotated[str, Field(max_length=64)]  # of the client's process; of two sessions the newer counts
 
 
 @dataclass(frozen=True)
