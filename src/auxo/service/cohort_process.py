@@ -37,9 +37,9 @@ def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
             return FENCED
         server = plan.server()
         signing = SigningKeys(directory)
-        if plan.rules.signed:
-            signing.update(server)
         desk = LiveCohort(server, store, (cohort, epoch), plan.rounds, time.monotonic, time.time)
+        if plan.rules.signed:  # now that the server knows its round, by which older keys end
+            signing.update(server)
         first, last = plan.service.cohort_ports or (0, 0)
         listener = listen(plan.service.host, range(first, last + 1))
         if not store.arrived(cohort, epoch, plan.address(listener), os.getpid()):

@@ -80,8 +80,8 @@ class LiveCoordinator:
             if check_in.request is None:
                 return ComeAgain(jittered(_LATER_S))
             return Refusal("OVER", "expected a cohort that trains, got one that has trained its rounds; go home")
-        owner = self._owners[found[number]]
-        if not owner.address:
+        owner = self._owners.get(found[number])
+        if owner is None or not owner.address:
             return ComeAgain(jittered(_SOON_S))
         return Found(owner.cohort, owner.address, owner.epoch)
 

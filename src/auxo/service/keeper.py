@@ -99,8 +99,8 @@ class Keeper:
     def _start(self, now: float) -> None:
         # Coordinators count themselves; the pulse of the next one is the first that is larger.
         self._pulses.forget(COORDINATOR)
+        self._watch = ProcessWatch(self._store.coordinator + 1, now)  # before it is there and counts itself
         self._process = start_coordinator(self.plan.directory)
-        self._watch = ProcessWatch(self._store.coordinator + 1, now)
         self._restarts = self._restarts.after(now, self._patience)
 
     def _tell(self) -> None:
@@ -134,8 +134,9 @@ class Keeper:
             ending.append(Adopted(found.pulse.pid, words))
         for one in ending:
             if one.why_ended() is None:
-                os.kill(one.pid, signal.SIGTERM)
-                os.kill(one.pid, signal.SIGCONT)  # one that was stopped hears nothing
+                with suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(one.pid, signal.SIGTERM)
+                    os.kill(one.pid, signal.SIGCONT)  # one that was stopped hears nothing
         end_s = time.monotonic() + _END_S
         while any(one.why_ended() is None for one in ending) and time.monotonic() < end_s:
             time.sleep(0.02)

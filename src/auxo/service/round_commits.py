@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from auxo.core.owners import Fenced
@@ -147,7 +148,8 @@ class RoundCommits:
             words = f"DISK_FULL: round {last.end.round} is not committed ({error}); the commit before it stays"
             self._troubles["disk"], self._tries_s = words, self._clock() + _RETRY_S
             if not is_done and is_new:
-                feedback = self._ended(last)
+                with suppress(_NoPlaceError):  # which is told when there is room again
+                    feedback = self._ended(last)
             return None if self.is_gone else feedback
         if isinstance(done, Fenced):
             self.is_fenced = True
