@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from auxo.algorithms.auxo.looking import Candidate, look
 from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT
@@ -35,11 +35,12 @@ def test_the_view_that_shows_the_planted_groups_comes_first_unless_another_shows
     found = looked(at)
     place = [one.view.name for one in found].index(view)
 
-    for best in found[: place + 1]:
-        assert best.clusters == groups
-        assert adjusted_rand_score(at.groups, nearest(best, at)) > 0.95
+    for best in found[: place + 1]:  # one that comes before may part groups further, and mixes none
+        assert homogeneity_score(at.groups, nearest(best, at)) > 0.95
         assert best.centres.any(axis=1).all()
         assert best.shown > STANDS_OUT
+    assert found[place].clusters == groups
+    assert adjusted_rand_score(at.groups, nearest(found[place], at)) > 0.95
 
 
 @pytest.mark.parametrize("most", [4, 8])
