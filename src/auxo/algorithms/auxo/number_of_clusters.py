@@ -18,7 +18,6 @@ _NEGLIGIBLE = 1e-9
 _DECIMALS = 6  # in which points that differ do, which have length one; their axes are found in single precision
 _CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
-_ABOUT = 0.95  # of what is shown, by which chance moves it: of numbers that show so much the least counts; our choice
 STANDS_OUT = 1.3
 """Structure beyond that of a cloud without clusters: chance shows up to 1.2; our choice."""
 
@@ -28,7 +27,7 @@ class Structure:
     """How far points are from a cloud without clusters."""
 
     shown: float  # what clusters explain, in parts of what they would of a cloud; infinity: nobody can tell
-    clusters: int  # with which most is shown; where they stand out, the fewest with which about as much is
+    clusters: int  # with which most is shown
 
 
 def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
@@ -53,9 +52,8 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
     cloud = rng.standard_normal(along.shape) * along.std(axis=0)
     found, chance = (_odds(_explained(points, halves, counts[-1])) for points in (along, cloud))
     ratios = found / np.maximum(chance, 1 / len(along))
-    most = float(ratios.max())
-    best = int(ratios.argmax()) if most < STANDS_OUT else int(np.flatnonzero(ratios >= _ABOUT * most)[0])
-    return Structure(most, counts[best])
+    best = int(ratios.argmax())
+    return Structure(float(ratios[best]), counts[best])
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
