@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from service_load import measure_check_ins, measure_training
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 @pytest.mark.fault(29)

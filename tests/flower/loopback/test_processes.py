@@ -24,7 +24,7 @@ from auxo.protocol.codec import CodecError
 from auxo.protocol.events import RoundClosed
 
 # One federation for all of them: they go to one worker, in this order.
-pytestmark = [pytest.mark.slow, pytest.mark.quick, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(900)]
 
 APP = Path(__file__).parents[3] / "examples" / "federation" / "app"
 NODES, STEP_S = 4, 240.0
