@@ -32,7 +32,7 @@ from auxo.flower.engine.nodes import SimulatedNodes, partitions
 from auxo.flower.engine.run_app import load_app
 from auxo.protocol.events import EmptyRound, Partitioned, RoundClosed, UpdateRejected
 
-pytestmark = [pytest.mark.slow, pytest.mark.quick, pytest.mark.processes, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)]
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[2] / "examples" / "federation" / "app"
@@ -140,6 +140,7 @@ def refused(unruly: Unruly) -> Unruly:
     return unruly
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("number", "place"),
     [
