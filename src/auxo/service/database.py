@@ -18,20 +18,19 @@ Values = Sequence[str | int | float | bytes]
 class Database:
     """One file, for one process among several; its threads take turns."""
 
-    def __init__(self, path: Path, schema: str, disk: Steps, is_shared: bool) -> None:
+    def __init__(self, path: Path, schema: str, disk: Steps) -> None:
         """Open a file, or make it.
 
         Args:
             path: of the file.
             schema: statements that make its tables, unless they are there.
             disk: what runs statements that write.
-            is_shared: by several machines, which have no memory in common for a write-ahead log.
         """
         self._path, self._disk, self._lock = path, disk, threading.RLock()
         path.touch(mode=0o600)  # it holds a secret; SQLite gives the files beside it the same mode
         self.connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
         with self._told():
-            self.connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_shared else 'WAL'}")
+            self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
 

@@ -93,14 +93,13 @@ class Store:
     directory: Path
     own_states: tuple[type, ...] = ()  # see `auxo.protocol.codec.from_bytes`
     disk: Steps = field(default_factory=Steps)
-    is_shared: bool = False  # by several machines, which have no memory in common for a write-ahead log
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / _BLOBS).mkdir(mode=0o700, exist_ok=True)  # they are nobody else's to read, nor is the file
         self._blobs = Blobs(self.directory / _BLOBS, self.disk)
         self._read: dict[str, CohortState] = {}  # by blob, of the leaves that were read last
-        self._database = Database(self.directory / _FILE, _SCHEMA, self.disk, self.is_shared)
+        self._database = Database(self.directory / _FILE, _SCHEMA, self.disk)
 
     def __enter__(self) -> Self:
         return self
