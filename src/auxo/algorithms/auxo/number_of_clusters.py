@@ -18,6 +18,7 @@ _NEGLIGIBLE = 1e-9
 _DECIMALS = 6  # in which points that differ do, which have length one; their axes are found in single precision
 _CLEARLY = 0.02  # of a silhouette, which is 1 for points and -1 for none; our choice
 _POINTS_A_CLUSTER = 10  # in each half; with fewer the comparison is chance; our choice
+_TOGETHER = 3.0  # what clusters of classes that come in groups explain, in parts of what they would; our choice
 STANDS_OUT = 1.3
 """Structure beyond that of a cloud without clusters: chance shows up to 1.2; our choice."""
 
@@ -54,6 +55,27 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
     ratios = found / np.maximum(chance, 1 / len(along))
     best = int(ratios.argmax())
     return Structure(float(ratios[best]), counts[best])
+
+
+def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> bool:
+    """Return whether classes come in groups: clusters explain far more than if each class came by itself.
+
+    Class frequencies of clients are no normal cloud even where each client has its own. So they are held against rows
+    in which every class has the frequencies it has, those of clients by chance: with groups of classes clusters explain
+    7 to 60 times as much as there, else at most 1.7 times.
+
+    Args:
+        points: (updates, classes) what is seen of each class, less the mean over classes.
+        halves: (updates,) whether each belongs to the first half.
+        clusters: most that K-means looks for.
+        rng: for the rows.
+    """
+    if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
+        return False
+    alone = rng.permuted(points, axis=0)
+    alone -= alone.mean(axis=1, keepdims=True)
+    found, chance = (_odds(_explained(principal(one), halves, clusters)) for one in (points, alone))
+    return bool((found / np.maximum(chance, 1 / len(points))).max() > _TOGETHER)
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
