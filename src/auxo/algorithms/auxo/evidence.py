@@ -29,7 +29,7 @@ OWN = 0
 
 BETS = np.array([0.1, 0.3, 0.6, 0.95])  # parts of the stake that are bet, side by side; our choice
 _CLEARLY = 0.02  # share of a loss; our choice, as that of `TrialSettings.min_gain`
-_DEVIATIONS = 2.0  # of their mean, by which gains have to be clear of zero; our choice
+_DEVIATIONS = 3.0  # of their mean, by which gains have to be clear of zero; our choice
 _FEWEST = 60  # judges who tell which models are missed; our choice
 _MOST_LOSS = 1e6  # in usual ones: more is as bad as can be
 MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a number
@@ -250,8 +250,21 @@ class Evidence:
 
         Else a few who lose very much by a partition could hide behind many who gain a little.
         """
-        gains = self.gains_of(self.said, self.candidates[candidate])
-        return len(gains) > 1 and bool(gains.mean() > _DEVIATIONS * gains.std() / np.sqrt(len(gains)))
+        return _is_clear(self.gains_of(self.said, self.candidates[candidate]))
+
+    def has_fewer_errors(self, models: IntArray) -> bool:
+        """Return whether judges do better by their choice among models, not only with a smaller loss, if they tell.
+
+        A smaller loss may be calibration alone: who knows which classes its clients have most has more of the others
+        wrong. It must not be worse lately, and over all who are a sample of others it must be clear that it is better:
+        what is only level now falls behind once fewer samples behind each model show.
+        """
+        lately, ever = (self._better(heard, models) for heard in (self.recent, self.said))
+        return len(lately) == 0 or (bool(lately.mean() > 0) and (self.everybody or _is_clear(ever)))
+
+    def _better(self, heard: Said, models: IntArray) -> FloatArray:
+        better = heard.better_scores(models, self.single)
+        return believed(better[np.isfinite(better)], self.liars)
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
@@ -288,6 +301,22 @@ class Evidence:
             if more.mean() + more.std() / np.sqrt(len(more)) >= half_a_share:
                 return False
         return True
+
+
+def _is_clear(values: FloatArray) -> bool:
+    """Return whether their mean is clearly more than zero.
+
+    Where few gain much and nobody loses, as by a minority's model, a mean is surer than its deviation says (Johnson,
+    Modified t tests and confidence intervals for asymmetrical populations, 1978).
+    """
+    n, mean, variance = len(values), float(values.mean()), float(values.var())
+    if n < 2 or mean <= 0:  # noqa: PLR2004 - one has no deviation
+        return False
+    if variance <= 0:
+        return True
+    third = float(((values - mean) ** 3).mean())
+    moved = mean + third / (6 * variance * n) + third * mean**2 / (3 * variance**2)
+    return moved > _DEVIATIONS * np.sqrt(variance / n)
 
 
 def _chance(mean: float, error: float, free: int) -> float:
