@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from auxo.algorithms.auxo.kmeans import kmeans
-from auxo.algorithms.auxo.number_of_clusters import STANDS_OUT, distinct, hang_together, principal, silhouettes, structure
+from auxo.algorithms.auxo.number_of_clusters import (
+    STANDS_OUT,
+    distinct,
+    hang_together,
+    principal,
+    silhouettes,
+    structure,
+)
 from auxo.algorithms.auxo.views import Prints, View, views_of
 from auxo.core.types import BoolArray, FloatArray, IntArray
 

@@ -31,6 +31,11 @@ class Structure:
     clusters: int  # with which most is shown
 
 
+def told_by(halves: BoolArray) -> int:
+    """Return how many clusters can be told from points of which these are in the first half."""
+    return int(min(halves.sum(), (~halves).sum())) // _POINTS_A_CLUSTER
+
+
 def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.random.Generator) -> Structure:
     """Return how much more clusters explain of points than of a cloud without any, spread in the same directions.
 
@@ -45,7 +50,7 @@ def structure(along: FloatArray, halves: BoolArray, clusters: int, rng: np.rando
         clusters: most that K-means looks for.
         rng: for the normal points.
     """
-    if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
+    if told_by(halves) < clusters:
         return Structure(float("inf"), clusters)
     counts = range(2, min(clusters, distinct(along[halves])) + 1)
     if not counts:
@@ -70,7 +75,7 @@ def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.
         clusters: most that K-means looks for.
         rng: for the rows.
     """
-    if min(halves.sum(), (~halves).sum()) < _POINTS_A_CLUSTER * clusters:
+    if told_by(halves) < clusters:
         return False
     alone = rng.permuted(points, axis=0)
     alone -= alone.mean(axis=1, keepdims=True)

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, believed, choices, share_of
+from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
 from auxo.algorithms.auxo.judges import first_of, seals
 from auxo.algorithms.auxo.looking import Candidate
 from auxo.algorithms.auxo.pooling import FIRST_LOOK, Pooling
