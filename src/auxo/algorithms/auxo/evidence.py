@@ -324,7 +324,7 @@ def _is_clear(values: FloatArray) -> bool:
     n, mean, variance = len(values), float(values.mean()), float(values.var())
     if n < 2 or mean <= 0:
         return False
-    if variance <= 0:
+    if variance <= (_ROUNDING * mean) ** 2:
         return True
     third = float(((values - mean) ** 3).mean())
     moved = mean + third / (6 * variance * n) + third * mean**2 / (3 * variance**2)

@@ -77,7 +77,7 @@ def views_of(prints: Prints) -> tuple[View, ...]:
     """Return the views that there are of pooled fingerprints, each round's without what its updates had in common."""
     lengths = np.sqrt((prints.inputs**2).sum(axis=1))
     energies = (View("input energies", scale=float(lengths.mean())),) if lengths.any() else ()
-    frequencies = (View("frequencies"),) if prints.outputs.shape[1] > 1 else ()
+    frequencies = (View("frequencies"),) if prints.outputs.any() and prints.outputs.shape[1] > 1 else ()
     return (View(), *_without_frequencies(prints), *energies, *frequencies)
 
 
