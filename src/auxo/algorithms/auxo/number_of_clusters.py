@@ -80,7 +80,8 @@ def hang_together(points: FloatArray, halves: BoolArray, clusters: int, rng: np.
     alone = rng.permuted(points, axis=0)
     alone -= alone.mean(axis=1, keepdims=True)
     found, chance = (_odds(_explained(principal(one), halves, clusters)) for one in (points, alone))
-    return bool((found / np.maximum(chance, 1 / len(points))).max() > _TOGETHER)
+    least = clusters / len(points)  # that so many centres of so few points are off by
+    return bool((found / np.maximum(chance, least)).max() > _TOGETHER)
 
 
 def silhouettes(along: FloatArray, clusters: int, rng: np.random.Generator) -> int:
