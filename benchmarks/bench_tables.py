@@ -4,7 +4,6 @@
     python benchmarks/bench_tables.py build/identification.json README.md docs/departures.md
     python benchmarks/bench_tables.py build/departures.json docs/departures.md
     python benchmarks/bench_tables.py build/sweep.json docs/departures.md
-    python benchmarks/bench_tables.py --part judging build/judging.json docs/departures.md
     python benchmarks/bench_tables.py --part looking build/looking_cost.json docs/departures.md
     python benchmarks/bench_tables.py build/checkpoints.json docs/resuming.md
     python benchmarks/bench_tables.py build/algorithms.json docs/performance.md
@@ -271,17 +270,6 @@ def departures(records: Records) -> str:
 
     rows = [[variant, *(cell(variant, population) for population in populations)] for variant in variants]
     return _table(["", *(f"`{population}`" for population in populations)], rows)
-
-
-def judging(records: Records) -> str:
-    """Return a row for each population without groups and each way to judge: how often it was parted all the same."""
-    rows = []
-    for (population, variant), mine in _grouped(records, "population", "variant").items():
-        gains = 100 * np.array([record["gain"] for record in mine])
-        parted = sum(record["partitions"] > 0 for record in mine)
-        error = gains.std(ddof=1) / np.sqrt(len(gains))
-        rows.append([f"`{population}`", variant, f"{parted} of {len(mine)}", f"{gains.mean():+.3f} ± {error:.3f}"])
-    return _table(["population", "", "seeds with a partition", "Auxo - base, points"], rows)
 
 
 def looking(records: Records) -> str:
@@ -624,7 +612,6 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "identification": identification,
     "departures": departures,
     "sweep": departures,
-    "judging": judging,
     "looking": looking,
     "checkpoints": checkpoints,
     "privacy": privacy,

@@ -48,7 +48,7 @@ def look(
     """Return the clusters in each view, those first that stand out most.
 
     Where updates are too few to tell, views are taken as they come: as updates are, then without what class frequencies
-    explain, then by their inputs.
+    explain, then by their inputs. Class frequencies are a view where classes come in groups.
 
     Args:
         prints: pooled fingerprints, each round's without what its updates had in common.
