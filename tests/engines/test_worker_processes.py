@@ -346,12 +346,14 @@ signal.pause()
 """
 
 
-def test_a_worker_in_the_middle_of_its_training_ends_soon_after_its_parent() -> None:
+@pytest.mark.fault(3, 38)
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["at work", "stopped"])
+def test_a_worker_in_the_middle_of_its_training_ends_soon_after_its_parent(is_stopped: bool) -> None:
     command = [sys.executable, "-c", ORPHANS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:  # noqa: S603 - our own code
         assert parent.stdout is not None
         orphan = int(parent.stdout.readline())
-        os.kill(orphan, 0)
+        os.kill(orphan, signal.SIGSTOP if is_stopped else 0)
         parent.kill()
     for _ in range(100):
         try:
