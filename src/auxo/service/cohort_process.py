@@ -33,6 +33,7 @@ def run_cohort(directory: Path, cohort: CohortId, epoch: int) -> int:
     log_to_standard_error(f"cohort {cohort}, epoch {epoch}:")
     plan = plan_in(directory)
     with plan.store() as store:
+        store.sweep()  # what the owner before it has left half written
         if not is_mended(plan, store, cohort, epoch):
             return FENCED
         server = plan.server()

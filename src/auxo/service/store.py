@@ -126,10 +126,10 @@ class Store:
             OSError: there is no room.
         """
         state = record.state
-        names = {leaf: self._blobs.put(kept) for leaf, kept in state.cohorts.items()}
         with self._database.writing():
             if self.has_begun:
                 return
+            names = {leaf: self._blobs.put(kept) for leaf, kept in state.cohorts.items()}
             shared = to_bytes(_Shared(state.guard, state.table, record.used))
             made = record.federation, json.dumps(dict(record.made_with)), state.secret, 0, now, shared
             self._database.run("INSERT INTO federation VALUES (1, ?, ?, ?, ?, ?, ?)", made)
@@ -472,7 +472,10 @@ class Store:
         return bool(bad)
 
     def sweep(self) -> None:
-        """Remove what a crash has left half written, or written and never named; for whoever is alone there."""
+        """Remove what a crash has left half written, or written and never named.
+
+        Blobs are written within transactions alone, so that none is being written now.
+        """
         with self._database.writing():
             found = "SELECT blob FROM version UNION SELECT blob FROM credit"
             named = {self._blobs.path(name).name for (name,) in self._database.rows(found)}
