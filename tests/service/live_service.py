@@ -157,13 +157,13 @@ def serve(folder: Path, more: Sequence[str] = ()) -> "subprocess.Popen[str]":
 
 
 @contextmanager
-def live_service(folder: Path, count: int = 10) -> Iterator[LiveService]:
+def live_service(folder: Path, count: int = 10, more: Sequence[str] = ()) -> Iterator[LiveService]:
     """Bring a service up, with clients; in the end nothing of it is left."""
     (folder / "service.toml").write_text(CONFIG)
     model = safetensors.numpy.save({"weights": np.zeros(FEATURES, np.float32)})
     (folder / "initial.safetensors").write_bytes(model)
     (folder / "records").mkdir()
-    live = LiveService(folder, Clients(count, folder / "records"), serve(folder))
+    live = LiveService(folder, Clients(count, folder / "records"), serve(folder, more))
     try:
         live.wait("the address", (live.directory / "address").exists)
         live.pid(COORDINATOR)

@@ -12,7 +12,7 @@ import pytest
 
 from auxo.service import process
 from auxo.service.desks import Pulse
-from auxo.service.process import _Beats
+from auxo.service.process import Beats
 from auxo.service.pulses import Pulses
 from tests.service.one_process import within
 
@@ -51,7 +51,7 @@ def test_a_pulse_that_cannot_be_told_is_followed_by_others(
 
     ended = threading.Event()
     with caplog.at_level(logging.ERROR):
-        beating = threading.Thread(target=_Beats(pulses, pulse).beat, args=(ended,))
+        beating = threading.Thread(target=Beats(pulses, pulse).beat, args=(ended,))
         beating.start()
         within(10, lambda: pulses.see("0"))
         ended.set()
@@ -62,7 +62,7 @@ def test_a_pulse_that_cannot_be_told_is_followed_by_others(
 @pytest.mark.fault(7)
 def test_progress_is_that_of_requests_and_turns_and_a_beat_comes_whatever_they_do(tmp_path: Path) -> None:
     turns = itertools.count()
-    beats = _Beats(Pulses.of(tmp_path), lambda: replace(PULSE, progress=next(turns)))
+    beats = Beats(Pulses.of(tmp_path), lambda: replace(PULSE, progress=next(turns)))
 
     def told() -> int:
         return beats._now().progress

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from auxo.service.commit_point import PulseBoard
 from auxo.service.desks import Pulse
 from auxo.service.http_limits import HttpLimits
 from auxo.service.http_server import collect_seldom, http_server
 from auxo.service.plan import ServicePlan
-from auxo.service.pulses import BEAT_S, Pulses
+from auxo.service.pulses import BEAT_S
 
 _TURN_S = 0.05  # between two turns; our choice: little beside what a client takes to answer
 _BACKLOG = 2048
@@ -26,9 +27,7 @@ Turn = Callable[[], int | None]
 _FAILED = 1
 
 
-def run_process(
-    app: ASGIApp, listener: socket.socket, plan: ServicePlan, pulse: Callable[[], Pulse], turn: Turn
-) -> int:
+def run_process(app: ASGIApp, listener: socket.socket, plan: ServicePlan, beats: "Beats", turn: Turn) -> int:
     """Serve until a turn says that it is over, or a signal comes; return the exit code.
 
     Requests, turns and beats each have a thread: a beat comes however busy the others are, and says whether both of
@@ -37,7 +36,6 @@ def run_process(
     collect_seldom()
     server = http_server(app, HttpLimits(), plan.tls)
     ended = threading.Event()
-    beats = _Beats(Pulses.of(plan.directory), pulse)
     code: list[int] = []
 
     def turns() -> None:
@@ -71,10 +69,10 @@ def run_process(
 
 
 @dataclass
-class _Beats:
+class Beats:
     """The pulse of this process; its progress is that of requests and turns, whichever of them stands still."""
 
-    pulses: Pulses
+    pulses: PulseBoard
     pulse: Callable[[], Pulse]
     _loops: int = 0  # turns of the event loop
     _seen: tuple[int, int] = (0, -1)  # these and those of the work, when both had last gone on
