@@ -8,9 +8,9 @@ import pytest
 from auxo.core.types import ROOT, CohortId
 from auxo.service.coordinator_process import ADDRESS_FILE, Supervisor, _ports
 from auxo.service.desks import Pulse
-from auxo.service.owners import Started
 from auxo.service.plan import begin
 from auxo.service.pulses import Pulses
+from auxo.service.starters import Started
 from tests.service.made_store import parted
 from tests.service.test_mending import planned
 

@@ -14,7 +14,7 @@ from auxo.training.trainer import Job
 ALONE = 2  # processes that one participant may cost when it trains alone; our choice
 IN_A_ROW = 3  # participants that do, with nobody between them that trains: then it is not they; our choice
 
-FAILED = Failure(f"its training has cost {ALONE} processes that it was alone in, most often for want of memory")
+DIED_ALONE = Failure(f"its training has cost {ALONE} processes that it was alone in, most often for want of memory")
 """The answer of such a participant."""
 
 

@@ -20,7 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
-from auxo.engines.deaths import FAILED, IN_A_ROW, Deaths, words_of_failed
+from auxo.engines.deaths import DIED_ALONE, IN_A_ROW, Deaths, words_of_failed
 from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
@@ -318,7 +318,7 @@ class _Work:
         if self._deaths.has_failed(piece, jobs):
             self._check_deaths(jobs[0])
             self.notes.append(words_of_failed(jobs[0]))
-            self._answers[piece] = [FAILED], np.zeros((1, 0), dtype=np.float32), np.zeros((1, 0))
+            self._answers[piece] = [DIED_ALONE], np.zeros((1, 0), dtype=np.float32), np.zeros((1, 0))
             return
         for place, job in enumerate(jobs, start=piece[1]):
             self._pieces[piece[0], place] = [job]

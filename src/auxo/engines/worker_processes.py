@@ -20,7 +20,7 @@ from auxo.core.gathering import Examined
 from auxo.core.types import Float32Array, FloatArray
 from auxo.core.validation import Reason
 from auxo.engines.chunks import chunks_of, most_jobs
-from auxo.engines.deaths import FAILED, IN_A_ROW, Deaths, words_of_failed
+from auxo.engines.deaths import DIED_ALONE, IN_A_ROW, Deaths, words_of_failed
 from auxo.engines.examined_chunks import SeenAnswer, examined_into, whole
 from auxo.engines.in_process import InProcess
 from auxo.engines.memory import keep_freed_memory
@@ -213,7 +213,7 @@ class WorkerProcesses:
             if self._deaths.has_failed((first.number, first.row), first.jobs):
                 self._check_deaths(what, how)
                 self.on_note(words_of_failed(first.jobs[0]))
-                failed, worker.tasks = [_Done(first.number, first.row, [FAILED])], others
+                failed, worker.tasks = [_Done(first.number, first.row, [DIED_ALONE])], others
             else:
                 worker.tasks = [*_one_by_one(first), *others]
         fresh = self._hire()

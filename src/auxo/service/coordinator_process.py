@@ -21,10 +21,11 @@ from auxo.service.coordinator_desk import LiveCoordinator
 from auxo.service.files_for_people import FilesForPeople
 from auxo.service.http_coordinator import coordinator_app
 from auxo.service.http_limits import HttpLimits
-from auxo.service.owners import Started, Starter, owners_of
+from auxo.service.owners import owners_of
 from auxo.service.plan import ServicePlan, plan_in
 from auxo.service.process import Beats, listen, log_to_standard_error, run_process
 from auxo.service.pulses import Pulses
+from auxo.service.starters import Started, Starter
 from auxo.service.store import Held, Owner, Store
 from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 

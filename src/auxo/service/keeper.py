@@ -11,10 +11,11 @@ from auxo.protocol.events import CohortEnded, Disturbance, Event, OwnerChanged, 
 from auxo.runtime.signing_keys import SigningKeys
 from auxo.service.client_tokens import client_tokens
 from auxo.service.coordinator_process import ADDRESS_FILE
-from auxo.service.owners import Started, Starter, adopt_coordinator, owners_of, start_coordinator
+from auxo.service.owners import adopt_coordinator, owners_of, start_coordinator
 from auxo.service.plan import ServicePlan, begin
 from auxo.service.process import log_path
 from auxo.service.pulses import COORDINATOR, Pulses
+from auxo.service.starters import Started, Starter
 from auxo.service.supervision import ProcessWatch, Restarts, WatchLimits
 
 _TURN_S = 0.1

@@ -35,10 +35,10 @@ from auxo.service.client_tokens import ClientTokens, client_tokens
 from auxo.service.cohort_process import common_in, run_cohort
 from auxo.service.commit_point import Common
 from auxo.service.desks import Pulse
-from auxo.service.owners import Started
 from auxo.service.plan import ServicePlan, plan_in
 from auxo.service.process import Beats
 from auxo.service.pulses import Pulses, Seen
+from auxo.service.starters import Started
 from auxo.service.store import Held, Prepared, Step
 from auxo.service.supervision import ProcessWatch, WatchLimits
 
