@@ -1,6 +1,5 @@
 """A service whose cohorts are actors on the two nodes of a Ray cluster: whatever is lost, it trains on."""
 
-import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from ray.cluster_utils import Cluster
 from auxo.core.types import ROOT
 from auxo.protocol.events import OwnerChanged
 from auxo.service.pulses import COORDINATOR
-from tests.service.live_service import ROOT as PROJECT
+from tests.faults.ray_nodes import two_nodes
 from tests.service.live_service import LiveService, live_service
 
 pytestmark = [
@@ -26,25 +25,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def two_nodes() -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patched.setenv("PYTHONPATH", str(PROJECT / "src"))
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        try:
-            cluster.add_node(num_cpus=1)
-            cluster.wait_for_nodes()
-            yield cluster
-        finally:
-            cluster.shutdown()
-            del cluster
-            gc.collect()  # so that nothing that Ray leaves behind shows in other tests
+def nodes() -> Iterator[Cluster]:
+    with two_nodes() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
-def live(two_nodes: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
+def live(nodes: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
     """Give a service on the cluster whose clients have been partitioned; in the end no actor of it is left."""
-    more = ["--engine", "ray", "--ray-address", two_nodes.address]
+    more = ["--engine", "ray", "--ray-address", nodes.address]
     with live_service(tmp_path_factory.mktemp("live"), more=more) as found:
         found.wait("a partition", lambda: ROOT not in found.owners)
         found.trains_again()
@@ -117,10 +106,10 @@ def test_without_the_way_to_the_store_cohorts_go_on_in_memory_and_commit_when_it
 
 
 @pytest.mark.fault(1, 5)
-def test_cohorts_of_a_node_that_is_lost_go_on_on_another(live: LiveService, two_nodes: Cluster) -> None:
-    (node,) = two_nodes.worker_nodes
+def test_cohorts_of_a_node_that_is_lost_go_on_on_another(live: LiveService, nodes: Cluster) -> None:
+    (node,) = nodes.worker_nodes
     count = len(live.events)
-    two_nodes.remove_node(node, allow_graceful=False)
+    nodes.remove_node(node, allow_graceful=False)
     live.wait("the next owner", lambda: any(isinstance(one, OwnerChanged) for one in live.events[count:]))
     live.trains_again()
     assert len({raylet_of(live.pid(one)) for one in live.owners}) == 1
