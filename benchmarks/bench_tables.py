@@ -592,6 +592,45 @@ def service_training(records: Records) -> str:
     return _table([*heading, "memory of coordinator and largest cohort", "load"], rows)
 
 
+def service_cost(records: Records) -> str:
+    """Return what a participation costs in one process and as processes, a row for each model."""
+    heading = [
+        "model",
+        "parameters",
+        "one process",
+        "processes",
+        "ratio",
+        "processor: one",
+        "processes",
+        "ratio",
+        "load",
+    ]
+    rows = []
+    for one in records:
+        row = [one["model"], f"{one['parameters']:,}"]
+        for name in ("wall_ms", "cpu_ms"):
+            alone, apart = one["alone"][name], one["apart"][name]
+            row += [f"{alone:.1f} ms", f"{apart:.1f} ms", f"{apart / alone:.1f}"]
+        rows.append([*row, f"{one['load']:.0f}"])
+    return _table(heading, rows)
+
+
+def recovery(records: Records) -> str:
+    """Return a row for each process that was killed: how long it took until all trained again."""
+    heading = ["where", "killed", "trains again after", "closed rounds done again", "load"]
+    rows = [
+        [
+            one["where"],
+            one["killed"],
+            _with_range(one["seconds"], ".1f", " s"),
+            f"up to {one['lost']}" if one["lost"] else "none",
+            f"{one['load']:.0f}",
+        ]
+        for one in records
+    ]
+    return _table(heading, rows)
+
+
 def _late(outcomes: Mapping[str, int]) -> float:
     late = outcomes.get("LATE", 0) + outcomes.get("STALE_ROUND", 0)
     return late / (late + outcomes.get("counted", 0))
@@ -619,6 +658,8 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "guarding": guarding,
     "service_check_ins": service_check_ins,
     "service_training": service_training,
+    "service_cost": service_cost,
+    "recovery": recovery,
     "smallest": smallest,
     **RESILIENCE,
 }
