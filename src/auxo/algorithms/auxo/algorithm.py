@@ -47,6 +47,7 @@ from auxo.core.settings import checked, setting
 from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, FloatArray, IntArray
 
+_MOST_GAIN = 0.5  # share of their loss that small cohorts are asked to gain at the most; our choice
 _FIRST_VERDICT = 1 + FIRST_LOOK  # rounds of a trial after which there can be a partition
 
 
@@ -225,11 +226,12 @@ class Auxo:
         marks = seals(closing.participants.clients[gathered.rows], phase.generation, closing.secret)
         after = phase.moved(servers, said, marks)
         most = closing.outlook.total_participants - closing.outlook.cohorts + 1
-        candidate, partition = after.verdict(state.server, most, self.trial)
-        is_over = candidate is None and after.is_over(self.trial)
+        asked = self._asked_of(closing)
+        candidate, partition = after.verdict(state.server, most, asked)
+        is_over = candidate is None and after.is_over(asked)
         memory: Pooling | OnTrial = after if candidate is None else after.parted(closing.cohort, candidate)
         if is_over:
-            again = after.is_promising(self.trial)
+            again = after.is_promising(asked)
             views = () if again else tuple(shadow.view.name for shadow in after.shadows)
             memory = after.given_up().failed(state.round, views, again or after.others, self.clustering)
             if again and not after.evidence.everybody:
@@ -253,6 +255,15 @@ class Auxo:
                 gives_up=is_over,
             ),
         )
+
+    def _asked_of(self, closing: Closing) -> TrialSettings:
+        """Return the settings of a trial in a cohort with its share of the participants.
+
+        What parting costs is fewer samples behind each model, and that is the more the fewer there are: as in Lemma 1,
+        what is gained has to grow as participants become fewer.
+        """
+        scarcity = closing.outlook.total_participants / max(closing.share, 1)
+        return replace(self.trial, min_gain=min(self.trial.min_gain * max(1.0, scarcity), _MOST_GAIN))
 
     @property
     def _private(self) -> PrivateSearch:
