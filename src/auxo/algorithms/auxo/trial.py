@@ -143,15 +143,17 @@ class OnTrial:
             asks = replace(asks, fold=np.full(len(clients), all_but(self.resumes.bets)))
         if self.rounds < FIRST_LOOK:
             return replace(plan, asks=asks)
-        here = asks.model == OWN  # others are about to leave
         asked = np.array([OWN, *range(offered, offered + len(self.servers))])
         if self.evidence.everybody:
+            here = asks.model == OWN  # others are about to leave
             branch, number = self._labelled(own(Claims, plan.notes)), opening.state.round
             tries = here & (branch >= 0) & ~first_of(clients, here, (len(clients) + 1) // 2, number)
             asks = replace(asks, model=np.where(tries, offered + branch, asks.model))
             judges = here
         else:
-            fresh = here & ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
+            # Also who compares cohorts' models, and is heard if it stays: members of a group that was not found yet are
+            # not rewarded here, and compare at every visit.
+            fresh = ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
             judges = first_of(clients, fresh, settings.judges, opening.state.round)
         return replace(plan, asks=replace(asks, judges=np.where(judges[:, None], asked[None, :], -1)))
 
