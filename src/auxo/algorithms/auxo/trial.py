@@ -35,6 +35,7 @@ from auxo.core.partition import Partition
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
+_FAR = 2.0  # times as long as is usual in the round: an update of who has far to go; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
@@ -244,6 +245,7 @@ class OnTrial:
             both=~is_untold & np.array(not self.evidence.everybody),
             # Who tells no errors has an app that parts its samples by itself, in the same way each time.
             kept_out=~is_untold & np.isfinite(judged.error[rows]).any() & (gathered.examples[rows] >= FIFTHS),
+            far=gathered.lengths[rows] > _FAR * np.median(gathered.lengths),
         )
 
     def verdict(
@@ -309,7 +311,8 @@ class OnTrial:
             return None  # groups that stand out are not put together only because few judges have been heard
         heard = self.evidence.recent
         better = heard.better_scores(kept, self.evidence.single)
-        better = believed(better[np.isfinite(better)], settings.liars)
+        told = np.isfinite(better)
+        better = believed(better[told], self.evidence.liars, heard.far[told])
         gains = self.evidence.gains_of(heard, kept)
         if len(kept) > most or gains.mean() < self._needed(settings):
             return None
