@@ -61,7 +61,7 @@ def _kinds(records: Records) -> tuple[str, ...]:
     fields = records[0] if records else {}
     for field, kinds in (
         ("algorithm", ("algorithms",)),
-        ("figure", (*RESILIENCE, "smallest")),
+        ("figure", (*RESILIENCE, "smallest", "bans")),
         ("variant", ("sweep",) if fields.get("population", "").startswith("gaussian") else ("departures",)),
         ("refused", ("methods", "lifted", "protocol")),
         ("tried", ("tuned",)),
@@ -435,7 +435,7 @@ def judges(records: Records) -> str:
     """Return a row for each share of judges that lie: what becomes of partitions."""
     rows = []
     mine = [record for record in records if record["figure"] == "judges"]
-    for (population, condition), some in _grouped(mine, "population", "condition").items():
+    for (population, condition, defence), some in _grouped(mine, "population", "condition", "defence").items():
         share, _, says = condition.partition(" ")
         aris = [one["ari"] for one in some if one["ari"] is not None] if says == "against" else []
         rows.append(
@@ -443,13 +443,15 @@ def judges(records: Records) -> str:
                 f"`{population}`",
                 says,
                 share,
+                defence or "taken at their word",
                 f"{sum(one['partitions'] > 0 for one in some)} of {len(some)}",
                 _range_of([one["cohorts"] for one in some]),
                 f"{np.mean(aris):.3f}" if aris else "-",
                 f"{np.mean([one['accuracy'] for one in some]):.4f}",
             ]
         )
-    heading = ["population", "judges lie", "share of clients that lie", "seeds with a partition", "cohorts", "ARI"]
+    heading = ["population", "judges lie", "share of clients that lie", "clients are", "seeds with a partition"]
+    heading += ["cohorts", "ARI"]
     return _table([*heading, "accuracy of honest clients"], rows)
 
 
@@ -457,24 +459,50 @@ def smallest(records: Records) -> str:
     """Return a row for each share of liars that all go for the smallest cohort: what its group keeps, who is banned."""
     rows = []
     mine = [record for record in records if record["figure"] == "smallest"]
-    without = {(one["defence"], one["seed"]): one["smallest"] for one in mine if one["condition"].startswith("0%")}
-    for (condition, defence), some in _grouped(mine, "condition", "defence").items():
-        kept = [one["smallest"] / without[defence, one["seed"]] for one in some if (defence, one["seed"]) in without]
-        soon, persistent = (sum(one[name] for one in some) for name in ("banned_soon", "persistent"))
+    without = {
+        (one["population"], one["defence"], one["seed"]): one["smallest"]
+        for one in mine
+        if one["condition"].startswith("0%")
+    }
+    parts = {"twentieth": "5%", "tenth": "10%", "fifth": "20%"}
+    in_order = sorted(mine, key=lambda one: list(parts).index(one["population"]))
+    for (population, condition, defence), some in _grouped(in_order, "population", "condition", "defence").items():
+        places = [(population, defence, one["seed"]) for one in some]
+        kept = [one["smallest"] / without[at] for one, at in zip(some, places, strict=True) if at in without]
         rows.append(
             [
+                parts[population],
                 condition.partition(" ")[0],
                 defence or "taken at their word",
                 str(len(some)),
                 f"{np.mean([one['smallest'] for one in some]):.3f}",
                 f"{min(kept):.1%}" if kept else "-",
                 f"{np.mean([one['accuracy'] for one in some]):.3f}",
-                f"{soon} of {persistent}" if persistent else "-",
+                _soon(some),
                 str(sum(one["honest_banned"] for one in some)),
             ]
         )
-    heading = ["liars", "claims", "seeds", "smallest group", "of without liars, lowest", "all honest clients"]
-    return _table([*heading, "liars banned within 5 participations", "honest clients banned"], rows)
+    heading = ["smallest group", "liars", "clients are", "seeds", "its accuracy", "of without liars, lowest"]
+    return _table([*heading, "all honest clients", *_BANNED], rows)
+
+
+_BANNED = ("banned within 5 participations as liars", "honest clients banned")
+
+
+def _soon(records: Records) -> str:
+    """Return how many of those who lie all the time were banned soon."""
+    soon, persistent = (sum(one[name] for one in records) for name in ("banned_soon", "persistent"))
+    return f"{soon} of {persistent}" if persistent else "-"
+
+
+def bans(records: Records) -> str:
+    """Return a row for each thing that clients do: who of them is banned, and who of the others."""
+    mine = [record for record in records if record["figure"] == "bans"]
+    rows = []
+    for (population, condition), some in _grouped(mine, "population", "condition").items():
+        honest, banned = (sum(one[name] for one in some) for name in ("honest", "honest_banned"))
+        rows.append([f"`{population}`", condition, str(len(some)), _soon(some), f"{banned} of {honest}"])
+    return _table(["population", "what clients do", "seeds", *_BANNED], rows)
 
 
 def _range_of(counts: Sequence[int]) -> str:
@@ -661,6 +689,7 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "service_cost": service_cost,
     "recovery": recovery,
     "smallest": smallest,
+    "bans": bans,
     **RESILIENCE,
 }
 

@@ -10,8 +10,10 @@ nothing but the update leaving a client. *corrupted*: shares of clients whose la
 of the records that are lost in every round; the base keeps none, so its run without a loss stands for all. *attackers*:
 every kind of attack by 15 % of the clients, with what is always on alone and with defences besides. *judges*: shares of
 judges that lie, for a partition where there is nothing to part and against one where there is. *smallest*: liars that
-all claim to belong to the smallest cohort, which a twentieth of the clients would have, and send the opposite of what
-they learn; told are also its own group's accuracy, who was banned, and after how many participations.
+all claim to belong to the smallest cohort, which a twentieth, a tenth or a fifth of the clients would have, and send
+the opposite of what they learn; told are also its own group's accuracy, who was banned, and after how many
+participations. *bans*: who is banned where clients forge what they claim, and where nobody does but samples change or
+records get lost.
 
 Accuracy is that of honest clients, and without an attack that of the same clients: who attacks follows from the seed.
 With --update only cells are run that FILE does not have; all its records stay. The populations writers and reviewers
@@ -31,6 +33,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from attack_visits import VISITS
 from method_cells import POPULATIONS
 from natural_clients import natural_population
 from rich.console import Console
@@ -53,9 +56,10 @@ SHARE = 0.15  # of attackers in their table, as many as the paper has at most
 METHODS = ("base", "auxo")
 EVALUATIONS = 4  # of a run: nothing is timed here
 
+GUARDED = "signed and guarded"
 DEFENCES: Mapping[str, tuple[str, ...]] = {
     "": (),
-    "signed and guarded": ("training.signed_claims=true", "training.guard=watchful"),
+    GUARDED: ("training.signed_claims=true", "training.guard=watchful"),
 }
 """What is set besides what is always on: bounds on lengths and examples, and no update that is not finite."""
 
@@ -79,21 +83,28 @@ def _read_reviewers(folder: Path) -> FederatedData:
     return natural_population("reviewers", folder)
 
 
-def _twentieth(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
-    """Return digits in three groups that mean other things by labels, the smallest with a twentieth of the clients."""
-    config = Config(
-        seed=seed,
-        population=PopulationConfig(source="digits", clients=2000, groups=(60.0, 35.0, 5.0), heterogeneity="concept"),
-        training=TrainingConfig(rounds=200, participants=200, learning_rate=0.1, aggregator="fedavg"),
-        devices=DevicesConfig(kind="equal", availability="always", overcommit=0.0),
-    )
-    return config, make_population(config)
+def _with_smallest(share: float) -> Workload:
+    """Return digits in three groups that mean other things by labels, the smallest with this share of the clients."""
+
+    def make(seed: int, folder: Path | None) -> tuple[Config, FederatedData]:
+        groups = (100 * (0.65 - share), 35.0, 100 * share)
+        config = Config(
+            seed=seed,
+            population=PopulationConfig(source="digits", clients=2000, groups=groups, heterogeneity="concept"),
+            training=TrainingConfig(rounds=200, participants=200, learning_rate=0.1, aggregator="fedavg"),
+            devices=DevicesConfig(kind="equal", availability="always", overcommit=0.0),
+        )
+        return config, make_population(config)
+
+    return Workload("smallest", SEEDS, 0, make)
 
 
 WORKLOADS: Mapping[str, Workload] = {
     **POPULATIONS,
     "reviewers": Workload("reviewers", SEEDS, 0, _reviewers),
-    "twentieth": Workload("twentieth", SEEDS, 0, _twentieth),
+    "twentieth": _with_smallest(0.05),
+    "tenth": _with_smallest(0.1),
+    "fifth": _with_smallest(0.2),
 }
 
 
@@ -160,7 +171,8 @@ def _liars(share: float) -> Iterator[Condition]:
     for says, populations in (("for", NOTHING_TO_PART), ("against", SOMETHING_TO_PART)):
         settings = ('attack.kinds=["lying-judge"]', f"lying-judge.says={says}", f"attack.share={share}")
         lie = (*SHORTER, *settings) if share else SHORTER
-        yield Condition(f"{share:.0%} {says}", lie, share, "", ("auxo",), populations)
+        for defence, defended in DEFENCES.items():
+            yield Condition(f"{share:.0%} {says}", (*lie, *defended), share, defence, ("auxo",), populations)
 
 
 def _private() -> Iterator[Condition]:
@@ -171,8 +183,32 @@ def _private() -> Iterator[Condition]:
             yield Condition(f"epsilon {epsilon}, {whose}", ("privacy.protocol=paper", *settings))
 
 
+COUNTED = '"attack_visits:Counted"'
+
+
+def _bans_of() -> Iterator[Condition]:
+    for name, kind, target in (
+        ("forged rewards, any cohort", "forged-reward", "random"),
+        ("forged rewards, the smallest cohort", "forged-reward", "smallest"),
+        ("forged cluster indices", "forged-cluster", "random"),
+        ("cohort hopping", "hopping", "own"),
+    ):
+        lies = (f'attack.kinds=["{kind}", {COUNTED}]', f"attack.share={SHARE}", f"attack.target={target}")
+        settings = (*SHORTER, *lies, f"attack.start={BEGIN}", *DEFENCES[GUARDED])
+        yield Condition(name, settings, SHARE, GUARDED, ("auxo",), ("rotation-skew",))
+    # Nobody lies here: who has the samples of another client from some round on has drifted.
+    drift = ('attack.kinds=["mimic"]', "attack.share=0.2", "attack.start=30")
+    for name, settings, populations in (
+        ("nobody forges", (), ("concept", "label", "rotation-skew")),
+        ("a fifth drifts in round 30", drift, ("concept",)),
+        ("5% of the records lost in a round", ("devices.forgets=0.05",), ("twentieth",)),
+    ):
+        yield Condition(name, (*SHORTER, *settings, *DEFENCES[GUARDED]), 0.0, GUARDED, ("auxo",), populations)
+
+
 def _into_smallest() -> Iterator[Condition]:
-    lies = ('attack.kinds=["forged-reward", "sign-flip"]', "attack.target=smallest", f"attack.start={BEGIN}")
+    kinds = f'["forged-reward", "sign-flip", {COUNTED}]'
+    lies = (f"attack.kinds={kinds}", "attack.target=smallest", f"attack.start={BEGIN}")
     for share in (0.0, 0.15, 0.25):
         settings = (*lies, f"attack.share={share}") if share else ()
         for defence, defended in DEFENCES.items():
@@ -184,7 +220,8 @@ FIGURES: Mapping[str, Figure] = {
     "corrupted": Figure(tuple(map(_corrupted, (0.0, 0.05, 0.1, 0.15))), ("concept", "writers")),
     "affinity-loss": Figure(tuple(map(_lost, (0.0, 0.05, 0.1, 0.2))), ("concept", "writers")),
     "attackers": Figure(tuple(_attacks()), ("rotation-skew",)),
-    "smallest": Figure(tuple(_into_smallest()), ("twentieth",)),
+    "smallest": Figure(tuple(_into_smallest()), ("twentieth", "tenth", "fifth")),
+    "bans": Figure(tuple(_bans_of()), ("rotation-skew", "concept", "label", "twentieth")),
     "judges": Figure(
         tuple(one for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4) for one in _liars(share)),
         (*NOTHING_TO_PART, *SOMETHING_TO_PART),
@@ -231,8 +268,9 @@ class Record:
     cohorts: int
     smallest: float | None = None  # accuracy of honest clients of the smallest group; None: no groups are known
     banned: int = 0  # attackers
-    banned_soon: int = 0  # of these within so many participations, those before the attack among them
-    persistent: int = 0  # attackers that were banned, or have taken part so often
+    banned_soon: int = 0  # of these within so many participations, from the start of the attack on
+    persistent: int = 0  # attackers that were banned, or have taken part so often since
+    honest: int = 0  # clients that do not attack
     honest_banned: int = 0
 
     @property
@@ -263,6 +301,7 @@ def run_cell(cell: Cell, folder: Path | None) -> Record | None:
     every = max(1, config.training.rounds // EVALUATIONS)
     overrides = (f'methods=["{cell.method}"]', f"run.evaluate_every={every}", *cell.condition.settings)
     config = parse_config(to_toml(config), overrides)
+    VISITS.clear()
     result = run_method(cell.method, config, data)
     final = result.final
     return Record(
@@ -299,11 +338,12 @@ def _bans(result: MethodResult, share: float, data: FederatedData, seed: int) ->
     banned = np.array([name in names for name in data.client_names], dtype=np.bool_)
     everybody = np.arange(data.n_clients)
     lies = Attackers.drawn(data.n_clients, share, seed).among(everybody)
-    often = result.state.clients.participations(everybody)
+    often = np.array([VISITS[client] for client in range(data.n_clients)])
     return {
         "banned": int((banned & lies).sum()),
         "banned_soon": int((banned & lies & (often <= PATIENCE)).sum()),
         "persistent": int((lies & (banned | (often >= PATIENCE))).sum()),
+        "honest": int((~lies).sum()),
         "honest_banned": int((banned & ~lies).sum()),
     }
 

@@ -67,9 +67,7 @@ EVENTS: list[Event] = [
     EmptyRound(60.0, "0", 1, "nobody on line"),
     Partitioned(99.0, "0", 30, ("0.0", "0.1"), (50, 50), 0.12),
     StoppedLooking(50.0, "0.1", 27),
-    ClientBanned(
-        1.0, "0.1", 3, "client-7", "presents forged signatures", "a bad signature in cohort 0.1, round 3", 203
-    ),
+    ClientBanned(1.0, "0.1", 3, "client-7", "forges what is signed", "a bad signature in cohort 0.1, round 3", 203),
     UpdateRejected(1.0, "0", 3, "client-0042 ü\n", "NON_FINITE"),
     OwnerChanged(7.5, "0.1", 12, 3, "ended by SIGKILL"),
     Disturbance(8.0, "", 0, "no room on the disk"),

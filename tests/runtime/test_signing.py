@@ -107,7 +107,7 @@ def test_what_a_client_says_beside_its_token_proves_nothing() -> None:
             for one, found in zip(here, proof.tolist(), strict=True):
                 honest = mine[int(one.client)].request
                 assert honest is not None
-                assert found == UNPROVED or honest.cohort == leaf or loop.server.tree.is_below(leaf, honest.cohort)
+                assert found <= UNPROVED or honest.cohort == leaf or loop.server.tree.is_below(leaf, honest.cohort)
 
 
 def test_who_claims_less_than_its_token_says_is_held_to_the_token() -> None:
@@ -193,7 +193,7 @@ def test_forged_tokens_are_strikes_and_the_third_is_a_ban_that_survives_a_restar
         for feedback in loop.server.close_round(cohort, everybody(tasks)):
             liar.receive(feedback)
     (ban,) = loop.server.bans
-    assert (ban.client, ban.reason, took_part) == (number, "presents forged signatures", 3)
+    assert (ban.client, ban.reason, took_part) == (number, "forges what is signed", 3)
     assert ban.evidence.count("a bad signature") == 3
     assert loop.server.banned == {number: ban}
     again = signing(new_server(guard=Watchful(ban_rounds=100)))

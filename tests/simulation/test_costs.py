@@ -31,6 +31,14 @@ def test_who_compares_a_single_model_or_has_a_single_sample_to_judge_by_pays_for
     assert work.downloads.tolist() == [1, 2, 2]
 
 
+def test_who_compares_leaves_and_judges_branches_downloads_both_and_the_cohorts_own_model_once() -> None:
+    leaves = (CohortId("0.0"), CohortId("0.1"))
+    asks = Asks(np.full(2, -1), np.array([LEAST_LOSS, 0]), judges=np.array([[0, 2, 3], [0, 2, 3]]))
+    work = work_of(Participants(np.arange(2), leaves, asks), np.array([4, 4]), np.ones(2, dtype=np.int64), False, 4)
+
+    assert work.downloads.tolist() == [4, 3]
+
+
 def test_a_round_costs_what_all_have_spent_and_what_bought_no_update_is_wasted() -> None:
     judges = np.array([[-1, -1], [0, 1], [0, 1]])
     asked = Participants(np.arange(3), (ROOT,), Asks(np.full(3, -1), np.zeros(3, dtype=np.int64), judges=judges))

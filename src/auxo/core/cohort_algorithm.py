@@ -114,7 +114,7 @@ class Claimed:
 
     reward: FloatArray  # for this cohort; NaN: nothing was claimed
     unproved: BoolArray | None = None  # newcomers, and who has no proof of belonging here; None: nobody signs
-    forged: BoolArray | None = None  # who came with a signature that is not ours; None: nobody signs
+    forged: BoolArray | None = None  # who came with what we have not signed; None: nobody signs
 
 
 @dataclass(frozen=True)

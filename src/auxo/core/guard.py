@@ -35,7 +35,7 @@ class Shown:
     claimed: FloatArray | None = None  # (clients,) reward for this cohort; NaN: nothing claimed; None: nobody has asked
     observed: FloatArray | None = None  # (clients,) instant reward; NaN: none was given; None: to nobody
     proved: BoolArray | None = None  # (clients,) members as the server itself has signed it; None: nobody signs
-    forged: BoolArray | None = None  # (clients,) came with a signature that is not ours; None: nobody signs
+    forged: BoolArray | None = None  # (clients,) came with what we have not signed; None: nobody signs
 
 
 NOBODY = Refusals(np.zeros(0, dtype=np.int64), ())

@@ -80,7 +80,7 @@ class _Table:
 @dataclass(frozen=True)
 @checked
 class Watchful:
-    """Bans clients that claim again and again what is not observed, or present forged signatures."""
+    """Bans clients that claim again and again what is not observed, or forge what was signed for them."""
 
     strikes: AtLeastTwo = setting(3, "Strikes that ban a client; each is in another round. Our choice.")
     deviations: PositiveFloat = setting(
@@ -196,7 +196,8 @@ class Watchful:
             found[row] = Strike("claims to belong where it does not", said)
         if shown.forged is not None:
             rows = np.flatnonzero(shown.forged).tolist()
-            found |= {row: Strike("presents forged signatures", f"a bad signature in {where}") for row in rows}
+            said = f"a bad signature, or a claim that its token contradicts, in {where}"
+            found |= {row: Strike("forges what is signed", said) for row in rows}
         return found
 
     def _far_off(self, discrepancy: FloatArray, usual: tuple[float, ...]) -> BoolArray:

@@ -220,7 +220,7 @@ class Client:
         Args:
             client: its id in the federation: a number of up to 64 bits, or a name.
             seed: of its exploration; mixed with the id, so all clients may share one.
-            settings: how it weighs and explores cohorts.
+            settings: how it weighs and explores cohorts: the server's, or it will claim what the server has not signed.
             mods: that all pass through what it says, the first as the last.
 
         Raises:

@@ -52,7 +52,7 @@ def work_of(
 
 
 def downloads_of(participants: Participants) -> FloatArray:
-    """Return how many models each is sent: the one it trains is among those that it judges, if it judges any.
+    """Return how many models each is sent: one of those that it trains or compares is among those that it judges.
 
     Other cohorts' models are sent thin to those who compare them (`auxo.core.thin_models`).
     """
@@ -61,7 +61,7 @@ def downloads_of(participants: Participants) -> FloatArray:
         return np.zeros(len(participants.clients))
     compared = asks.compared(len(participants.offered))
     trained = compared - np.where(compared > 1, participants.thin * (1 - SHARE), 0.0)
-    return np.asarray(np.maximum(trained, _judged(participants)) + (asks.model == NEAREST))
+    return np.asarray(trained + np.maximum(_judged(participants) - 1, 0) + (asks.model == NEAREST))
 
 
 def cost_of(participants: Participants, device_s: FloatArray, used: BoolArray) -> Spent:

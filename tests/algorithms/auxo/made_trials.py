@@ -27,6 +27,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
     both: bool | BoolArray = False,
     errors: FloatArray | None = None,
     kept_out: bool = True,
+    far: bool | BoolArray = False,
 ) -> Said:
     """Return what judges say who choose as they are judged, unless they are given other losses; number by number."""
     judges = len(losses)
@@ -42,6 +43,7 @@ def said_of(  # noqa: PLR0913 - one for each thing that judges say
         errors=np.full(losses.shape, np.nan) if errors is None else errors,
         both=np.broadcast_to(np.asarray(both), judges).copy(),
         kept_out=np.full(judges, kept_out),
+        far=np.broadcast_to(np.asarray(far), judges).copy(),
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auxo.algorithms.auxo.evidence import OWN, Evidence, Said, choices, share_of
+from auxo.algorithms.auxo.evidence import BETS, OWN, Evidence, Said, believed, choices, share_of
 from auxo.core.rng import stream
 from auxo.core.types import FloatArray
 from tests.algorithms.auxo.made_trials import begun, heard, said_of, two_groups, two_groups_and_a_doubtful_third
@@ -501,7 +501,7 @@ def is_parted(gain: float, share: float, liars: float, *, speak_for: bool, seed:
     evidence = Evidence.begin([2], everybody=False, liars=liars)
     for round_ in range(12):
         rng = stream(seed, "liars", round_)
-        told, others = (two_groups(60, gain) + 0.1 * rng.standard_normal((60, 3)) for _ in range(2))
+        told, others = (two_groups(60, gain) + 0.05 * rng.standard_normal((60, 3)) for _ in range(2))
         evidence = evidence.after(
             said_of(*with_liars(told, others, share, speak_for=speak_for), first=60 * round_, both=True), is_look=True
         )
@@ -516,3 +516,44 @@ def test_liars_who_are_not_believed_neither_force_a_partition_nor_prevent_one(se
     assert not is_parted(0.0, 0.2, 0.25, speak_for=True, seed=seed)
     assert not is_parted(0.1, 0.15, 0.0, speak_for=False, seed=seed)
     assert is_parted(0.1, 0.15, 0.25, speak_for=False, seed=seed)
+
+
+def is_minority_found(*, far: bool, liars: float = 0.15) -> bool:
+    """Return whether one judge in twenty that gains all is enough; its updates show that it has far to go, or not."""
+    evidence, minority = Evidence.begin([2], everybody=False, liars=liars), np.arange(60) % 20 == 0
+    for round_ in range(12):
+        rng = stream(0, "minority", round_)
+        told, others = (np.where(minority[:, None], [1.0, 0.0, 2.0], [1.0, 2.0, 1.0]) for _ in range(2))
+        told = told + 0.01 * rng.standard_normal((60, 3))
+        evidence = evidence.after(said_of(told, others, first=60 * round_, both=True, far=minority & far), is_look=True)
+    return evidence.is_sure(0, ALPHA) and evidence.gains[0] >= 0.02
+
+
+def test_a_small_group_is_believed_where_its_updates_show_that_it_has_far_to_go() -> None:
+    assert is_minority_found(far=True)
+    assert not is_minority_found(far=False)  # to words alone it is a few liars
+    assert is_minority_found(far=False, liars=0.0)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.floats(0.01, 0.49), st.integers(0, 2**60))
+def test_who_is_not_believed_is_taken_to_gain_what_most_do_and_is_no_more_than_a_share(
+    gains: list[float], liars: float, drawn: int
+) -> None:
+    values, far = np.array(gains), np.array([bool(drawn >> place & 1) for place in range(len(gains))])
+    heard = believed(values, liars, far)
+    changed = heard != values
+    assert not changed[far].any()
+    assert changed.sum() <= 2 * np.ceil(liars * (~far).sum())
+    assert np.isin(heard[changed], np.median(values[~far]) if changed.any() else []).all()
+    assert (np.abs(heard - values)[changed] > 0.15 - 1e-9).all()  # usual losses: small gains of many are nobody's lie
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=3, max_size=3), st.lists(st.floats(0, 1e9), min_size=3, max_size=3))
+def test_one_judge_no_more_than_doubles_a_stake_whatever_it_says(losses: list[float], others: list[float]) -> None:
+    """So that ten of them have to agree before the first trial is sure of anything: ln(1 / alpha) / ln(1.95) = 9.4."""
+    before = begun(3).after(said_of(two_groups(60, 0.0)), is_look=True)
+    word = said_of(np.array([losses]), np.array([others]), first=100, both=True)
+    after = before.after(word, is_look=True)
+    most = np.log(1 + BETS.max())
+    assert (after.log_stakes - before.log_stakes <= most + 1e-9).all()
+    assert (after.log_stakes - before.log_stakes >= np.log(1 - BETS.max()) - 1e-9).all()

@@ -48,6 +48,7 @@ from auxo.core.shares import Sharing, shares_by
 from auxo.core.types import CohortId, FloatArray, IntArray
 
 _MOST_GAIN = 0.5  # share of their loss that small cohorts are asked to gain at the most; our choice
+_LIARS = 0.15  # share of judges that may lie where claims are signed: as many as the paper has corrupted clients
 _FIRST_VERDICT = 1 + FIRST_LOOK  # rounds of a trial after which there can be a partition
 
 
@@ -202,7 +203,7 @@ class Auxo:
                 pool = pool.counted(closing.outlook.check_ins, self.trial)
                 found = pool.look(gathered.blocks, self.clustering, rng)
                 if found:
-                    most, liars = self.clustering.clusters, self.trial.liars
+                    most, liars = self.clustering.clusters, self._liars(closing)
                     after = OnTrial.begin(pool, found, state.server, gathered.blocks, most, liars)
                 else:
                     after = pool.failed(state.round, (), False, self.clustering)
@@ -264,6 +265,13 @@ class Auxo:
         """
         scarcity = closing.outlook.total_participants / max(closing.share, 1)
         return replace(self.trial, min_gain=min(self.trial.min_gain * max(1.0, scarcity), _MOST_GAIN))
+
+    def _liars(self, closing: Closing) -> float:
+        """Return the share of judges that are not believed; where claims are signed nobody is taken at its word."""
+        if self.trial.liars is not None:
+            return self.trial.liars
+        claims = closing.participants.claims
+        return _LIARS if claims is not None and claims.unproved is not None else 0.0
 
     @property
     def _private(self) -> PrivateSearch:

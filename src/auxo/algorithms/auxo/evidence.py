@@ -36,6 +36,10 @@ MOST_LOG = 600.0  # of a stake: more is as good as sure, and e to it is still a 
 _ALL_LOOKS = 6 / np.pi**2  # over the squares of whole numbers sums to one
 _ABOUT_ONE = 0.999  # a chance from which on a bet on all gains is taken to be lost by half: there its sum cancels out
 
+_MAD_TO_STD = 1.4826  # of what is normal
+_FAR_OFF = 3.0  # deviations of what judges gain, beyond which one is off; our choice
+_LEAST_SPREAD = 0.05  # of gains, in usual losses: where most gain nothing a little more is nothing unusual; our choice
+
 _ROUNDING = 1e-6  # part of a mean: what differs by less does not tell by how much it could
 
 LOOKS = 3
@@ -56,6 +60,7 @@ class Said:
     errors: FloatArray  # (rows, models) squared standard errors of ``losses`` less that of the own model; NaN: not said
     both: BoolArray  # (rows,) whether the halves may change places: neither was trained on by itself
     kept_out: BoolArray  # (rows,) judged by the part that this trial keeps out, and not by the same samples in each
+    far: BoolArray  # (rows,) has far to go from the cohort's own model, as the length of its update shows
 
     @staticmethod
     def none(models: int) -> "Said":
@@ -63,7 +68,7 @@ class Said:
         nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, models))
         unsaid = (nothing,) * 5
         nobodys = np.zeros(0, dtype=np.bool_)
-        return Said(nobody, nobody, np.zeros(0), *unsaid, both=nobodys, kept_out=nobodys)
+        return Said(nobody, nobody, np.zeros(0), *unsaid, both=nobodys, kept_out=nobodys, far=nobodys)
 
     def take(self, rows: IntArray | BoolArray) -> "Said":
         """Return what some of them have said."""
@@ -78,7 +83,7 @@ class Said:
     def _columns(self) -> tuple["NDArray[Any]", ...]:
         return (
             self.seals, self.rounds, self.samples, self.losses, self.scores, self.other_losses, self.other_scores,
-            self.errors, self.both, self.kept_out,
+            self.errors, self.both, self.kept_out, self.far,
         )  # fmt: skip
 
     def gains(self, usual: float, models: IntArray, single: int) -> FloatArray:
@@ -141,7 +146,7 @@ class Evidence:
     looks: int = 0
     won: float = 0.0  # where everybody judges: what the parts of the stake have come to that were bet at looks so far
     stake: float = 1.0  # what former trials have left of it
-    liars: float = 0.0  # share of judges whose word is not believed: those who gain most, and those who lose most
+    liars: float = 0.0  # share of judges whose word is not believed: who gain most, and who lose most, see `believed`
 
     @staticmethod
     def begin(branches: Sequence[int], *, everybody: bool, stake: float = 1.0, liars: float = 0.0) -> "Evidence":
@@ -170,7 +175,7 @@ class Evidence:
         # Which single model is best nobody knows beforehand: parting has to pay over each of them.
         singles = range(more.losses.shape[1])
         gains = np.array([[more.gains(usual, models, one) for one in singles] for models in self.candidates])
-        gains = believed(gains, self.liars)
+        gains = believed(gains, self.liars, more.far)
         # Where all gain about as little, a bet that has to survive the loss of everything wins next to nothing. So it
         # is on gains in parts of the largest that was heard before: what is bet on must not set its own scale.
         scale = np.where(self.widest > 0, self.widest, 1.0)[:, :, None]
@@ -200,7 +205,7 @@ class Evidence:
 
     def gains_of(self, heard: Said, models: IntArray) -> FloatArray:
         """Return what judges gain by their choice among models, as far as they are believed."""
-        return believed(heard.gains(self.usual, models, self.single), self.liars)
+        return believed(heard.gains(self.usual, models, self.single), self.liars, heard.far)
 
     @property
     def by_gain(self) -> tuple[int, ...]:
@@ -276,7 +281,8 @@ class Evidence:
 
     def _better(self, heard: Said, models: IntArray) -> FloatArray:
         better = heard.better_scores(models, self.single)
-        return believed(better[np.isfinite(better)], self.liars)
+        told = np.isfinite(better)
+        return believed(better[told], self.liars, heard.far[told])
 
     def is_hopeless(self, needed: float) -> bool:
         """Return whether judges gain less than is needed by every candidate, even with a deviation more."""
@@ -346,10 +352,24 @@ def _calibrated(chance: float) -> float:
     return 0.5 if least > _ABOUT_ONE else float((1 - least + least * log) / (least * log**2))
 
 
-def believed(values: FloatArray, liars: float) -> FloatArray:
-    """Return values along the last axis, ascending, without this share of the largest and of the smallest."""
-    cut = int(np.ceil(liars * values.shape[-1]))
-    return values if liars == 0 else np.sort(values, axis=-1)[..., cut : max(cut + 1, values.shape[-1] - cut)]
+def believed(values: FloatArray, liars: float, far: BoolArray) -> FloatArray:
+    """Return values along the last axis; of up to this share at either end, what is far off is taken to be as for most.
+
+    That is beyond some deviations from the median, as the median deviation from it tells them. A group that is smaller
+    than the share gains as liars say that they do. But there is one thing that these do not get by words: the model of
+    all does not serve it, so that it has far to go, and its updates are long. The far are believed.
+    """
+    plain = values[..., ~far]
+    if liars == 0 or plain.shape[-1] == 0:
+        return values
+    middle = np.median(plain, axis=-1, keepdims=True)
+    spread = _MAD_TO_STD * np.median(np.abs(plain - middle), axis=-1, keepdims=True)
+    rank, cut = plain.argsort(axis=-1).argsort(axis=-1), int(np.ceil(liars * plain.shape[-1]))
+    at_an_end = (rank < cut) | (rank >= plain.shape[-1] - cut)
+    is_off = np.abs(plain - middle) > _FAR_OFF * np.maximum(spread, _LEAST_SPREAD)
+    heard = values.copy()
+    heard[..., ~far] = np.where(at_an_end & is_off, middle, plain)
+    return heard
 
 
 def share_of(alpha: float, number: int) -> float:

@@ -46,10 +46,12 @@ class TrialSettings:
         0.02,
         "Share of their loss that members must gain by parting; less is not worth fewer samples. Our choice.",
     )
-    liars: Annotated[float, Bounds(ge=0, lt=0.5)] = setting(
-        0.0,
-        "Share of judges that may lie: the gains of as many who gain most, and of as many who lose most, do not count. "
-        "A group that is smaller than that is then not found. 0: all are believed, each up to one usual loss.",
+    liars: Annotated[float, Bounds(ge=0, lt=0.5)] | None = setting(
+        None,
+        "Share of judges that may lie: the gains of as many who gain most, and of as many who lose most, do not count "
+        "unless their updates are far longer than usual. A group that is smaller than that, and not badly served by "
+        "the model of all, is then not found. 0: all are believed, each up to one usual loss. Not set: 0.15 where "
+        "claims are signed, and 0 elsewhere.",
     )
     most_rounds: Annotated[int, Bounds(ge=4)] = setting(
         16, "Rounds after which a trial ends that is not sure of anything; our choice."

@@ -35,6 +35,7 @@ from auxo.core.partition import Partition
 from auxo.core.types import CohortId, Float32Array, FloatArray, IntArray
 
 _MAY_FAIL = 4  # rounds from which on a trial may be given up; our choice
+_FAR = 2.0  # times as long as is usual in the round: an update of who has far to go; our choice
 _VALIDATION = 0.2  # of as many samples as it trains on, that a client is taken to judge by if it does not say
 
 
@@ -143,15 +144,17 @@ class OnTrial:
             asks = replace(asks, fold=np.full(len(clients), all_but(self.resumes.bets)))
         if self.rounds < FIRST_LOOK:
             return replace(plan, asks=asks)
-        here = asks.model == OWN  # others are about to leave
         asked = np.array([OWN, *range(offered, offered + len(self.servers))])
         if self.evidence.everybody:
+            here = asks.model == OWN  # others are about to leave
             branch, number = self._labelled(own(Claims, plan.notes)), opening.state.round
             tries = here & (branch >= 0) & ~first_of(clients, here, (len(clients) + 1) // 2, number)
             asks = replace(asks, model=np.where(tries, offered + branch, asks.model))
             judges = here
         else:
-            fresh = here & ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
+            # Also who compares cohorts' models, and is heard if it stays: members of a group that was not found yet are
+            # not rewarded here, and compare at every visit.
+            fresh = ~np.isin(seals(clients, self.generation, opening.secret), self.seen)
             judges = first_of(clients, fresh, settings.judges, opening.state.round)
         return replace(plan, asks=replace(asks, judges=np.where(judges[:, None], asked[None, :], -1)))
 
@@ -242,6 +245,7 @@ class OnTrial:
             both=~is_untold & np.array(not self.evidence.everybody),
             # Who tells no errors has an app that parts its samples by itself, in the same way each time.
             kept_out=~is_untold & np.isfinite(judged.error[rows]).any() & (gathered.examples[rows] >= FIFTHS),
+            far=gathered.lengths[rows] > _FAR * np.median(gathered.lengths),
         )
 
     def verdict(
