@@ -466,6 +466,16 @@ def test_a_promising_trial_is_looked_at_again_soon_and_its_views_are_not_used_up
     assert isinstance(parted.outcome.decision, Partition)
 
 
+@pytest.mark.parametrize(("share", "parts"), [(20, True), (10, True), (4, False)])
+def test_the_smaller_a_cohorts_share_of_the_participants_the_more_must_be_gained(share: int, parts: bool) -> None:
+    # Of 20 participants: 2 % of the loss is asked for, 4 % and 10 %; judges gain 6 %.
+    evidence = heard(said_of(two_groups(600, 0.06)))
+    last = on_trial(trial_of(AUXO.trial.most_rounds - 1, evidence=evidence))
+    decision = close(closing(claims(6), last, share=share), answers(alike(6))).outcome.decision
+
+    assert isinstance(decision, Partition) is parts
+
+
 def test_a_trial_in_which_nobody_judges_ends() -> None:
     state, rounds = on_trial(trial_of(0)), 0
     while isinstance(state.memory, OnTrial):

@@ -557,3 +557,45 @@ def test_one_judge_no_more_than_doubles_a_stake_whatever_it_says(losses: list[fl
     most = np.log(1 + BETS.max())
     assert (after.log_stakes - before.log_stakes <= most + 1e-9).all()
     assert (after.log_stakes - before.log_stakes >= np.log(1 - BETS.max()) - 1e-9).all()
+
+
+# Who leaves the one model for all, and who does better by it.
+
+
+@pytest.mark.parametrize(("error", "gain"), [(0.0, 0.1), (0.05, 0.1), (0.2, 0.0), (np.nan, 0.1)])
+def test_a_judge_leaves_the_model_for_all_by_a_standard_error_or_a_share_of_its_loss(error: float, gain: float) -> None:
+    losses = np.array([[1.0, 0.9]])
+    told = said_of(losses, errors=np.array([[0.0, error**2]]))
+
+    assert gains_of(told)[0] == pytest.approx(gain)
+
+
+def minority(judges: int, every: int) -> FloatArray:
+    """Return losses of a model for all and a branch that serves one judge in so many, and no other."""
+    is_one = np.arange(judges) % every == every - 1
+    return np.where(is_one[:, None], [2.0, 0.5], [0.5, 2.0])
+
+
+@pytest.mark.parametrize(("judges", "is_clear"), [(40, False), (200, True)])
+def test_fewer_errors_of_a_few_are_clear_once_enough_are_heard_though_most_are_as_before(
+    judges: int, is_clear: bool
+) -> None:
+    losses = minority(judges, every=20)
+    evidence = heard(said_of(losses, scores=(losses < 1).astype(np.float64)))
+
+    assert evidence.has_fewer_errors(np.array([0, 1])) is is_clear
+
+
+@pytest.mark.parametrize(("better", "is_clear"), [(0.002, False), (0.02, True)])
+def test_errors_that_are_about_level_are_no_reason_to_part_though_losses_are_smaller(
+    better: float, is_clear: bool
+) -> None:
+    losses, noise = two_groups(300, 0.3), stream(0, "scores").standard_normal((300, 1))
+    scores = np.where(losses < 1, 0.5 + better + 0.05 * noise, 0.5)
+    evidence = heard(said_of(losses, scores=scores))
+
+    assert evidence.has_fewer_errors(np.arange(losses.shape[1])) is is_clear
+
+
+def test_who_tells_no_score_stands_in_nobodys_way() -> None:
+    assert heard(said_of(two_groups(60, 0.3))).has_fewer_errors(np.array([0, 1, 2]))
