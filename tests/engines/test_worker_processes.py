@@ -337,11 +337,15 @@ def test_more_memory_than_there_is_is_refused_before_anything_starts() -> None:
 
 ORPHANS = """
 import signal
+import time
 from auxo.runtime.forked import fork
 def work(connection):
     while True:  # as one that trains: it never looks at its pipe
         sum(range(1000))
-print(fork(work).process.pid, flush=True)
+forked = fork(work)
+while not any(forked.beats()):  # it has not begun
+    time.sleep(0.01)
+print(forked.process.pid, flush=True)
 signal.pause()
 """
 

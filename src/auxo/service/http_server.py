@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import ssl
+from asyncio.sslproto import SSLProtocol
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from auxo.service.http_limits import HttpLimits
 from auxo.service.problems import SHOWN_HEADERS, Problem, busy
 from auxo.service.wire import json_bytes
 
+_TLS_BUFFER_BYTES = 16 * 1024  # as much as a record of TLS holds
 _ENDING_S = 2  # that requests have to end by themselves when their process ends, such as stalled downloads; our choice
 
 
@@ -41,6 +43,8 @@ def http_server(app: ASGIApp, limits: HttpLimits, tls: Tls | None = None) -> uvi
     """Return a server; ``run(sockets=[...])`` serves until a signal, or until its ``should_exit`` is true."""
     files: dict[str, Any] = {}
     if tls is not None:
+        # It is allocated for every connection, and ten thousand of asyncio's own 256 KiB are 2.5 GB.
+        SSLProtocol.max_size = _TLS_BUFFER_BYTES
         files = {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         if tls.client_ca is not None:
             files |= {"ssl_ca_certs": str(tls.client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
